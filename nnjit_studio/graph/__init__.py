@@ -1,0 +1,33 @@
+"""Graph, workloads and plan: what every room talks about."""
+
+from nnjit_studio.graph.model import (
+    DTYPE_BYTES,
+    Graph,
+    Node,
+    TensorSpec,
+    Workload,
+    workload_from_json,
+)
+from nnjit_studio.graph.plan import (
+    ALIGNMENT_BYTES,
+    PLAN_VERSION,
+    Plan,
+    PlanBuffer,
+    PlanPort,
+    PlanStep,
+)
+
+__all__ = [
+    "ALIGNMENT_BYTES",
+    "DTYPE_BYTES",
+    "PLAN_VERSION",
+    "Graph",
+    "Node",
+    "Plan",
+    "PlanBuffer",
+    "PlanPort",
+    "PlanStep",
+    "TensorSpec",
+    "Workload",
+    "workload_from_json",
+]

@@ -1,0 +1,151 @@
+"""What every room talks about: tensors, nodes, graph and workloads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+DTYPE_BYTES = {"f32": 4, "f16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, shape and dtype of one tensor; every dimension is static."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One tensor computation with fixed shapes and dtype.
+
+    Attributes
+    ----------
+    kind
+        ``matmul``, ``batch_matmul`` or the name of another fused operator.
+    dims
+        ``matmul``: M, K, N. ``batch_matmul``: batch, M, K, N.
+        Others: the shape of the output.
+    dtype
+        Of the output.
+    epilogue
+        What is fused behind the kernel, in order, such as ``("bias", "gelu")``.
+    fingerprint
+        First 12 hex digits of the sha256 of the tensor IR: tells apart
+        workloads of equal name and unequal code.
+    uses
+        How many nodes of the model run it.
+    flops
+        Floating-point operations of one run.
+    tunable
+        Whether a schedule template, and so a lite space, exists for it.
+    """
+
+    kind: str
+    dims: tuple[int, ...]
+    dtype: str
+    epilogue: tuple[str, ...] = ()
+    fingerprint: str = ""
+    uses: int = 1
+    flops: int = 0
+    tunable: bool = False
+
+    @property
+    def name(self) -> str:
+        """``kind:dims:dtype``, with ``+epilogue`` where something is fused."""
+        dims = "x".join(map(str, self.dims))
+        return "+".join((f"{self.kind}:{dims}:{self.dtype}", *self.epilogue))
+
+    @property
+    def key(self) -> str:
+        """Unique within any set of models: the name and the fingerprint."""
+        return f"{self.name}#{self.fingerprint}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One step of the model after fusion; it runs one kernel.
+
+    Attributes
+    ----------
+    source
+        Names of the ONNX nodes that were fused into it.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    workload: str
+    source: tuple[str, ...] = ()
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The fused model: nodes in order of execution and all tensors they name."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, TensorSpec]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "nodes": [asdict(node) for node in self.nodes],
+            "tensors": [asdict(spec) for spec in self.tensors.values()],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Graph:
+        specs = [TensorSpec(t["name"], tuple(t["shape"]), t["dtype"]) for t in data["tensors"]]
+        nodes = [
+            Node(
+                n["name"],
+                n["op"],
+                tuple(n["inputs"]),
+                tuple(n["outputs"]),
+                n["workload"],
+                tuple(n["source"]),
+                n["flops"],
+            )
+            for n in data["nodes"]
+        ]
+        return cls(
+            data["name"],
+            tuple(data["inputs"]),
+            tuple(data["outputs"]),
+            tuple(nodes),
+            {spec.name: spec for spec in specs},
+        )
+
+
+def workload_from_json(data: Mapping[str, Any]) -> Workload:
+    """Inverse of ``dataclasses.asdict`` for a :class:`Workload`."""
+    return Workload(
+        data["kind"],
+        tuple(data["dims"]),
+        data["dtype"],
+        tuple(data["epilogue"]),
+        data["fingerprint"],
+        data["uses"],
+        data["flops"],
+        data["tunable"],
+    )

@@ -1,0 +1,258 @@
+"""The frozen records that compiler, page, tuner and database exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate, settings_of
+
+TIERS = ("simd128", "relaxed-simd")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled kernel of one tier.
+
+    Attributes
+    ----------
+    data
+        The Wasm module. It exports ``run(pointers..., begin, end)`` and
+        imports ``env.memory`` alone.
+    panels
+        ``(argument index, panel width)`` for each weight that it wants in
+        panels; every other argument is row-major.
+    parallel_extent
+        The trip count of the outermost loop: ``run`` covers ``begin..end`` of
+        it, and ``0..parallel_extent`` is the whole kernel.
+    """
+
+    workload: str
+    candidate: Candidate | None
+    tier: str
+    data: bytes
+    sha256: str
+    panels: tuple[tuple[int, int], ...] = ()
+    parallel_extent: int = 1
+
+    @property
+    def settings(self) -> str:
+        return settings_of(self.candidate)
+
+    def header(self) -> dict[str, Any]:
+        """Everything but the bytes, as JSON: what travels beside them."""
+        return {
+            "workload": self.workload,
+            "settings": self.settings,
+            "tier": self.tier,
+            "sha256": self.sha256,
+            "panels": [list(p) for p in self.panels],
+            "parallel_extent": self.parallel_extent,
+        }
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any], data: bytes) -> Kernel:
+        settings = header["settings"]
+        return cls(
+            header["workload"],
+            None if settings == DEFAULT_SETTINGS else Candidate.parse(settings),
+            header["tier"],
+            data,
+            header["sha256"],
+            tuple((p[0], p[1]) for p in header["panels"]),
+            header["parallel_extent"],
+        )
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """A kernel in every tier asked for, or the reason why there is none.
+
+    ``ms`` is from settings to bytes, mean of the tiers; ``pass_ms`` splits it
+    by the names in the one list of passes.
+    """
+
+    workload: str
+    candidate: Candidate | None
+    kernels: tuple[Kernel, ...] = ()
+    ms: float = 0.0
+    pass_ms: dict[str, float] = field(default_factory=dict)
+    error: str = ""
+
+    def kernel(self, tier: str) -> Kernel:
+        return next(k for k in self.kernels if k.tier == tier)
+
+
+@dataclass(frozen=True)
+class FixtureArg:
+    """One kernel argument of a fixture; ``data`` is None for outputs and workspaces."""
+
+    role: str  # "input" | "output" | "workspace"
+    dtype: str
+    nbytes: int
+    data: bytes | None = None
+    pack: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """Seeded inputs of a workload with its float64 reference.
+
+    Attributes
+    ----------
+    expected, bound
+        For each output, flattened: the reference rounded to float32 (or the
+        exact integers) and the largest accepted ``|got - expected|`` of each
+        element. The bound grows with the depth of the reduction.
+    """
+
+    workload: str
+    args: tuple[FixtureArg, ...]
+    expected: tuple[NDArray[Any], ...]
+    bound: tuple[NDArray[np.float32], ...]
+
+
+@dataclass(frozen=True)
+class MeasurePolicy:
+    """How samples are taken (design section 6).
+
+    A sample is a batch of runs that lasts at least ``min_sample_ms`` and
+    ``min_quanta`` quanta of the page's timer. Challenger and incumbent are
+    interleaved ABBA, ``pairs`` samples each.
+    """
+
+    pairs: int = 6
+    min_sample_ms: float = 5.0
+    min_quanta: int = 20
+    warmup_ms: float = 30.0
+    early_stop_ratio: float = 3.0
+    max_ms: float = 4000.0
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What the page measured for a challenger beside the incumbent.
+
+    Attributes
+    ----------
+    samples_ms, incumbent_ms
+        Milliseconds of one run, one entry a sample, in order of time.
+    error_ratio
+        Largest ``|got - expected| / bound`` over all outputs: at most 1 is
+        right. NaN counts as infinite unless the reference is NaN there.
+    guard_ok
+        False when the kernel wrote outside its outputs and workspaces.
+    error
+        Empty, or why there are no samples.
+    """
+
+    workload: str
+    settings: str
+    tier: str
+    samples_ms: tuple[float, ...] = ()
+    incumbent_ms: tuple[float, ...] = ()
+    batch: int = 0
+    error_ratio: float = float("inf")
+    guard_ok: bool = False
+    stopped_early: bool = False
+    instantiate_ms: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """What is known of the device and of the target that runs the page.
+
+    Registers are 128-bit vector registers that the engine can really use;
+    capacities are bytes per core; the peak is one thread's best measured
+    multiply-add rate, by tier.
+    """
+
+    device_id: str
+    target: str
+    user_agent: str = ""
+    flags: str = ""
+    cores: int = 1
+    vector_registers: int = 16
+    l1_bytes: int = 32 * 1024
+    l2_bytes: int = 512 * 1024
+    timer_quantum_ms: float = 0.1
+    tiers: tuple[str, ...] = ("simd128",)
+    peak_gflops: dict[str, float] = field(default_factory=dict)
+    cross_origin_isolated: bool = False
+
+    @property
+    def best_tier(self) -> str:
+        return "relaxed-simd" if "relaxed-simd" in self.tiers else "simd128"
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """Everything that changes a kernel's code or its speed, but the settings.
+
+    The paper's index is (t, s, rho, id): kernel type, shape, primitive
+    vector, device (section 5.3); the rest keeps stale entries apart.
+    """
+
+    kind: str
+    dims: str
+    dtype: str
+    layout: str
+    fingerprint: str
+    primitive_vector: str
+    device_id: str
+    target: str
+    tier: str
+    compiler_version: str
+
+    @classmethod
+    def of(
+        cls, workload: Workload, device: DeviceProfile, tier: str, compiler_version: str
+    ) -> KernelKey:
+        return cls(
+            kind=workload.kind,
+            dims="x".join(map(str, workload.dims)),
+            dtype=workload.dtype,
+            layout="+".join(("row-major", *workload.epilogue)),
+            fingerprint=workload.fingerprint,
+            primitive_vector=PRIMITIVE_VECTOR,
+            device_id=device.device_id,
+            target=device.target,
+            tier=tier,
+            compiler_version=compiler_version,
+        )
+
+
+PRIMITIVE_VECTOR = "cache_read=0,cache_write=1,unroll=1,vectorize=1"
+"""Web-consistent primitives, fixed (paper section 5.1); a later suite measures them."""
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    """One candidate's outcome, good or bad, as the database keeps it.
+
+    ``state`` is one of ``won``, ``slower``, ``wrong``, ``impossible``,
+    ``failed``, ``duplicate``, ``default``.
+    """
+
+    key: KernelKey
+    workload: str
+    settings: str
+    state: str
+    median_ms: float
+    gflops: float
+    samples_ms: tuple[float, ...]
+    sha256: str
+    wasm: bytes
+    panels: tuple[tuple[int, int], ...]
+    parallel_extent: int
+    compile_ms: float
+    browser: str
+    flags: str
+    timer_quantum_ms: float
+    created: str  # ISO 8601, UTC
+    error: str = ""

@@ -1,0 +1,141 @@
+"""The one stream of events that window, command line and tests consume."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base: ``t_s`` is seconds since the session began."""
+
+    name: ClassVar[str] = "event"
+    t_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"event": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class SessionStarted(Event):
+    """Model and target are ready; ``workloads`` are keys in order of payoff."""
+
+    name: ClassVar[str] = "started"
+    model: str
+    workloads: tuple[str, ...]
+    target: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SpaceBuilt(Event):
+    """The lite space of a workload: settings in order, the reason of each, naive size.
+
+    ``known`` counts candidates whose measurement the database already holds.
+    """
+
+    name: ClassVar[str] = "space"
+    workload: str
+    candidates: tuple[str, ...]
+    reasons: tuple[str, ...]
+    naive_size: int
+    known: int
+
+
+@dataclass(frozen=True)
+class ModelTimed(Event):
+    """Latency of the whole model: median of ``runs_ms``, and ms by step (plan order)."""
+
+    name: ClassVar[str] = "model"
+    ms: float
+    runs_ms: tuple[float, ...]
+    steps_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled(Event):
+    name: ClassVar[str] = "compiled"
+    workload: str
+    candidate: str
+    ms: float
+    nbytes: int
+    pass_ms: dict[str, float] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Measured(Event):
+    """One candidate's verdict; ``state`` as in ``TuningRecord``."""
+
+    name: ClassVar[str] = "measured"
+    workload: str
+    candidate: str
+    state: str
+    reason: str
+    gflops: float
+    ms: float
+    samples_ms: tuple[float, ...] = ()
+    speedup: float = 0.0
+    speedup_low: float = 0.0
+    speedup_high: float = 0.0
+    error_ratio: float = 0.0
+
+
+@dataclass(frozen=True)
+class Swapped(Event):
+    """A kernel was registered in the running engine."""
+
+    name: ClassVar[str] = "swapped"
+    workload: str
+    candidate: str
+    gflops_before: float
+    gflops: float
+    from_database: bool = False
+
+
+@dataclass(frozen=True)
+class RoundDone(Event):
+    """A tuning round ended: one candidate selected, compiled and measured."""
+
+    name: ClassVar[str] = "round"
+    workload: str
+    round: int
+    candidate: str
+    gflops: float
+    best_gflops: float
+    best_candidate: str
+    remaining: int
+
+
+@dataclass(frozen=True)
+class WorkloadSummary:
+    workload: str
+    uses: int
+    rounds: int
+    candidates: int
+    gflops: dict[str, float]  # "before", "after"
+    ms: dict[str, float]  # "before", "after"
+    best: str
+    share: float  # of the model's time before tuning, 0..1
+
+
+@dataclass(frozen=True)
+class Finished(Event):
+    """The summary; ``reason`` is ``time``, ``exhausted`` or ``cancelled``."""
+
+    name: ClassVar[str] = "summary"
+    reason: str
+    model: str
+    model_ms: dict[str, float]  # "before", "after"
+    compile_ms: dict[str, float]  # "median", "p99"
+    seconds_to_best: float
+    workloads: tuple[WorkloadSummary, ...]
+    target: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Failed(Event):
+    """The session cannot go on; the error in its one JSON form."""
+
+    name: ClassVar[str] = "failed"
+    error: dict[str, Any]

@@ -1,0 +1,86 @@
+"""What the tuner needs from the rooms beside it, as protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from nnjit_studio.graph import Plan, Workload
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import (
+    CompileResult,
+    DeviceProfile,
+    Fixture,
+    Kernel,
+    KernelKey,
+    MeasurePolicy,
+    RunResult,
+    TuningRecord,
+)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Outputs of the last run; total ms of every run; median ms of every step if asked for."""
+
+    outputs: dict[str, NDArray[Any]]
+    runs_ms: tuple[float, ...]
+    steps_ms: tuple[float, ...] = ()
+
+
+class Compiler(Protocol):
+    """The compile process. A failed build is a result with an error, not an exception."""
+
+    version: str
+
+    def compile(
+        self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+    ) -> CompileResult: ...
+
+    def fixture(self, workload: Workload) -> Fixture: ...
+
+
+class Runner(Protocol):
+    """The engine page. A failed measurement is a result with an error, not an exception."""
+
+    def load(self, plan: Plan, weights: Path) -> None: ...
+
+    def register(self, kernels: Sequence[Kernel]) -> None:
+        """Hot swap: takes effect at the next inference boundary, before this returns."""
+
+    def infer(
+        self, feeds: Mapping[str, NDArray[Any]], runs: int = 1, profile: bool = False
+    ) -> Inference: ...
+
+    def set_fixture(self, fixture: Fixture) -> None: ...
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult: ...
+
+
+class Records(Protocol):
+    """The kernel database as the tuner sees it."""
+
+    def commit_record(self, record: TuningRecord) -> None: ...
+
+    def records(self, key: KernelKey) -> Sequence[TuningRecord]:
+        """All records of a key, oldest first."""
+
+
+class Clock(Protocol):
+    """Monotonic seconds, and the wall clock as ISO 8601 in UTC."""
+
+    def monotonic_s(self) -> float: ...
+
+    def now_iso(self) -> str: ...
+
+
+class DeviceAware(Protocol):
+    """A runner that can tell about its device."""
+
+    def probe(self, peak_kernels: Sequence[Kernel]) -> DeviceProfile: ...
