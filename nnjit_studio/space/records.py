@@ -164,6 +164,15 @@ class RunResult:
 
 
 @dataclass(frozen=True)
+class Inference:
+    """Outputs of the last run; total ms of every run; median ms of every step if asked for."""
+
+    outputs: dict[str, NDArray[Any]]
+    runs_ms: tuple[float, ...]
+    steps_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class DeviceProfile:
     """What is known of the device and of the target that runs the page.
 

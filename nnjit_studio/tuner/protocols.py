@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,21 +14,13 @@ from nnjit_studio.space.records import (
     CompileResult,
     DeviceProfile,
     Fixture,
+    Inference,
     Kernel,
     KernelKey,
     MeasurePolicy,
     RunResult,
     TuningRecord,
 )
-
-
-@dataclass(frozen=True)
-class Inference:
-    """Outputs of the last run; total ms of every run; median ms of every step if asked for."""
-
-    outputs: dict[str, NDArray[Any]]
-    runs_ms: tuple[float, ...]
-    steps_ms: tuple[float, ...] = ()
 
 
 class Compiler(Protocol):
@@ -83,4 +74,5 @@ class Clock(Protocol):
 class DeviceAware(Protocol):
     """A runner that can tell about its device."""
 
-    def probe(self, peak_kernels: Sequence[Kernel]) -> DeviceProfile: ...
+    def probe(self, peak_kernels: Sequence[tuple[str, bytes, int]]) -> DeviceProfile:
+        """``peak_kernels``: tier, module and floating-point operations of one iteration."""
