@@ -1,0 +1,64 @@
+"""ONNX file in, Graph, Workloads, Plan, programs and weights out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from nnjit_studio.compiler.importer.build import BuiltModel, build
+from nnjit_studio.errors import ModelError, UnsupportedOpError
+
+
+def import_model(
+    path: Path, weights_file: Path, on_phase: Callable[[str], None] = lambda phase: None
+) -> BuiltModel:
+    """Import an ONNX model with static input shapes.
+
+    Parameters
+    ----------
+    path
+        The model; external data is read from its own folder alone.
+    weights_file
+        Written: all weights, at the offsets of the plan.
+    on_phase
+        Called with the name of each phase as it begins.
+
+    Raises
+    ------
+    ModelError, UnsupportedOpError
+        With one sentence and the next step.
+    """
+    on_phase("reading the model")
+    from nnjit_studio.compiler.importer import check
+
+    model = check.load_model(path)
+    shapes = check.input_shapes(model)
+    on_phase("loading the importer")
+    from nnjit_studio.compiler import tvm_adapter
+
+    check.check_operators(model, tvm_adapter.supported_operators())
+    on_phase("importing and fusing")
+    try:
+        calls = tvm_adapter.import_calls(model, shapes)
+    except UnsupportedOpError:
+        raise
+    except ModelError as first:
+        # Constant but computed shapes: folding them away often makes the import work.
+        folded = check.fold_shapes(model)
+        if folded is model:
+            raise
+        try:
+            calls = tvm_adapter.import_calls(folded, shapes)
+        except ModelError:
+            raise first from None
+        model = folded
+    on_phase("planning memory")
+    return build(
+        path.stem,
+        calls,
+        tuple(shapes),
+        tuple(o.name for o in model.graph.output),
+        check.weights_by_content(model),
+        check.consumers_of_weights(model),
+        weights_file,
+    )

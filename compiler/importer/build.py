@@ -1,0 +1,330 @@
+"""From fused calls to Graph, Workloads, Plan and the weights file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.contraction import Contraction
+from nnjit_studio.compiler.importer.check import content_key
+from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
+from nnjit_studio.compiler.recognize import recognize
+from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Expr, Load, Program, Select
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.graph import (
+    DTYPE_BYTES,
+    Graph,
+    Node,
+    Plan,
+    PlanBuffer,
+    PlanPort,
+    PlanStep,
+    TensorSpec,
+    Workload,
+)
+
+WIDEST_PANEL = 16
+"""Columns; the capacity of a packable weight has room for this padding."""
+
+
+@dataclass(frozen=True)
+class BuiltModel:
+    """What one import yields; ``programs`` by workload key."""
+
+    graph: Graph
+    workloads: tuple[Workload, ...]
+    plan: Plan
+    programs: Mapping[str, Program]
+    packable: tuple[str, ...]
+
+
+def workload_of(program: Program, contraction: Contraction | None) -> Workload:
+    """Name, dims and FLOPs of a program; uses are counted by the caller."""
+    anonymous = replace(program, name="", stages=tuple(replace(s, name="") for s in program.stages))
+    fingerprint = hashlib.sha256(repr(anonymous).encode()).hexdigest()[:12]
+    output = next(b for b in program.buffers if b.role == "output")
+    if contraction is not None:
+        batch = tuple(a.extent for a in contraction.batch)
+        sizes = (contraction.m, contraction.k, contraction.n)
+        return Workload(
+            "batch_matmul" if batch else "matmul",
+            (math.prod(batch), *sizes) if batch else sizes,
+            output.dtype,
+            contraction.labels,
+            fingerprint,
+            flops=contraction.flops,
+            tunable=True,
+        )
+    dims = tuple(d for d in output.shape if d != 1) or (1,)
+    return Workload(program.name, dims, output.dtype, (), fingerprint, flops=_flops(program))
+
+
+def _flops(program: Program) -> int:
+    """Arithmetic on values, one for each operation and point."""
+
+    def count(expr: Expr) -> int:
+        if isinstance(expr, Binary):
+            return 1 + count(expr.a) + count(expr.b)
+        if isinstance(expr, Call):
+            return 1 + sum(count(a) for a in expr.args)
+        if isinstance(expr, Select):
+            return 1 + count(expr.condition) + count(expr.then) + count(expr.otherwise)
+        if isinstance(expr, Cast):
+            return count(expr.value)
+        return 0
+
+    return sum(
+        math.prod(a.extent for a in stage.axes) * sum(count(s.value) for s in stage.body)
+        for stage in program.stages
+    )
+
+
+def is_view(program: Program) -> bool:
+    """Whether the program only copies its input in place order: a reshape."""
+    if len(program.stages) != 1 or program.stages[0].init:
+        return False
+    (stage,) = program.stages
+    if len(stage.body) != 1 or len(program.buffers) != 2:
+        return False
+    (store,) = stage.body
+    source, target = program.buffers
+    return (
+        isinstance(store.value, Load)
+        and store.value.index == store.index
+        and source.dtype == target.dtype
+        and math.prod(source.shape) == math.prod(target.shape)
+        and math.prod(a.extent for a in stage.axes) == math.prod(target.shape)
+    )
+
+
+def build(
+    name: str,
+    calls: ImportedCalls,
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+    weight_names: Mapping[tuple[Any, ...], str],
+    weight_readers: Mapping[str, tuple[str, ...]],
+    weights_file: Path,
+) -> BuiltModel:
+    """Assemble everything and write the weights file.
+
+    Parameters
+    ----------
+    input_names, output_names
+        The ONNX names, in the order of the imported function.
+    weight_names, weight_readers
+        Initialisers by content, and the ONNX nodes that read each.
+    """
+    return _Builder(
+        name, calls, input_names, output_names, weight_names, weight_readers, weights_file
+    ).run()
+
+
+class _Builder:
+    def __init__(
+        self,
+        name: str,
+        calls: ImportedCalls,
+        input_names: Sequence[str],
+        output_names: Sequence[str],
+        weight_names: Mapping[tuple[Any, ...], str],
+        weight_readers: Mapping[str, tuple[str, ...]],
+        weights_file: Path,
+    ) -> None:
+        self.name = name
+        self.calls = calls
+        self.output_names = output_names
+        self.weight_names = weight_names
+        self.weight_readers = weight_readers
+        self.weights_file = weights_file
+        self.root: dict[str, str] = {}  # a view's name -> the name of what it views
+        self.label = dict(zip((v.name for v in calls.inputs), input_names, strict=True))
+        self.buffers: list[PlanBuffer | Lifetime] = []
+        self.arena: dict[str, int] = {}
+        self.weights: dict[tuple[str, str], int] = {}
+        self.weight_data: list[tuple[int, NDArray[Any]]] = []
+        self.weights_bytes = 0
+        self.weight_label: dict[str, str] = {}
+
+    def run(self) -> BuiltModel:
+        calls = [c for c in self.calls.calls if not self._take_view(c)]
+        for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
+            self.label.setdefault(self._root(value.name), onnx_name)
+        last = len(calls)
+        ends = self._last_uses(calls, last)
+
+        for value in self.calls.inputs:
+            # Inputs outlive the run: repeated runs read them again.
+            self._place(value, 0, last)
+        programs: dict[str, Program] = {}
+        workloads: dict[str, Workload] = {}
+        packable: list[str] = []
+        steps: list[PlanStep] = []
+        nodes: list[Node] = []
+        for position, call in enumerate(calls):
+            contraction = recognize(call.program)
+            workload = workload_of(call.program, contraction)
+            key = workload.key
+            if key in workloads:
+                workloads[key] = replace(workloads[key], uses=workloads[key].uses + 1)
+            else:
+                workloads[key], programs[key] = workload, call.program
+                if contraction is not None and contraction.packable:
+                    packable.append(key)
+            packed = contraction.b.buffer if contraction and contraction.packable else ""
+            args = [
+                self._argument(value, key, contraction if buffer.name == packed else None)
+                for buffer, value in zip(call.program.buffers, call.inputs, strict=False)
+            ]
+            args += [self._place(v, position, ends[self._root(v.name)]) for v in call.outputs]
+            for buffer in call.program.buffers[len(args) :]:
+                nbytes = math.prod(buffer.shape) * DTYPE_BYTES[buffer.dtype]
+                self.buffers.append(Lifetime(nbytes, position, position))
+                args.append(len(self.buffers) - 1)
+            node = self._node(call, workload)
+            nodes.append(node)
+            steps.append(PlanStep("call", key, tuple(args), node.name))
+        steps.append(PlanStep("return"))
+
+        outputs = tuple(
+            PlanPort(TensorSpec(n, v.shape, v.dtype), self._argument(v, "", None))
+            for n, v in zip(self.output_names, self.calls.outputs, strict=True)
+        )
+        inputs = tuple(
+            PlanPort(
+                TensorSpec(self.label[v.name], v.shape, v.dtype), self.arena[self._root(v.name)]
+            )
+            for v in self.calls.inputs
+        )
+        buffers, arena_bytes = self._planned()
+        plan = Plan(
+            self.name,
+            inputs,
+            outputs,
+            buffers,
+            tuple(steps),
+            self.weights_bytes,
+            arena_bytes,
+        )
+        self._write_weights()
+        graph = self._graph(nodes, calls, inputs, outputs)
+        return BuiltModel(graph, tuple(workloads.values()), plan, programs, tuple(packable))
+
+    def _take_view(self, call: ProgramCall) -> bool:
+        if not is_view(call.program) or call.inputs[0].constant is not None:
+            return False
+        self.root[call.outputs[0].name] = self._root(call.inputs[0].name)
+        return True
+
+    def _root(self, name: str) -> str:
+        return self.root.get(name, name)
+
+    def _last_uses(self, calls: Sequence[ProgramCall], last: int) -> dict[str, int]:
+        ends: dict[str, int] = {}
+        for position, call in enumerate(calls):
+            for value in (*call.inputs, *call.outputs):
+                ends[self._root(value.name)] = position
+        for value in self.calls.outputs:
+            ends[self._root(value.name)] = last
+        return ends
+
+    def _place(self, value: Value, first: int, end: int) -> int:
+        root = self._root(value.name)
+        if root not in self.arena:
+            nbytes = math.prod(value.shape) * DTYPE_BYTES[value.dtype]
+            self.buffers.append(Lifetime(nbytes, first, end))
+            self.arena[root] = len(self.buffers) - 1
+        return self.arena[root]
+
+    def _argument(self, value: Value, key: str, pack: Contraction | None) -> int:
+        if value.constant is None:
+            return self.arena[self._root(value.name)]
+        # A weight that a kernel may want in panels is not shared with other kernels.
+        use = (value.name, key if pack else "")
+        if use not in self.weights:
+            data = np.ascontiguousarray(value.constant)
+            nbytes = data.nbytes
+            if pack is not None:
+                columns = -(-pack.n // WIDEST_PANEL) * WIDEST_PANEL
+                nbytes = pack.k * columns * data.itemsize
+            offset = self.weights_bytes
+            self.weights_bytes += aligned(nbytes)
+            self.weight_data.append((offset, data))
+            self.buffers.append(
+                PlanBuffer("weight", offset, nbytes, (pack.k, pack.n) if pack else None)
+            )
+            self.weights[use] = len(self.buffers) - 1
+            known = self.weight_names.get(content_key(data), "")
+            self.weight_label[value.name] = known or f"constant_{value.name}"
+        return self.weights[use]
+
+    def _planned(self) -> tuple[tuple[PlanBuffer, ...], int]:
+        lifetimes = [b for b in self.buffers if isinstance(b, Lifetime)]
+        offsets, total = plan_offsets(lifetimes)
+        offset = iter(offsets)
+        planned = tuple(
+            b if isinstance(b, PlanBuffer) else PlanBuffer("arena", next(offset), b.nbytes)
+            for b in self.buffers
+        )
+        return planned, total
+
+    def _write_weights(self) -> None:
+        with self.weights_file.open("wb") as f:
+            for offset, data in self.weight_data:
+                f.seek(offset)
+                f.write(memoryview(data).cast("B"))
+            f.truncate(self.weights_bytes)
+
+    def _tensor_name(self, value: Value) -> str:
+        if value.constant is not None:
+            return self.weight_label[value.name]
+        root = self._root(value.name)
+        return self.label.get(root, root)
+
+    def _node(self, call: ProgramCall, workload: Workload) -> Node:
+        sources: list[str] = []
+        for value in call.inputs:
+            if value.constant is not None:
+                readers = self.weight_readers.get(self.weight_label[value.name], ())
+                # A weight that many nodes share tells nothing about this one.
+                if len(readers) == 1:
+                    sources += readers
+        outputs = tuple(self._tensor_name(v) for v in call.outputs)
+        return Node(
+            name=outputs[0],
+            op="+".join((workload.kind, *workload.epilogue)),
+            inputs=tuple(self._tensor_name(v) for v in call.inputs),
+            outputs=outputs,
+            workload=workload.key,
+            source=tuple(dict.fromkeys(sources)),
+            flops=workload.flops,
+        )
+
+    def _graph(
+        self,
+        nodes: Sequence[Node],
+        calls: Sequence[ProgramCall],
+        inputs: Sequence[PlanPort],
+        outputs: Sequence[PlanPort],
+    ) -> Graph:
+        def specs() -> Iterator[TensorSpec]:
+            for call in calls:
+                for value in (*call.inputs, *call.outputs):
+                    yield TensorSpec(self._tensor_name(value), value.shape, value.dtype)
+            for port in (*inputs, *outputs):
+                yield port.spec
+
+        return Graph(
+            self.name,
+            tuple(p.spec.name for p in inputs),
+            tuple(p.spec.name for p in outputs),
+            tuple(nodes),
+            {spec.name: spec for spec in specs()},
+        )

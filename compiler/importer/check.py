@@ -1,0 +1,198 @@
+"""Reading a stranger's ONNX file: every way it can be wrong, in one sentence each.
+
+Runs in the compile process. Nothing outside the model's own folder is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx.external_data_helper import load_external_data_for_model
+
+from nnjit_studio.errors import ModelError, UnsupportedOpError
+
+MAX_NODES = 200_000
+MAX_ELEMENTS = 2**31
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """The parsed and checked model with its external data in place.
+
+    Raises
+    ------
+    ModelError
+        Not there, not ONNX, truncated, or external data that is missing, too
+        short or outside the model's folder.
+    """
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except FileNotFoundError as e:
+        raise ModelError(f"There is no file {path.name!r}.", "Check the path.") from e
+    except OSError as e:
+        raise ModelError(
+            f"{path.name!r} cannot be read: {e.strerror}.", "Check its permissions."
+        ) from e
+    except Exception as e:  # the protobuf runtimes raise types of their own
+        raise ModelError(
+            f"{path.name!r} is not an ONNX model, or its end is missing.",
+            "Export or download it again.",
+        ) from e
+    if not model.graph.node:
+        raise ModelError(f"{path.name!r} is not an ONNX model.", "Choose a file with an .onnx graph.")
+    if len(model.graph.node) > MAX_NODES:
+        raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
+    _check_external_data(model, path)
+    try:
+        onnx.checker.check_model(model)
+        load_external_data_for_model(model, str(path.parent))
+    except Exception as e:
+        reason = str(e).strip().splitlines()[0][:200]
+        raise ModelError(
+            f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
+        ) from e
+    return model
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from model.graph.initializer
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                yield attribute.t
+
+
+def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
+    folder = path.parent.resolve()
+    for tensor in _tensors(model):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        entry = {e.key: e.value for e in tensor.external_data}
+        location = entry.get("location", "")
+        file = (folder / location).resolve()
+        if not location or not file.is_relative_to(folder):
+            raise ModelError(
+                f"The weight {tensor.name!r} points outside the model's folder ({location!r}).",
+                "Keep external data beside the model; files elsewhere are never read.",
+            )
+        if not file.is_file():
+            raise ModelError(
+                f"The external data file {location!r} of weight {tensor.name!r} is missing.",
+                "Put it into the model's folder.",
+            )
+        try:
+            end = int(entry.get("offset", 0)) + int(entry.get("length", 0))
+        except ValueError as e:
+            raise ModelError(
+                f"The weight {tensor.name!r} has a broken external data entry.", "Export it again."
+            ) from e
+        if file.stat().st_size < end:
+            raise ModelError(
+                f"The external data file {location!r} is too short for weight {tensor.name!r}.",
+                "Copy it again; its end is missing.",
+            )
+
+
+def input_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """Shapes of the graph's inputs that are not initialisers.
+
+    Raises
+    ------
+    ModelError
+        When a dimension is not a positive number.
+    """
+    weights = {t.name for t in model.graph.initializer}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for port in model.graph.input:
+        if port.name in weights:
+            continue
+        tensor = port.type.tensor_type
+        if not tensor.HasField("shape"):
+            raise ModelError(f"The input {port.name!r} has no shape.", _FIX_SHAPE)
+        shape = []
+        for i, dim in enumerate(tensor.shape.dim):
+            if dim.dim_value < 1:
+                what = f" ({dim.dim_param})" if dim.dim_param else ""
+                raise ModelError(
+                    f"The input {port.name!r} has no static shape: dimension {i}{what} is open.",
+                    _FIX_SHAPE,
+                )
+            shape.append(int(dim.dim_value))
+        shapes[port.name] = tuple(shape)
+    return shapes
+
+
+_FIX_SHAPE = (
+    "Export the model with fixed input shapes, or fix them with "
+    "`python -m onnxruntime.tools.make_dynamic_shape_fixed`."
+)
+
+
+def check_operators(model: onnx.ModelProto, supported: Collection[str]) -> None:
+    """Name the first node whose operator has no converter.
+
+    Raises
+    ------
+    UnsupportedOpError
+        With the operator, its domain and the node that holds it.
+    """
+    for node in model.graph.node:
+        if node.op_type not in supported:
+            domain = f" (domain {node.domain})" if node.domain not in ("", "ai.onnx") else ""
+            name = node.name or (node.output[0] if node.output else "unnamed")
+            raise UnsupportedOpError(
+                f"The operator {node.op_type}{domain} of node {name!r} is not supported.",
+                "Replace it in the exported model; docs/limits.md lists what is missing.",
+            )
+
+
+def fold_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with computed but constant shapes folded, by ONNX Runtime's basic level.
+
+    Returns the model itself when ONNX Runtime does not take it.
+    """
+    import tempfile
+
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "folded.onnx")
+        try:
+            onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+            return onnx.load(options.optimized_model_filepath)
+        except Exception:
+            return model
+
+
+def consumers_of_weights(model: onnx.ModelProto) -> Mapping[str, tuple[str, ...]]:
+    """For each initialiser, the names of the nodes that read it."""
+    found: dict[str, list[str]] = {t.name: [] for t in model.graph.initializer}
+    for node in model.graph.node:
+        for name in node.input:
+            if name in found:
+                found[name].append(node.name or node.output[0])
+    return {name: tuple(nodes) for name, nodes in found.items()}
+
+
+def weights_by_content(model: onnx.ModelProto) -> dict[tuple[Any, ...], str]:
+    """Names of the initialisers by shape and content, to find them again after the import."""
+    from onnx import numpy_helper
+
+    return {
+        content_key(numpy_helper.to_array(t)): t.name
+        for t in model.graph.initializer
+        if t.name
+    }
+
+
+def content_key(data: Any) -> tuple[Any, ...]:
+    """Shape, dtype and hash of an array's bytes."""
+    return (data.shape, data.dtype.str, hash(data.tobytes()))

@@ -1,0 +1,273 @@
+"""The parent's side of the compile process: timeouts, restart, plain results."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnjit_studio.compiler import worker
+from nnjit_studio.compiler.version import COMPILER_VERSION
+from nnjit_studio.errors import BugError, CompileError, ModelError
+from nnjit_studio.graph import Graph, Plan, Workload, workload_from_json
+from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.records import CompileResult, Fixture, FixtureArg, Kernel
+
+IMPORT_TIMEOUT_S = 600.0
+COMPILE_TIMEOUT_S = 20.0
+MEMORY_BYTES = 16 * 2**30
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """What the parent keeps of an import; ``weights`` is a file of the plan's layout."""
+
+    graph: Graph
+    workloads: tuple[Workload, ...]
+    plan: Plan
+    packable: frozenset[str]
+    weights: Path
+
+
+class CompileProcess:
+    """The ``Compiler`` of the tuner, in a process of its own. Thread-safe, one job at a time.
+
+    A job that is late or dies costs that job alone: the process is started
+    anew and gets the model's programs back.
+    """
+
+    version = COMPILER_VERSION
+
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._programs: dict[str, bytes] = {}
+        handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
+        os.close(handle)
+
+    def start(self) -> None:
+        """Start the child ahead of its first job; harmless when it runs."""
+        with self._lock:
+            self._ensure()
+
+    def close(self) -> None:
+        self.kill()
+        with contextlib.suppress(OSError):
+            os.unlink(self._chatter)
+
+    def kill(self) -> None:
+        """End whatever runs; a waiting caller gets a failed result. For any thread."""
+        process = self._process
+        if process is not None and process.is_alive():
+            process.kill()
+            process.join()
+
+    def import_model(
+        self, path: Path, weights: Path, on_phase: Callable[[str], None] = lambda phase: None
+    ) -> ImportedModel:
+        """Import an ONNX file; see :func:`nnjit_studio.compiler.importer.import_model`.
+
+        Raises
+        ------
+        ModelError, UserError
+            Also when the import is too slow, too large, or kills its process.
+        """
+        with self._lock:
+            header, blobs = self._job(
+                {"op": "import", "path": str(path), "weights_file": str(weights)},
+                IMPORT_TIMEOUT_S,
+                on_phase,
+            )
+        if not header["ok"]:
+            if header.get("lost"):
+                raise ModelError(
+                    f"The import of {path.name!r} ended: {header['error']}",
+                    "The model may be damaged or too large for this machine.",
+                )
+            raise worker.ERROR_CLASSES.get(header["class"], BugError)(
+                header["error"], header["hint"]
+            )
+        self._programs.update(zip(header["keys"], blobs, strict=True))
+        return ImportedModel(
+            Graph.from_json(header["graph"]),
+            tuple(workload_from_json(w) for w in header["workloads"]),
+            Plan.from_json(header["plan"]),
+            frozenset(header["packable"]),
+            weights,
+        )
+
+    def compile(
+        self,
+        workload: Workload,
+        candidate: Candidate | None,
+        tiers: Sequence[str],
+        passes: Collection[str] | None = None,
+    ) -> CompileResult:
+        """A kernel for each tier. A failure is a result with an error."""
+        result, _ = self._compile(workload, candidate, tiers, passes, None)
+        return result
+
+    def dump(
+        self,
+        workload: Workload,
+        candidate: Candidate | None,
+        tier: str,
+        dump_after: str,
+        passes: Collection[str] | None = None,
+    ) -> str:
+        """Text of the kernel after a named pass.
+
+        Raises
+        ------
+        CompileError
+            When the candidate does not compile or there is no such pass.
+        """
+        result, dumps = self._compile(workload, candidate, (tier,), passes, dump_after)
+        if result.error:
+            raise CompileError(result.error)
+        return dumps[0]
+
+    def _compile(
+        self,
+        workload: Workload,
+        candidate: Candidate | None,
+        tiers: Sequence[str],
+        passes: Collection[str] | None,
+        dump_after: str | None,
+    ) -> tuple[CompileResult, list[str]]:
+        request = {
+            "op": "compile",
+            "workload": workload.key,
+            "settings": settings_of(candidate),
+            "tiers": list(tiers),
+            "passes": None if passes is None else sorted(passes),
+            "dump_after": dump_after,
+        }
+        with self._lock:
+            header, blobs = self._job(request, COMPILE_TIMEOUT_S)
+        if not header["ok"]:
+            return CompileResult(workload.key, candidate, error=header["error"]), []
+        kernels = tuple(
+            Kernel.from_header(h, b) for h, b in zip(header["kernels"], blobs, strict=True)
+        )
+        result = CompileResult(workload.key, candidate, kernels, header["ms"], header["pass_ms"])
+        return result, header["dumps"]
+
+    def fixture(self, workload: Workload) -> Fixture:
+        """Seeded inputs and the float64 reference of a workload.
+
+        Raises
+        ------
+        CompileError
+            When the reference cannot be computed.
+        """
+        with self._lock:
+            header, blobs = self._job({"op": "fixture", "workload": workload.key}, IMPORT_TIMEOUT_S)
+        if not header["ok"]:
+            raise CompileError(f"No reference for {workload.name}: {header['error']}")
+        args = tuple(
+            FixtureArg(
+                a["role"],
+                a["dtype"],
+                a["nbytes"],
+                blob or None,
+                (a["pack"][0], a["pack"][1]) if a["pack"] else None,
+            )
+            for a, blob in zip(header["args"], blobs, strict=False)
+        )
+        rest = iter(blobs[len(args) :])
+        expected, bound = [], []
+        for output in header["outputs"]:
+            expected.append(np.frombuffer(next(rest), np.dtype(output["dtype"])))
+            bound.append(np.frombuffer(next(rest), np.float32))
+        return Fixture(workload.key, args, tuple(expected), tuple(bound))
+
+    def peak_kernels(self, tiers: Sequence[str]) -> list[tuple[str, bytes, int]]:
+        """Modules that measure the peak multiply-add rate: tier, bytes, FLOPs an iteration."""
+        with self._lock:
+            header, blobs = self._job({"op": "peak", "tiers": list(tiers)}, COMPILE_TIMEOUT_S)
+        if not header["ok"]:
+            raise CompileError(header["error"])
+        return list(zip(tiers, blobs, header["flops"], strict=True))
+
+    def _ensure(self) -> Connection:
+        if self._process is not None and self._process.is_alive() and self._pipe is not None:
+            return self._pipe
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        self._process = context.Process(
+            target=worker.serve,
+            args=(theirs, self._chatter, self._memory_bytes),
+            name="nnjit-compile",
+            daemon=True,
+        )
+        # Measured kernels share the cores: the reference's BLAS stays on one.
+        with _environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"):
+            self._process.start()
+        theirs.close()
+        self._pipe = ours
+        if self._programs:
+            worker.send(
+                ours,
+                {"op": "restore", "keys": list(self._programs)},
+                list(self._programs.values()),
+            )
+            worker.receive(ours)
+        return ours
+
+    def _job(
+        self,
+        request: dict[str, Any],
+        timeout_s: float,
+        on_phase: Callable[[str], None] = lambda phase: None,
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        try:
+            pipe = self._ensure()
+            worker.send(pipe, request)
+            while True:
+                if not pipe.poll(timeout_s):
+                    self.kill()
+                    return _lost(f"no answer within {timeout_s:.0f} s"), []
+                header, blobs = worker.receive(pipe)
+                if "phase" not in header:
+                    return header, blobs
+                on_phase(header["phase"])
+        except (EOFError, OSError):
+            self.kill()
+            return _lost(self._why_it_died()), []
+
+    def _why_it_died(self) -> str:
+        code = self._process.exitcode if self._process is not None else None
+        lines = Path(self._chatter).read_text(errors="replace").strip().splitlines()
+        said = f", its last words: {lines[-1][:200]}" if lines else ""
+        return f"the compile process died (exit code {code}){said}"
+
+
+def _lost(why: str) -> dict[str, Any]:
+    return {"ok": False, "kind": "bug", "error": why + ".", "hint": "", "lost": True}
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Any:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

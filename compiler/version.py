@@ -1,0 +1,4 @@
+"""The compiler's version: part of every kernel's identity."""
+
+COMPILER_VERSION = "1"
+"""Raised with every change that alters the bytes of some kernel."""

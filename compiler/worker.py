@@ -1,0 +1,182 @@
+"""The compile process: models are parsed and kernels are made here, under limits.
+
+Parent and child speak JSON headers and raw blobs over a pipe. The programs of
+a model travel back to the parent as opaque bytes, so that a new child can go
+on where a killed one stopped; the parent never unpickles them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pickle
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError, UserError
+
+
+def send(pipe: Connection, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+    """One message: a JSON header that counts the blobs behind it."""
+    pipe.send_bytes(json.dumps({**header, "n_blobs": len(blobs)}).encode())
+    for blob in blobs:
+        pipe.send_bytes(blob)
+
+
+def receive(pipe: Connection) -> tuple[dict[str, Any], list[bytes]]:
+    """The counterpart of :func:`send`."""
+    header = json.loads(pipe.recv_bytes())
+    return header, [pipe.recv_bytes() for _ in range(header.pop("n_blobs"))]
+
+
+def serve(pipe: Connection, chatter_file: str, memory_bytes: int) -> None:
+    """Main loop of the child; ends when the parent closes the pipe."""
+    chatter = os.open(chatter_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(chatter, 1)
+    os.dup2(chatter, 2)
+    _limit_memory(memory_bytes)
+    if hasattr(os, "nice"):
+        os.nice(5)  # what is measured on the same cores goes first
+    worker = _Worker(pipe)
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            header, blobs = receive(pipe)
+            worker.answer(header, blobs)
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class _Worker:
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe = pipe
+        self.programs: dict[str, Any] = {}
+
+    def answer(self, header: dict[str, Any], blobs: list[bytes]) -> None:
+        operation = getattr(self, "op_" + header.pop("op"))
+        try:
+            reply, out = operation(blobs, **header)
+            send(self.pipe, {"ok": True, **reply}, out)
+        except NnjitError as e:
+            send(self.pipe, {**e.to_json(), "class": type(e).__name__})
+        except MemoryError:
+            e = UserError(
+                "The compile process ran out of memory.", "Close other programs or split the model."
+            )
+            send(self.pipe, {**e.to_json(), "class": "UserError"})
+        except Exception as e:
+            text = f"{type(e).__name__}: {e}"[:500]
+            send(
+                self.pipe,
+                {
+                    "ok": False,
+                    "kind": "bug",
+                    "error": f"The compile process failed: {text}.",
+                    "hint": "Please report this with the log.",
+                    "class": "BugError",
+                },
+            )
+
+    def op_import(
+        self, blobs: list[bytes], path: str, weights_file: str
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.importer import import_model
+
+        built = import_model(
+            Path(path), Path(weights_file), lambda phase: send(self.pipe, {"phase": phase})
+        )
+        self.programs.update(built.programs)
+        return {
+            "graph": built.graph.to_json(),
+            "workloads": [asdict(w) for w in built.workloads],
+            "plan": built.plan.to_json(),
+            "packable": built.packable,
+            "keys": list(built.programs),
+        }, [pickle.dumps(p) for p in built.programs.values()]
+
+    def op_restore(
+        self, blobs: list[bytes], keys: list[str]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        for key, blob in zip(keys, blobs, strict=True):
+            self.programs[key] = pickle.loads(blob)
+        return {}, []
+
+    def op_compile(
+        self,
+        blobs: list[bytes],
+        workload: str,
+        settings: str,
+        tiers: list[str],
+        passes: list[str] | None = None,
+        dump_after: str | None = None,
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
+        from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+        from nnjit_studio.space.records import Kernel
+
+        candidate = None if settings == DEFAULT_SETTINGS else Candidate.parse(settings)
+        kernels, dumps, pass_ms, started = [], [], {}, time.perf_counter()
+        for tier in tiers:
+            artifact = compile_program(
+                self.programs[workload],
+                candidate,
+                tier,
+                OPTIONAL_PASSES if passes is None else tuple(passes),
+                dump_after,
+            )
+            for name, ms in artifact.pass_ms.items():
+                pass_ms[name] = pass_ms.get(name, 0.0) + ms / len(tiers)
+            dumps.append(artifact.dump)
+            kernels.append(
+                Kernel(
+                    workload,
+                    candidate,
+                    tier,
+                    artifact.data,
+                    hashlib.sha256(artifact.data).hexdigest(),
+                    artifact.panels,
+                    artifact.parallel_extent,
+                )
+            )
+        ms = (time.perf_counter() - started) * 1e3 / len(tiers)
+        headers = [k.header() for k in kernels]
+        return {"ms": ms, "pass_ms": pass_ms, "kernels": headers, "dumps": dumps}, [
+            k.data for k in kernels
+        ]
+
+    def op_fixture(self, blobs: list[bytes], workload: str) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.fixture import make_fixture
+
+        fixture = make_fixture(workload, self.programs[workload])
+        args = [
+            {"role": a.role, "dtype": a.dtype, "nbytes": a.nbytes, "pack": a.pack}
+            for a in fixture.args
+        ]
+        out = [a.data or b"" for a in fixture.args]
+        outputs = [{"dtype": e.dtype.str, "n": e.size} for e in fixture.expected]
+        for expected, bound in zip(fixture.expected, fixture.bound, strict=True):
+            out += [expected.tobytes(), bound.tobytes()]
+        return {"args": args, "outputs": outputs}, out
+
+    def op_peak(
+        self, blobs: list[bytes], tiers: list[str]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.pipeline import peak_kernel
+
+        kernels = [peak_kernel(tier) for tier in tiers]
+        return {"flops": [flops for _, flops in kernels]}, [data for data, _ in kernels]
+
+
+ERROR_CLASSES = {c.__name__: c for c in (ModelError, UnsupportedOpError, UserError)}

@@ -1,0 +1,331 @@
+"""One model on one target: what window and command line both drive.
+
+It joins compile process, page, tuner and database, and knows neither Qt nor
+the command line.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio import __version__
+from nnjit_studio.bundle import engine_files, write_bundle
+from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.errors import CompileError, PageError, UserError
+from nnjit_studio.graph import DTYPE_BYTES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.page_runner import PageRunner
+from nnjit_studio.report import write_report
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, TuningRecord
+from nnjit_studio.tuner.events import Event, Finished
+from nnjit_studio.tuner.session import TuneOptions, TuningSession
+
+log = logging.getLogger(__name__)
+
+PAGE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model that was imported; ``import_ms`` by phase."""
+
+    path: Path
+    graph: Graph
+    workloads: tuple[Workload, ...]
+    plan: Plan
+    weights: Path
+    packable: frozenset[str]
+    import_ms: dict[str, float] = field(default_factory=dict)
+
+
+class SystemClock:
+    """The real :class:`~nnjit_studio.tuner.protocols.Clock`."""
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    def now_iso(self) -> str:
+        return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+
+
+def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
+    """Inputs to run a model on when none are given.
+
+    Integers are ones (a valid index almost everywhere, and an open mask);
+    floats are seeded uniform numbers in [-1, 1).
+    """
+    rng = np.random.default_rng(0)
+    kinds = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8, "bool": np.bool_}
+    feeds: dict[str, NDArray[Any]] = {}
+    for spec in inputs:
+        if spec.dtype in kinds:
+            feeds[spec.name] = np.ones(spec.shape, kinds[spec.dtype])
+        else:
+            dtype = np.float32 if DTYPE_BYTES[spec.dtype] == 4 else np.float16
+            feeds[spec.name] = rng.uniform(-1, 1, spec.shape).astype(dtype)
+    return feeds
+
+
+class Workbench:
+    """Opens models, tunes them in the page, exports what was found.
+
+    Parameters
+    ----------
+    database
+        Path of the kernel database; made when missing.
+    target
+        Name of what runs the page, for the kernels' identity.
+    flags
+        Browser flags that are stored with every measurement.
+    badges
+        Facts the window must show: text and tooltip.
+    """
+
+    def __init__(
+        self,
+        database: Path,
+        target: str = "embedded",
+        flags: str = "",
+        badges: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.database = KernelDatabase.open(database)
+        self.target = target
+        self.compiler = CompileProcess()
+        self.hub = Hub()
+        self.runner = PageRunner(self.hub, target, flags)
+        self.device: DeviceProfile | None = None
+        self.model: OpenedModel | None = None
+        self.events: list[Event] = []
+        self._feeds: dict[str, NDArray[Any]] = {}
+        self._chosen: dict[str, Candidate | None] = {}
+        self._badges = tuple(badges)
+        self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
+        self._cancelled = threading.Event()
+        self._models_opened = 0
+
+    def start(self) -> None:
+        """Start the hub and warm up the compile process."""
+        self.hub.start()
+        threading.Thread(target=self.compiler.start, name="nnjit-warm-up", daemon=True).start()
+
+    def close(self) -> None:
+        """In this order: hub, compile process, database, files."""
+        self.cancel()
+        self.hub.close()
+        self.compiler.close()
+        self.database.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def page_url(self) -> str:
+        return self.hub.url
+
+    def badges(self) -> list[tuple[str, str]]:
+        return list(self._badges)
+
+    def cancel(self) -> None:
+        """End a running import or tuning session soon; safe from any thread."""
+        self._cancelled.set()
+
+    def open_model(
+        self,
+        path: Path,
+        on_phase: Callable[[str], None] = lambda phase: None,
+        feeds: Mapping[str, NDArray[Any]] | None = None,
+    ) -> OpenedModel:
+        """Import a model and load it into the page. On failure the old model stays.
+
+        Raises
+        ------
+        ModelError, UserError, PageError
+        """
+        self._cancelled.clear()
+        opened = self.import_model(path, on_phase)
+        on_phase("waiting for the page")
+        self.connect()
+        on_phase("loading weights into the page")
+        self._feeds = dict(feeds or example_feeds([p.spec for p in opened.plan.inputs]))
+        self.runner.load(opened.plan, opened.weights)
+        previous, self.model = self.model, opened
+        self._chosen = {}
+        self.events = []
+        if previous is not None:
+            previous.weights.unlink(missing_ok=True)
+        return opened
+
+    def import_model(
+        self, path: Path, on_phase: Callable[[str], None] = lambda phase: None
+    ) -> OpenedModel:
+        """Import alone, without a page."""
+        phases: list[tuple[str, float]] = []
+
+        def note(phase: str) -> None:
+            phases.append((phase, time.perf_counter()))
+            on_phase(phase)
+
+        self._models_opened += 1
+        weights = self._folder / f"weights-{self._models_opened}.bin"
+        stop = threading.Event()
+        watcher = threading.Thread(target=self._kill_on_cancel, args=(stop,), daemon=True)
+        watcher.start()
+        try:
+            imported = self.compiler.import_model(path, weights, note)
+        except UserError:
+            weights.unlink(missing_ok=True)
+            if self._cancelled.is_set():
+                raise UserError("Opening the model was cancelled.") from None
+            raise
+        finally:
+            stop.set()
+            watcher.join()
+        note("done")
+        return OpenedModel(
+            path,
+            imported.graph,
+            imported.workloads,
+            imported.plan,
+            weights,
+            imported.packable,
+            {a[0]: (b[1] - a[1]) * 1e3 for a, b in zip(phases, phases[1:], strict=False)},
+        )
+
+    def _kill_on_cancel(self, stop: threading.Event) -> None:
+        while not stop.wait(0.1):
+            if self._cancelled.is_set():
+                self.compiler.kill()
+                return
+
+    def connect(self) -> DeviceProfile:
+        """Wait for the page and learn what it can do; done once."""
+        if self.device is None:
+            self.hub.wait_for_page(PAGE_TIMEOUT_S)
+            self.device = self.runner.probe(self.compiler.peak_kernels(TIERS))
+            if "simd128" not in self.device.tiers:
+                raise PageError("The page's engine has no Wasm SIMD.", "Use a current browser.")
+        return self.device
+
+    def tune(self, seconds: float | None = None) -> Iterator[Event]:
+        """Tune the open model; events as in ``tuner.events``."""
+        model = self._need_model()
+        self._cancelled.clear()
+        self.events = []
+        session = TuningSession(
+            model.graph.name,
+            model.plan,
+            model.workloads,
+            self.runner,
+            self.compiler,
+            self.database,
+            self.connect(),
+            SystemClock(),
+            self._feeds,
+            TuneOptions(seconds=seconds, packable=model.packable),
+            self._cancelled.is_set,
+        )
+        for event in session.run():
+            self.events.append(event)
+            yield event
+        self._chosen = {key: kernel.candidate for key, kernel in session.registered.items()}
+
+    def _need_model(self) -> OpenedModel:
+        if self.model is None:
+            raise UserError("No model is open.", "Open an .onnx file first.")
+        return self.model
+
+    def choose_known(self) -> dict[str, Candidate | None]:
+        """The best known settings of every workload: this session's, else the database's."""
+        model = self._need_model()
+        chosen: dict[str, Candidate | None] = {}
+        for workload in model.workloads:
+            settings = None
+            if workload.key in self._chosen:
+                settings = self._chosen[workload.key]
+            elif workload.tunable:
+                settings = self._stored_best(workload)
+            chosen[workload.key] = settings
+        return chosen
+
+    def _stored_best(self, workload: Workload) -> Candidate | None:
+        won = [
+            r
+            for r in self.database.all_records(workload=workload.key)
+            if r.state == "won" and r.key.compiler_version == self.compiler.version
+        ]
+        if self.device is not None:
+            here = [r for r in won if r.key.device_id == self.device.device_id]
+            won = here or won
+        if not won or won[0].settings == DEFAULT_SETTINGS:
+            return None
+        return Candidate.parse(won[0].settings)
+
+    def kernels(self, tiers: Sequence[str]) -> list[Kernel]:
+        """The best known kernel of every workload in the given tiers."""
+        model = self._need_model()
+        chosen = self.choose_known()
+        kernels: list[Kernel] = []
+        for workload in model.workloads:
+            result = self.compiler.compile(workload, chosen[workload.key], tiers)
+            if result.error:
+                raise CompileError(f"{workload.name} does not compile: {result.error}")
+            kernels += result.kernels
+        return kernels
+
+    def register_best(self) -> None:
+        """Give the page the best known kernels, for runs and profiles without tuning."""
+        self.runner.register(self.kernels((self.connect().best_tier,)))
+
+    def infer(self, runs: int = 1, profile: bool = False) -> Inference:
+        """Run the open model on its feeds with the registered kernels."""
+        return self.runner.infer(self._feeds, runs, profile)
+
+    def export(self, out: Path, samples: bool = True) -> Path:
+        """Write the bundle: best known kernels of both tiers, plan, weights, engine."""
+        model = self._need_model()
+        device = self.device
+        tuned_on = (
+            {"device_id": device.device_id, "target": device.target, "user_agent": device.user_agent}
+            if device
+            else {}
+        )
+        feeds = self._feeds or example_feeds([p.spec for p in model.plan.inputs])
+        return write_bundle(
+            out,
+            model.plan,
+            model.weights,
+            self.kernels(TIERS),
+            name=model.graph.name,
+            tuned_on=tuned_on,
+            samples=feeds if samples else None,
+            engine_files=engine_files(),
+        )
+
+    def report(self, out: Path) -> Path:
+        """Write the self-contained HTML report of the last session."""
+        self._need_model()
+        if not any(isinstance(e, Finished) for e in self.events):
+            raise UserError("There is no finished session to report.", "Tune the model first.")
+        write_report(
+            out,
+            [e.to_json() for e in self.events],
+            created=SystemClock().now_iso(),
+            version=__version__,
+        )
+        return out
+
+    def records(self, limit: int = 5000) -> list[TuningRecord]:
+        """Records of the kernel database, newest first."""
+        return self.database.all_records(limit=limit)
