@@ -1,0 +1,331 @@
+"""KernelDatabase: one file, one thread that owns it, one process that writes it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from filelock import FileLock, Timeout
+from sqlite_utils import Database
+
+from nnjit_studio.database.rows import SELECT_RECORDS, insert_record, record_from_row
+from nnjit_studio.database.safety import database_error, journal_mode
+from nnjit_studio.database.schema import (
+    KEY_COLUMNS,
+    SCHEMA_VERSION,
+    check_header,
+    check_version,
+    migrate,
+)
+from nnjit_studio.database.transfer import read_json, write_csv, write_json
+from nnjit_studio.errors import BugError, DatabaseError
+from nnjit_studio.space.records import KernelKey, TuningRecord
+
+BUSY_TIMEOUT_S = 5.0
+T = TypeVar("T")
+
+
+class KernelDatabase:
+    """All tuning records, good and bad.
+
+    Every call may come from any thread; one thread of its own does the work in
+    order of arrival and hands results and errors back. Open it with
+    :meth:`open`, as a context manager or with :meth:`close` at the end.
+    """
+
+    def __init__(
+        self, path: Path, executor: ThreadPoolExecutor, lock: FileLock | None, db: Database
+    ) -> None:
+        self.path = path
+        self.backup: Path | None = None
+        self._executor = executor
+        self._lock = lock
+        self._db = db
+
+    @classmethod
+    def open(cls, path: Path, read_only: bool = False) -> KernelDatabase:
+        """Open a database file; unless ``read_only``, create or upgrade it as needed.
+
+        Before an upgrade a copy is made beside the file; ``backup`` names it.
+
+        Raises
+        ------
+        DatabaseError
+            When another process writes it, when it is not a kernel database or
+            one of a newer Studio (it is then left as it is), or when the file
+            or its folder cannot be read or written.
+        """
+        path = Path(path).absolute()
+        try:
+            check_header(path)
+            if read_only and not (path.exists() and path.stat().st_size):
+                raise DatabaseError(
+                    f"There is no kernel database at {path}.", "Tune a model first, or import one."
+                )
+            lock = None if read_only else _lock(path)
+        except OSError as e:
+            raise database_error(e, path) from e
+        executor = ThreadPoolExecutor(1, thread_name_prefix="nnjit-database")
+        try:
+            db, backup = executor.submit(_connect, path, read_only).result()
+        except BaseException as e:
+            executor.shutdown()
+            if lock:
+                lock.release()
+            if isinstance(e, (sqlite3.Error, OSError)):
+                raise database_error(e, path) from e
+            raise
+        database = cls(path, executor, lock, db)
+        database.backup = backup
+        return database
+
+    def __enter__(self) -> KernelDatabase:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what was asked for, close the file and free the lock. May be called twice."""
+        try:
+            self._executor.submit(self._db.close).result()
+        except RuntimeError:
+            return
+        self._executor.shutdown()
+        if self._lock:
+            self._lock.release()
+
+    def commit_record(self, record: TuningRecord) -> int:
+        """Store a record; it is on disk when this returns.
+
+        Returns
+        -------
+        int
+            The id of the record.
+
+        Raises
+        ------
+        DatabaseError
+            When the disk is full or the file cannot be written; what was
+            stored before stays.
+        BugError
+            When the record contradicts itself.
+        """
+        return self._write(lambda: self._insert([record], once=False))[0]
+
+    def add_records(self, records: Sequence[TuningRecord]) -> int:
+        """Store those records that are not there yet, all or none; how many were new."""
+        return len(self._write(lambda: self._insert(records, once=True)))
+
+    def records(self, key: KernelKey) -> list[TuningRecord]:
+        """All records of a key, oldest first."""
+        match = " AND ".join(f"k.{name} = :{name}" for name in KEY_COLUMNS)
+        return self._select(f"WHERE {match} ORDER BY r.id", asdict(key))
+
+    def best(self, key: KernelKey) -> TuningRecord | None:
+        """The last record that won its comparison, else the last default kernel, else None."""
+        match = " AND ".join(f"k.{name} = :{name}" for name in KEY_COLUMNS)
+        found = self._select(
+            f"WHERE {match} AND r.state IN ('won', 'default') "
+            "ORDER BY r.state = 'won' DESC, r.id DESC LIMIT 1",
+            asdict(key),
+        )
+        return found[0] if found else None
+
+    def record(self, record_id: int) -> TuningRecord | None:
+        """The record of an id."""
+        found = self._select("WHERE r.id = :id", {"id": record_id})
+        return found[0] if found else None
+
+    def all_records(
+        self,
+        limit: int | None = None,
+        *,
+        workload: str = "",
+        state: str = "",
+        target: str = "",
+    ) -> list[TuningRecord]:
+        """Records newest first; each filter is a part of the text, in any case."""
+        where, values = _filter(workload, state, target, limit)
+        ids = f"SELECT id FROM measurements {where}"
+        return self._select(f"WHERE r.id IN ({ids}) ORDER BY r.id DESC", values)
+
+    def rows(
+        self,
+        limit: int | None = None,
+        *,
+        workload: str = "",
+        state: str = "",
+        target: str = "",
+    ) -> list[dict[str, Any]]:
+        """The same as plain rows for a table: with the id, without the modules."""
+        where, values = _filter(workload, state, target, limit)
+        sql = f"SELECT * FROM measurements {where}"
+        return self._call(lambda: list(self._db.query(sql, values)))
+
+    def count(self) -> int:
+        """How many records there are."""
+        return self._call(lambda: int(self._db["records"].count))
+
+    def import_from(self, path: Path) -> int:
+        """Add the records of another database or of a JSON export; how many were new.
+
+        Raises
+        ------
+        DatabaseError
+            When the file cannot be read or is not one of ours; nothing is added then.
+        """
+        path = Path(path)
+        if path.suffix.lower() == ".json":
+            records = read_json(path)
+        else:
+            with KernelDatabase.open(path, read_only=True) as source:
+                records = source.all_records()[::-1]
+        try:
+            return self.add_records(records)
+        except BugError as e:
+            raise DatabaseError(f"The file {path} is damaged: {e}", "Export it again.") from e
+
+    def export_to(
+        self, path: Path, *, workload: str = "", state: str = "", target: str = ""
+    ) -> int:
+        """Write records to ``.db``, ``.json`` (both complete) or ``.csv`` (without modules).
+
+        An existing file is replaced only when the new one is complete.
+
+        Returns
+        -------
+        int
+            How many records were written.
+        """
+        path = Path(path).absolute()
+        writers = {".db": _write_database, ".json": write_json, ".csv": write_csv}
+        writer = writers.get(path.suffix.lower())
+        if writer is None:
+            raise DatabaseError(
+                f"Records cannot be exported to {path.name!r}.",
+                f"Use a name that ends in {', '.join(writers)}.",
+            )
+        if path == self.path:
+            raise DatabaseError(f"{path} is the open database itself.", "Choose another name.")
+        records = self.all_records(workload=workload, state=state, target=target)[::-1]
+        try:
+            with tempfile.TemporaryDirectory(prefix=".nnjit-export-", dir=path.parent) as folder:
+                part = Path(folder) / f"export{path.suffix}"
+                writer(records, part)
+                os.replace(part, path)
+        except OSError as e:
+            raise DatabaseError(
+                f"The export {path} cannot be written: {e.strerror}.",
+                "Choose a folder that you may write, with enough space.",
+            ) from e
+        return len(records)
+
+    def vacuum(self) -> None:
+        """Give unused space back to the disk."""
+        self._write(self._db.vacuum)
+
+    def integrity(self) -> str:
+        """``ok``, or what SQLite's own checks found."""
+
+        def check() -> str:
+            problems = [row[0] for row in self._db.execute("PRAGMA integrity_check").fetchall()]
+            orphans = self._db.execute("PRAGMA foreign_key_check").fetchall()
+            if problems == ["ok"]:
+                problems = []
+            problems += [f"row {row[1]} of {row[0]} refers to nothing" for row in orphans]
+            return "; ".join(problems) or "ok"
+
+        return self._call(check)
+
+    def _insert(self, records: Sequence[TuningRecord], once: bool) -> list[int]:
+        with self._db.atomic():
+            ids = [insert_record(self._db, record, once) for record in records]
+        return [i for i in ids if i is not None]
+
+    def _select(self, where: str, values: dict[str, Any]) -> list[TuningRecord]:
+        sql = f"{SELECT_RECORDS} {where}"
+        return self._call(lambda: [record_from_row(r) for r in self._db.query(sql, values)])
+
+    def _write(self, job: Callable[[], T]) -> T:
+        if self._lock is None:
+            raise DatabaseError(
+                f"The kernel database {self.path} is open read-only.", "Open it for writing."
+            )
+        return self._call(job)
+
+    def _call(self, job: Callable[[], T]) -> T:
+        try:
+            future = self._executor.submit(job)
+        except RuntimeError as e:
+            raise DatabaseError(f"The kernel database {self.path} is closed.") from e
+        try:
+            return future.result()
+        except sqlite3.Error as e:
+            raise database_error(e, self.path) from e
+
+
+def _write_database(records: Sequence[TuningRecord], path: Path) -> None:
+    with KernelDatabase.open(path) as database:
+        database._call(lambda: database._insert(records, once=False))
+
+
+def _lock(path: Path) -> FileLock:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Opened in one thread and closed in another is fine, so the lock is not a thread's own.
+    lock = FileLock(f"{path}.lock", timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as e:
+        raise DatabaseError(
+            f"The kernel database {path} is in use by another NNJIT Studio.",
+            "Close the other Studio, or open the database read-only.",
+        ) from e
+    return lock
+
+
+def _connect(path: Path, read_only: bool) -> tuple[Database, Path | None]:
+    uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)
+    try:
+        # Plugins of sqlite-utils are other people's code: never loaded here.
+        db = Database(connection, execute_plugins=False)
+        if read_only:
+            if check_version(db, path) < SCHEMA_VERSION:
+                raise DatabaseError(
+                    f"The kernel database {path} has an older schema.",
+                    "Open it once for writing, which upgrades it.",
+                )
+            return db, None
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA foreign_keys=ON")
+        backup = migrate(db, path)
+        db.execute(f"PRAGMA journal_mode={journal_mode(sqlite3.sqlite_version_info)}").fetchone()
+        return db, backup
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _filter(
+    workload: str, state: str, target: str, limit: int | None
+) -> tuple[str, dict[str, Any]]:
+    values = {"workload": workload, "state": state, "target": target}
+    terms = [f"instr(lower({name}), lower(:{name}))" for name, text in values.items() if text]
+    where = f"WHERE {' AND '.join(terms)} " if terms else ""
+    return where + "ORDER BY id DESC LIMIT :limit", {
+        **values,
+        "limit": -1 if limit is None else limit,
+    }

@@ -1,0 +1,82 @@
+"""Which journal is safe with this SQLite, and what its errors mean in words."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.errors import DatabaseError
+
+WAL_SAFE_SINCE = (3, 51, 3)
+"""Older releases since 3.7.0 can corrupt a file when the WAL is reset under two connections."""
+
+
+def journal_mode(version: tuple[int, int, int]) -> str:
+    """Journal mode to use with an SQLite version: ``wal`` where it is safe, else ``truncate``."""
+    return "wal" if version >= WAL_SAFE_SINCE else "truncate"
+
+
+def sqlite_safety() -> dict[str, Any]:
+    """What ``nnjit doctor`` tells about SQLite: version, journal mode and the reason for it."""
+    mode = journal_mode(sqlite3.sqlite_version_info)
+    least = ".".join(map(str, WAL_SAFE_SINCE))
+    version = sqlite3.sqlite_version
+    why = (
+        f"SQLite {version} is {least} or newer: its write-ahead log is safe."
+        if mode == "wal"
+        else f"SQLite {version} is older than {least}, whose write-ahead log can corrupt a "
+        "file; a rollback journal is used instead."
+    )
+    return {"version": version, "journal_mode": mode, "synchronous": "full", "why": why}
+
+
+_MEANINGS = (
+    (
+        "disk is full",
+        "The kernel database {path} cannot grow: the disk is full; earlier records are intact.",
+        "Free some space and try again.",
+    ),
+    (
+        "locked",
+        "The kernel database {path} is locked by another program.",
+        "Close the program that has it open and try again.",
+    ),
+    (
+        "readonly",
+        "The kernel database {path} cannot be written.",
+        "Check the permissions of the file and its folder, or choose another place.",
+    ),
+    (
+        "malformed",
+        "The kernel database {path} is damaged.",
+        "Move it away to start a new one, then import a backup or an export.",
+    ),
+    (
+        "not a database",
+        "The file {path} is not an SQLite database.",
+        "Choose another file, or move this one away.",
+    ),
+    (
+        "unable to open",
+        "The kernel database {path} cannot be opened.",
+        "Check that the folder exists and that you may write there.",
+    ),
+)
+
+
+def database_error(error: sqlite3.Error | OSError, path: Path) -> DatabaseError:
+    """The words for an error of SQLite or of the file system on a database file."""
+    if isinstance(error, OSError):
+        reason = error.strerror or type(error).__name__
+        return DatabaseError(
+            f"The kernel database {path} cannot be used: {reason}.",
+            "Check the permissions of the file and its folder, or choose another place.",
+        )
+    for sign, sentence, hint in _MEANINGS:
+        if sign in str(error):
+            return DatabaseError(sentence.format(path=path), hint)
+    return DatabaseError(
+        f"The kernel database {path} answered with an error: {error}.",
+        "Check it with `nnjit db vacuum`, or import a backup into a new one.",
+    )

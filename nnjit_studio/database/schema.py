@@ -1,0 +1,169 @@
+"""The tables, their migrations, and the marks by which a file is known as ours."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlite_utils import Database, Migrations
+
+from nnjit_studio.errors import DatabaseError
+
+APPLICATION_ID = 0x4E4A4954
+"""ASCII "NJIT" at offset 68 of the file header."""
+
+SCHEMA_VERSION = 2
+"""``user_version`` of a file with every migration applied: their number."""
+
+KEY_COLUMNS = (
+    "kind",
+    "dims",
+    "dtype",
+    "layout",
+    "fingerprint",
+    "primitive_vector",
+    "device_id",
+    "target",
+    "tier",
+    "compiler_version",
+)
+
+
+def m0001_tables(db: Database) -> None:
+    """Keys, kernels (each module once) and records with all their samples."""
+    db.execute(
+        "CREATE TABLE kernel_keys (id INTEGER PRIMARY KEY, "
+        + ", ".join(f"{name} TEXT NOT NULL" for name in KEY_COLUMNS)
+        + f", UNIQUE ({', '.join(KEY_COLUMNS)}))"
+    )
+    db.execute(
+        """
+        CREATE TABLE kernels (
+            sha256 TEXT PRIMARY KEY,
+            wasm BLOB  -- NULL while only the hash is known
+        )
+        """
+    )
+    db.execute(
+        """
+        CREATE TABLE records (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            key_id INTEGER NOT NULL REFERENCES kernel_keys(id),
+            workload TEXT NOT NULL,
+            settings TEXT NOT NULL,
+            state TEXT NOT NULL,
+            median_ms REAL,
+            gflops REAL,
+            samples_ms TEXT NOT NULL,  -- JSON array, in order of time
+            kernel_sha256 TEXT REFERENCES kernels(sha256),
+            panels TEXT NOT NULL,  -- JSON array of [argument, width]
+            parallel_extent INTEGER NOT NULL,
+            compile_ms REAL,
+            browser TEXT NOT NULL,
+            flags TEXT NOT NULL,
+            timer_quantum_ms REAL,
+            created TEXT NOT NULL,  -- ISO 8601, UTC
+            error TEXT NOT NULL
+        )
+        """
+    )
+    db["records"].create_index(["key_id", "state"])
+    db["records"].create_index(["kernel_sha256"])
+
+
+def m0002_readable(db: Database) -> None:
+    """A view with one readable row for each record, for people with any SQLite tool."""
+    db["records"].create_index(["workload"])
+    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
+    db.create_view(
+        "measurements",
+        f"""
+        SELECT r.id, r.workload, r.settings, r.state, r.gflops, r.median_ms, r.compile_ms,
+               length(m.wasm) AS wasm_bytes, r.kernel_sha256, {keys}, r.browser, r.flags,
+               r.timer_quantum_ms, r.samples_ms, r.created, r.error
+        FROM records AS r
+        JOIN kernel_keys AS k ON k.id = r.key_id
+        LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256
+        """,
+    )
+
+
+migrations = Migrations("nnjit_studio")
+for _step in (m0001_tables, m0002_readable):
+    migrations()(_step)
+
+
+def check_header(path: Path) -> None:
+    """Refuse a file that is not a kernel database, without opening it in SQLite.
+
+    An absent or empty file passes: it becomes a new database.
+
+    Raises
+    ------
+    DatabaseError
+        When the file is no SQLite file, or one of another program.
+    OSError
+        When it cannot be read.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header:
+        return
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise DatabaseError(
+            f"The file {path} is not an SQLite database.",
+            "Choose another file, or move this one away.",
+        )
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise DatabaseError(
+            f"The file {path} is a database of another program.",
+            "Choose another file; this one was left as it is.",
+        )
+
+
+def check_version(db: Database, path: Path) -> int:
+    """Schema version of an open file; refuses one that a newer Studio wrote."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise DatabaseError(
+            f"The kernel database {path} was written by a newer NNJIT Studio "
+            f"(schema {version}, this one knows {SCHEMA_VERSION}).",
+            "Update NNJIT Studio, or choose another file; this one was left as it is.",
+        )
+    return version
+
+
+def migrate(db: Database, path: Path) -> Path | None:
+    """Bring a file to the latest schema, all or nothing.
+
+    Returns
+    -------
+    Path or None
+        The copy of the old file that was made beside it; None where no copy
+        was needed, because the file was new or up to date.
+    """
+    version = check_version(db, path)
+    if version == SCHEMA_VERSION:
+        return None
+    # Outside the write-ahead log, so that the marks are in the file itself when this returns.
+    db.execute("PRAGMA journal_mode=truncate").fetchone()
+    copy = _backup(db.conn, path, version) if version else None
+    with db.atomic():
+        db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        migrations.apply(db)
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    return copy
+
+
+def _backup(connection: sqlite3.Connection, path: Path, version: int) -> Path:
+    number = 1
+    while (copy := path.with_name(f"{path.stem}.schema{version}-{number}{path.suffix}")).exists():
+        number += 1
+    target = sqlite3.connect(copy)
+    try:
+        connection.backup(target)
+    finally:
+        target.close()
+    return copy
