@@ -1,0 +1,26 @@
+"""Candidates, the lite space, and the records that rooms exchange about them."""
+
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, ORDERS, Candidate, settings_of
+from nnjit_studio.space.lite_space import (
+    LiteSpace,
+    SpaceEntry,
+    Usage,
+    Verdict,
+    build_lite_space,
+    explain,
+    naive_size,
+)
+
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "ORDERS",
+    "Candidate",
+    "LiteSpace",
+    "SpaceEntry",
+    "Usage",
+    "Verdict",
+    "build_lite_space",
+    "explain",
+    "naive_size",
+    "settings_of",
+]

@@ -1,0 +1,191 @@
+"""The lite space of a workload: dozens of candidates, each with its reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.candidate import ORDERS, Candidate
+from nnjit_studio.space.heuristics import (
+    MIN_TILES,
+    R0_CHOICES,
+    REGISTER_LOW_STEPS,
+    RULES,
+    TILE_RULES,
+    X0_CHOICES,
+    Y0_CHOICES,
+    Problem,
+    block_bytes,
+    intensity,
+    l1_cache,
+    one_at_a_time,
+    register_use,
+    registers,
+    variations,
+)
+from nnjit_studio.space.records import DeviceProfile
+
+BLOCKS_PER_CORE = 1
+"""``Block_core`` on Wasm (Table 1)."""
+
+ON_OFF_PRIMITIVES = ("cache_read", "cache_write", "unroll", "vectorize")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One rule's answer on one candidate, with its numbers in ``text``."""
+
+    rule: str
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Use of hardware by Table 1: elements of registers, bytes of L1."""
+
+    registers: int
+    l1_bytes: int
+    blocks_per_core: int = BLOCKS_PER_CORE
+
+
+@dataclass(frozen=True)
+class SpaceEntry:
+    """A candidate of the space.
+
+    ``varies`` names the setting that leaves the first choice for the tile:
+    ``r0``, ``r1``, ``order`` or nothing.
+    """
+
+    candidate: Candidate
+    usage: Usage
+    reason: str
+    varies: str = ""
+
+
+@dataclass(frozen=True)
+class LiteSpace:
+    """Candidates in order of evaluation, and the size of the space they stand for."""
+
+    workload: Workload
+    entries: tuple[SpaceEntry, ...]
+    naive_size: int
+
+
+def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) -> LiteSpace:
+    """All candidates that every rule of :mod:`heuristics` accepts, best guess first.
+
+    The order is that of the paper (section 5.2), blocks per core, which ties
+    on Wasm; then every tile with its first choice of r0, r1 and order before
+    the variations; then the intensity of the tile and how well it fills the
+    registers.
+
+    Parameters
+    ----------
+    workload
+        ``matmul`` (M, K, N) or ``batch_matmul`` (batch, M, K, N), float32.
+    device
+        Registers and cache sizes in bytes.
+    packable
+        Whether B is a weight that may be packed into panels.
+
+    Raises
+    ------
+    UserError
+        When no lite space exists for this kind or dtype.
+    """
+    problem = problem_of(workload, device, packable)
+    accepted = [c for c in _grid(problem) if all(rule(c, problem)[0] for rule in RULES)]
+    entries = sorted((_entry(c, problem) for c in accepted), key=lambda e: _rank(e, problem))
+    return LiteSpace(workload, tuple(entries), naive_size(workload))
+
+
+def explain(
+    candidate: Candidate, workload: Workload, device: DeviceProfile, packable: bool
+) -> list[Verdict]:
+    """Why a setting is in the lite space (every verdict is ok) or out.
+
+    Raises
+    ------
+    UserError
+        When no lite space exists for this kind or dtype.
+    """
+    problem = problem_of(workload, device, packable)
+    answers = ((rule.__name__, rule(candidate, problem)) for rule in RULES)
+    return [Verdict(name, ok, text) for name, (ok, text) in answers]
+
+
+def naive_size(workload: Workload) -> int:
+    """Size of the space before any reduction.
+
+    Each of the loops M, K and N is split into three (Fig. 10) in powers of
+    two: an extent of up to ``2**e`` has ``(e + 1)(e + 2) / 2`` such splits.
+    Times the six orders of the outer loops, times on and off of each
+    primitive that the paper's suite tries. For the paper's 4096x4096x4096
+    that is 72 million, six orders of magnitude above dozens (section 5.2).
+    """
+    exponents = [math.ceil(math.log2(extent)) for extent in workload.dims[-3:]]
+    splits = math.prod((e + 1) * (e + 2) // 2 for e in exponents)
+    return (splits * math.factorial(len(exponents))) << len(ON_OFF_PRIMITIVES)
+
+
+def problem_of(workload: Workload, device: DeviceProfile, packable: bool) -> Problem:
+    """Extents, and the tiles left by the rules on tiles, most intense first.
+
+    A problem too small for :data:`MIN_TILES` tiles that fill the registers
+    gets the lower end of Heuristic 4 relaxed step by step; a row vector
+    (M = 1) is such a problem.
+    """
+    ranks = {"matmul": 3, "batch_matmul": 4}
+    if len(workload.dims) != ranks.get(workload.kind) or workload.dtype != "f32":
+        raise UserError(
+            f"There is no lite space for the workload {workload.name}.",
+            "Lite spaces exist for matmul:MxKxN:f32 and batch_matmul:BxMxKxN:f32.",
+        )
+    batch, m, k, n = (1, *workload.dims)[-4:]
+    problem = Problem(batch, m, k, n, device, packable)
+    for low in REGISTER_LOW_STEPS:
+        problem = replace(problem, register_low=low)
+        tiles = [tile for tile in product(X0_CHOICES, Y0_CHOICES) if _tile_fits(tile, problem)]
+        if len(tiles) >= MIN_TILES:
+            break
+    tiles.sort(key=lambda tile: _tile_rank(tile, problem))
+    return replace(problem, tiles=tuple(tiles))
+
+
+def _tile_fits(tile: tuple[int, int], problem: Problem) -> bool:
+    x0, y0 = tile
+    probe = Candidate(x0, y0, problem.base_r0, x0, y0, problem.k, pack=problem.packable)
+    return all(rule(probe, problem)[0] for rule in TILE_RULES)
+
+
+def _tile_rank(tile: tuple[int, int], problem: Problem) -> tuple[float, ...]:
+    idle = abs(register_use(*tile) - problem.register_elements)
+    return (-intensity(*tile), idle, *tile)
+
+
+def _grid(problem: Problem) -> Iterator[Candidate]:
+    depths = {d for tile in problem.tiles for d in problem.depths(*tile)}
+    for (x0, y0), r0, r1, order in product(problem.tiles, R0_CHOICES, sorted(depths), ORDERS):
+        yield Candidate(x0, y0, r0, x0, y0, r1, order, problem.packable)
+
+
+def _entry(c: Candidate, problem: Problem) -> SpaceEntry:
+    usage = Usage(register_use(c.x0, c.y0), block_bytes(c.x1, c.y1, c.r1))
+    reason = "; ".join(rule(c, problem)[1] for rule in (registers, l1_cache, one_at_a_time))
+    return SpaceEntry(c, usage, reason, "".join(variations(c, problem)))
+
+
+def _rank(entry: SpaceEntry, problem: Problem) -> tuple[object, ...]:
+    c = entry.candidate
+    return (
+        -entry.usage.blocks_per_core,
+        entry.varies != "",
+        *_tile_rank((c.x0, c.y0), problem),
+        entry.varies,
+        c,
+    )

@@ -1,0 +1,146 @@
+"""One candidate, from a compiled kernel to a verdict and its record."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnjit_studio.space.candidate import settings_of
+from nnjit_studio.space.records import (
+    CompileResult,
+    DeviceProfile,
+    Kernel,
+    KernelKey,
+    MeasurePolicy,
+    RunResult,
+    TuningRecord,
+)
+from nnjit_studio.tuner.events import Measured
+from nnjit_studio.tuner.payoff import WorkloadState
+from nnjit_studio.tuner.protocols import Runner
+from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of
+
+MAX_ERROR_RATIO = 1e9
+"""Stands for infinity in events, for JSON has none."""
+OK_STATES = ("won", "slower", "default")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that is known of a candidate after its round; parts it never reached are None."""
+
+    compiled: CompileResult
+    verdict: Verdict
+    kernel: Kernel | None = None
+    result: RunResult | None = None
+    flops: int = 0
+
+    @property
+    def samples_ms(self) -> tuple[float, ...]:
+        return self.result.samples_ms if self.result else ()
+
+    @property
+    def ms(self) -> float:
+        """Median of one run; 0 when there is no sample."""
+        return statistics.median(self.samples_ms) if self.samples_ms else 0.0
+
+    @property
+    def gflops(self) -> float:
+        return gflops_of(self.flops, self.ms)
+
+
+def evaluate(
+    compiled: CompileResult,
+    state: WorkloadState,
+    runner: Runner,
+    device: DeviceProfile,
+    policy: MeasurePolicy,
+    thresholds: SwapPolicy,
+) -> Outcome:
+    """Measure a challenger beside the incumbent, unless it failed or its bytes are known.
+
+    A gain that the samples could not prove gets a second look, alone and with
+    twice the samples: noise of a busy machine hides one win in four.
+    """
+    if compiled.error:
+        return Outcome(compiled, Verdict("failed", compiled.error))
+    tier, flops = state.key.tier, state.workload.flops
+    kernel = compiled.kernel(tier)
+    if kernel.sha256 in state.measured:
+        same = f"the same bytes as {state.measured[kernel.sha256]}"
+        return Outcome(compiled, Verdict("duplicate", same), kernel)
+    peak = device.peak_gflops.get(tier)
+    result = runner.measure(kernel, state.incumbent, policy)
+    verdict = decide(result, flops, peak, thresholds)
+    if _unproven(result, verdict, thresholds):
+        result = runner.measure(kernel, state.incumbent, replace(policy, pairs=2 * policy.pairs))
+        verdict = decide(result, flops, peak, thresholds)
+    return Outcome(compiled, verdict, kernel, result, flops)
+
+
+def _unproven(result: RunResult, verdict: Verdict, thresholds: SwapPolicy) -> bool:
+    return (
+        verdict.state == "slower"
+        and not result.stopped_early
+        and verdict.low <= 1
+        and verdict.speedup >= 1 + thresholds.min_gain
+    )
+
+
+def record_of(
+    outcome: Outcome, key: KernelKey, device: DeviceProfile, created: str, state: str = ""
+) -> TuningRecord:
+    """The database's record of an outcome; ``state`` replaces the verdict's (``default``)."""
+    kernel = outcome.kernel
+    return TuningRecord(
+        key=key,
+        workload=outcome.compiled.workload,
+        settings=settings_of(outcome.compiled.candidate),
+        state=state or outcome.verdict.state,
+        median_ms=outcome.ms,
+        gflops=outcome.gflops,
+        samples_ms=outcome.samples_ms,
+        sha256=kernel.sha256 if kernel else "",
+        wasm=kernel.data if kernel else b"",
+        panels=kernel.panels if kernel else (),
+        parallel_extent=kernel.parallel_extent if kernel else 1,
+        compile_ms=outcome.compiled.ms,
+        browser=device.user_agent,
+        flags=device.flags,
+        timer_quantum_ms=device.timer_quantum_ms,
+        created=created,
+        error="" if (state or outcome.verdict.state) in OK_STATES else outcome.verdict.reason,
+    )
+
+
+def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
+    ratio = outcome.result.error_ratio if outcome.samples_ms and outcome.result else 0.0
+    verdict = outcome.verdict
+    return Measured(
+        t_s=t_s,
+        workload=workload,
+        candidate=settings_of(outcome.compiled.candidate),
+        state=verdict.state,
+        reason=verdict.reason,
+        gflops=outcome.gflops,
+        ms=outcome.ms,
+        samples_ms=outcome.samples_ms,
+        speedup=verdict.speedup,
+        speedup_low=verdict.low,
+        speedup_high=verdict.high,
+        error_ratio=ratio if ratio < MAX_ERROR_RATIO else MAX_ERROR_RATIO,
+    )
+
+
+def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:
+    """The last record that won and whose bytes are intact.
+
+    The last one, not the fastest: each winner beat the one before it in a
+    direct comparison, while rates of different days do not compare.
+    """
+    for record in reversed(records):
+        if record.state == "won" and hashlib.sha256(record.wasm).hexdigest() == record.sha256:
+            return record
+    return None

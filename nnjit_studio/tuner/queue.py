@@ -1,0 +1,90 @@
+"""Compile ahead: kernels are built while the page measures."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import CompileResult, Fixture
+from nnjit_studio.tuner.protocols import Compiler
+
+Job = tuple[Workload, Candidate | None, Sequence[str]]
+
+
+class KernelQueue:
+    """A bounded queue of compiled kernels, filled by one thread.
+
+    That thread alone talks to the compiler, so a compiler needs no lock. Use
+    as a context manager: leaving it waits for the thread to end.
+
+    Parameters
+    ----------
+    depth
+        How many results may be ready or in the making at once.
+    cache_bytes
+        Fixtures kept for the next turn of their workload.
+    """
+
+    def __init__(self, compiler: Compiler, depth: int = 3, cache_bytes: int = 256 << 20) -> None:
+        self._compiler = compiler
+        self._depth = depth
+        self._cache_bytes = cache_bytes
+        self._waiting: deque[Job] = deque()
+        self._running: deque[Future[CompileResult]] = deque()
+        self._fixtures: dict[str, Fixture] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="compile-ahead")
+
+    def __enter__(self) -> KernelQueue:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def put(self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]) -> None:
+        """Ask for a kernel; results come in the order of asking."""
+        self._waiting.append((workload, candidate, tiers))
+        self._fill()
+
+    def get(self) -> CompileResult:
+        """The next result; waits for it, and passes on what the compiler raised.
+
+        Raises
+        ------
+        IndexError
+            When nothing was asked for.
+        """
+        result = self._running.popleft().result()
+        self._fill()
+        return result
+
+    def fixture(self, workload: Workload) -> Fixture:
+        """Seeded inputs and reference; kept, as each workload has several turns."""
+        found = self._fixtures.pop(workload.key, None)
+        if found is None:
+            found = self._thread.submit(self._compiler.fixture, workload).result()
+        self._fixtures[workload.key] = found
+        while len(self._fixtures) > 1 and sum(map(_nbytes, self._fixtures.values())) > (
+            self._cache_bytes
+        ):
+            del self._fixtures[next(iter(self._fixtures))]
+        return found
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._depth:
+            self._running.append(
+                self._thread.submit(self._compiler.compile, *self._waiting.popleft())
+            )
+
+
+def _nbytes(fixture: Fixture) -> int:
+    inputs = sum(len(arg.data) for arg in fixture.args if arg.data is not None)
+    return inputs + sum(a.nbytes for a in (*fixture.expected, *fixture.bound))

@@ -1,0 +1,167 @@
+"""The lite space: its size, its order, and why each candidate is in or out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Workload
+from nnjit_studio.space import Candidate, LiteSpace, build_lite_space, explain, naive_size
+from nnjit_studio.space.records import DeviceProfile
+
+DEVICE = DeviceProfile("cpu", "embedded", vector_registers=16, l1_bytes=32768, l2_bytes=524288)
+K0 = Workload("matmul", (384, 768, 768), "f32")
+K2 = Workload("batch_matmul", (12, 384, 384, 64), "f32")
+BEST = Candidate(x0=8, y0=6, r0=4, x1=8, y1=6, r1=768, order="nm", pack=True)
+
+
+def tiles(space: LiteSpace) -> set[tuple[int, int]]:
+    """Rows x columns, as engineers say it."""
+    return {(e.candidate.y0, e.candidate.x0) for e in space.entries}
+
+
+def failing(candidate: Candidate, workload: Workload = K0, packable: bool = True) -> set[str]:
+    return {v.rule for v in explain(candidate, workload, DEVICE, packable) if not v.ok}
+
+
+@pytest.mark.parametrize(("workload", "packable"), [(K0, True), (K2, False)])
+def test_kernels_of_the_paper_have_dozens_of_candidates(workload: Workload, packable: bool) -> None:
+    space = build_lite_space(workload, DEVICE, packable)
+    assert 10 <= len(space.entries) <= 48
+    assert {(4, 8), (6, 8), (8, 8), (4, 16), (3, 16), (2, 16), (8, 4), (5, 8)} <= tiles(space)
+    assert all(e.candidate.pack == packable for e in space.entries)
+    assert len({e.candidate for e in space.entries}) == len(space.entries)
+    assert space.naive_size > 100_000 * len(space.entries)
+
+
+def test_naive_space_of_the_papers_matmul_is_six_orders_above_dozens() -> None:
+    assert naive_size(Workload("matmul", (4096, 4096, 4096), "f32")) == 91**3 * 6 * 16
+
+
+def test_more_registers_give_larger_tiles() -> None:
+    wide = build_lite_space(K0, replace(DEVICE, vector_registers=32), True)
+    assert (8, 16) in tiles(wide)
+    assert (2, 16) not in tiles(wide)
+
+
+def test_first_choices_stand_in_front_and_by_intensity() -> None:
+    entries = build_lite_space(K0, DEVICE, True).entries
+    flags = [bool(e.varies) for e in entries]
+    assert flags == sorted(flags)
+    first = [e.candidate for e in entries if not e.varies]
+    strength = [c.x0 * c.y0 / (c.x0 + c.y0) for c in first]
+    assert strength == sorted(strength, reverse=True)
+    assert BEST in first[:3]
+
+
+def test_explanation_states_the_numbers() -> None:
+    texts = {v.rule: v.text for v in explain(BEST, K0, DEVICE, True)}
+    assert texts["registers"].startswith(
+        "Reg_thread 62 of 64 elements (8*1 + 1*6 + 8*6, 16 vector registers x 4)"
+    )
+    assert texts["l1_cache"].startswith(
+        "L1_block 42.2 of 32 KiB ((8*768 + 768*6 + 8*6) * 4 bytes, relaxed to 44.8 KiB)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"x0": 6, "x1": 6}, "simd_width"),
+        ({"y0": 7, "y1": 7}, "power_of_two"),
+        ({"r0": 3}, "power_of_two"),
+        ({"r1": 96}, "power_of_two"),
+        ({"x0": 16, "x1": 16}, "registers"),
+        ({"y0": 2, "y1": 2}, "registers"),
+        ({"x1": 16}, "block_shape"),
+        ({"pack": False}, "packing"),
+        ({"y0": 16, "y1": 16, "x0": 32, "x1": 32, "r0": 8}, "function_size"),
+        ({"r0": 2, "order": "mn"}, "one_at_a_time"),
+        ({"x0": 16, "x1": 16, "y0": 2, "y1": 2, "r0": 1}, "one_at_a_time"),
+        ({"r1": 256}, "depth"),
+    ],
+)
+def test_each_rule_can_exclude(change: dict[str, int], rule: str) -> None:
+    assert failing(BEST) == set()
+    assert rule in failing(replace(BEST, **change))  # type: ignore[arg-type]
+
+
+def test_a_reduction_beyond_l2_is_blocked() -> None:
+    deep = Workload("matmul", (384, 20000, 768), "f32")
+    assert "l1_cache" in failing(replace(BEST, r1=20000), deep)
+    assert all(e.candidate.r1 < 20000 for e in build_lite_space(deep, DEVICE, True).entries)
+
+
+def test_tile_larger_than_the_problem_is_out() -> None:
+    small = Workload("matmul", (4, 768, 6), "f32")
+    assert "problem_size" in failing(BEST, small)
+    wide = replace(BEST, x0=16, x1=16, y0=4, y1=4)
+    assert "problem_size" in failing(wide, small)
+
+
+def test_order_varies_only_where_it_can_differ() -> None:
+    one_row_of_tiles = Workload("matmul", (6, 768, 768), "f32")
+    assert "loop_order" in failing(replace(BEST, order="mn"), one_row_of_tiles)
+    assert failing(replace(BEST, order="mn")) == set()
+
+
+def test_row_vector_gets_wide_tiles_and_says_so() -> None:
+    row = Workload("matmul", (1, 768, 768), "f32")
+    space = build_lite_space(row, DEVICE, True)
+    assert {(1, 16), (1, 32)} <= tiles(space)
+    assert len(space.entries) >= 10
+    assert all("relaxed from 0.6" in e.reason for e in space.entries)
+
+
+def test_panels_must_find_room_in_the_weights_buffer() -> None:
+    narrow = Workload("matmul", (384, 768, 8), "f32")
+    assert all(e.candidate.x0 <= 16 for e in build_lite_space(narrow, DEVICE, True).entries)
+    odd = Workload("matmul", (1, 768, 1000), "f32")  # 32-wide panels pad to 1024, room for 1008
+    assert "packing" in failing(Candidate(32, 1, 4, 32, 1, 768), odd)
+    assert (1, 32) in tiles(build_lite_space(odd, DEVICE, False))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [Workload("softmax", (12, 384, 384), "f32"), Workload("matmul", (8, 8, 8), "f16")],
+)
+def test_other_workloads_have_no_space(workload: Workload) -> None:
+    with pytest.raises(UserError, match="no lite space"):
+        build_lite_space(workload, DEVICE, False)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    m=st.integers(4, 2000),
+    k=st.integers(1, 5000),
+    n=st.integers(8, 4000),
+    registers=st.sampled_from((8, 15, 16, 32)),
+    packable=st.booleans(),
+)
+def test_any_problem_has_between_ten_and_sixty_four(
+    m: int, k: int, n: int, registers: int, packable: bool
+) -> None:
+    device = replace(DEVICE, vector_registers=registers)
+    workload = Workload("matmul", (m, k, n), "f32")
+    entries = build_lite_space(workload, device, packable).entries
+    assert 10 <= len(entries) <= 64
+    for entry in entries[:3] + entries[-3:]:
+        assert all(v.ok for v in explain(entry.candidate, workload, device, packable))
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    x0=st.sampled_from((4, 8, 12, 16)),
+    y0=st.integers(1, 9),
+    r0=st.sampled_from((1, 2, 3, 4, 8)),
+    r1=st.sampled_from((64, 256, 512, 768)),
+    order=st.sampled_from(("nm", "mn")),
+)
+def test_explanation_and_space_agree(x0: int, y0: int, r0: int, r1: int, order: str) -> None:
+    candidate = Candidate(x0, y0, r0, x0, y0, r1, order, True)
+    entries = build_lite_space(K0, DEVICE, True).entries
+    assert (candidate in [e.candidate for e in entries]) == (not failing(candidate))
