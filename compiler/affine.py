@@ -1,0 +1,159 @@
+"""Indices as sums: a constant and one coefficient for each loop variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from nnjit_studio.compiler.tensor_ir import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+)
+
+LinearForm = tuple[int, dict[str, int]]
+INTEGERS = ("i64", "i32", "i8", "u8")
+
+
+def linear_form(expr: Expr, extents: Mapping[str, int] | None = None) -> LinearForm | None:
+    """Write an integer expression as ``const + sum(coefficient * var)``.
+
+    Parameters
+    ----------
+    extents
+        Extent of each loop variable (``0 <= var < extent``). Only with it are
+        divisions and remainders by constants resolved, and only where the
+        result is exact for every value of the variables.
+
+    Returns
+    -------
+    tuple or None
+        The constant and the non-zero coefficients by variable; None when the
+        expression is not such a sum, or cannot be proven to be one.
+    """
+    known = extents or {}
+    if isinstance(expr, Const):
+        return (expr.value, {}) if isinstance(expr.value, int) else None
+    if isinstance(expr, Var):
+        return (0, {}) if known.get(expr.name) == 1 else (0, {expr.name: 1})
+    if isinstance(expr, Cast) and expr.dtype in INTEGERS:
+        # A narrowing cast is the identity only where the range is known to fit.
+        form = linear_form(expr.value, known)
+        if form is None or expr.dtype in ("i64", "i32"):
+            return form
+        bits = 7 if expr.dtype == "i8" else 8
+        low = -(2**bits) if expr.dtype == "i8" else 0
+        reach = value_range(form, known)
+        return form if reach and low <= reach[0] and reach[1] < 2**bits else None
+    if not isinstance(expr, Binary):
+        return None
+    a, b = linear_form(expr.a, known), linear_form(expr.b, known)
+    if a is None or b is None:
+        return None
+    if expr.op == "add":
+        return _scaled_sum(a, b, 1)
+    if expr.op == "sub":
+        return _scaled_sum(a, b, -1)
+    if expr.op == "mul":
+        if a[1] and b[1]:
+            return None
+        form, factor = (a, b[0]) if not b[1] else (b, a[0])
+        return _scaled_sum((0, {}), form, factor)
+    if expr.op in ("floordiv", "floormod", "truncdiv", "truncmod") and not b[1] and b[0] > 0:
+        reach = value_range(a, known)
+        if expr.op.startswith("trunc") and (reach is None or reach[0] < 0):
+            return None
+        split = _split(a, b[0], known)
+        return None if split is None else split[0 if expr.op.endswith("div") else 1]
+    return None
+
+
+def value_range(form: LinearForm, extents: Mapping[str, int]) -> tuple[int, int] | None:
+    """Smallest and largest value (inclusive); None when an extent is not known."""
+    low = high = form[0]
+    for var, coefficient in form[1].items():
+        if var not in extents:
+            return None
+        reach = coefficient * (extents[var] - 1)
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return low, high
+
+
+def linear_expr(form: LinearForm) -> Expr:
+    """The inverse of :func:`linear_form`, largest coefficient first."""
+    terms: list[Expr] = [
+        Var(v) if c == 1 else Binary("mul", Var(v), Const(c, "i32"))
+        for v, c in sorted(form[1].items(), key=lambda item: (-item[1], item[0]))
+    ]
+    if form[0] or not terms:
+        terms.append(Const(form[0], "i32"))
+    result = terms[0]
+    for term in terms[1:]:
+        result = Binary("add", result, term)
+    return result
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct subexpressions, a load's index among them."""
+    if isinstance(expr, Load):
+        return (expr.index,)
+    if isinstance(expr, Binary):
+        return (expr.a, expr.b)
+    if isinstance(expr, Call):
+        return expr.args
+    if isinstance(expr, Select):
+        return (expr.condition, expr.then, expr.otherwise)
+    if isinstance(expr, Cast):
+        return (expr.value,)
+    return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything in it, outside in."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Replace, outside in, each subexpression for which ``change`` gives another."""
+    new = change(expr)
+    if new is not None:
+        return new
+    if isinstance(expr, Load):
+        return replace(expr, index=rewrite(expr.index, change))
+    if isinstance(expr, Binary):
+        return replace(expr, a=rewrite(expr.a, change), b=rewrite(expr.b, change))
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(rewrite(a, change) for a in expr.args))
+    if isinstance(expr, Select):
+        parts = (rewrite(e, change) for e in (expr.condition, expr.then, expr.otherwise))
+        return Select(*parts)
+    if isinstance(expr, Cast):
+        return replace(expr, value=rewrite(expr.value, change))
+    return expr
+
+
+def _scaled_sum(a: LinearForm, b: LinearForm, factor: int) -> LinearForm:
+    terms = dict(a[1])
+    for var, coefficient in b[1].items():
+        terms[var] = terms.get(var, 0) + factor * coefficient
+    return a[0] + factor * b[0], {v: c for v, c in terms.items() if c}
+
+
+def _split(
+    form: LinearForm, divisor: int, extents: Mapping[str, int]
+) -> tuple[LinearForm, LinearForm] | None:
+    # form = divisor * quotient + rest is a floor division when 0 <= rest < divisor always.
+    quotient = {v: c // divisor for v, c in form[1].items() if c % divisor == 0}
+    rest = {v: c for v, c in form[1].items() if c % divisor}
+    remainder = (form[0] % divisor, rest)
+    reach = value_range(remainder, extents)
+    if reach is None or reach[0] < 0 or reach[1] >= divisor:
+        return None
+    return (form[0] // divisor, quotient), remainder
