@@ -65,4 +65,3 @@ class Contraction:
         for axis in self.batch:
             batch *= axis.extent
         return 2 * batch * self.m * self.n * self.k
-

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from nnjit_studio.compiler import worker
 from nnjit_studio.compiler.version import COMPILER_VERSION
+
 from nnjit_studio.errors import BugError, CompileError, ModelError
 from nnjit_studio.graph import Graph, Plan, Workload, workload_from_json
 from nnjit_studio.space.candidate import Candidate, settings_of

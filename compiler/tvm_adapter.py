@@ -10,19 +10,12 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
-
-from tvm import IRModule, ir, relax, s_tir, sym, tirx  # noqa: E402
-from tvm.relax.frontend.onnx import onnx_frontend  # noqa: E402
-
-from nnjit_studio.compiler.tensor_ir import (  # noqa: E402
+from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -37,7 +30,11 @@ from nnjit_studio.compiler.tensor_ir import (  # noqa: E402
     Store,
     Var,
 )
-from nnjit_studio.errors import ModelError, UnsupportedOpError  # noqa: E402
+from numpy.typing import NDArray
+from tvm import IRModule, ir, relax, s_tir, sym, tirx
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
 
@@ -510,7 +507,9 @@ class _Converter:
             return Call("not", (self.value(expr.a),))
         if kind == "Select":
             return Select(
-                self.value(expr.condition), self.value(expr.true_value), self.value(expr.false_value)
+                self.value(expr.condition),
+                self.value(expr.true_value),
+                self.value(expr.false_value),
             )
         if kind == "Call":
             return self.call(expr)
@@ -536,5 +535,3 @@ def _reads_memory(expr: Any) -> bool:
     if type(expr).__name__ == "TensorLoad":
         return True
     return any(_reads_memory(child) for child in _children(expr))
-
-

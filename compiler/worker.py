@@ -106,9 +106,7 @@ class _Worker:
             "keys": list(built.programs),
         }, [pickle.dumps(p) for p in built.programs.values()]
 
-    def op_restore(
-        self, blobs: list[bytes], keys: list[str]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def op_restore(self, blobs: list[bytes], keys: list[str]) -> tuple[dict[str, Any], list[bytes]]:
         for key, blob in zip(keys, blobs, strict=True):
             self.programs[key] = pickle.loads(blob)
         return {}, []
@@ -123,6 +121,7 @@ class _Worker:
         dump_after: str | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
+
         from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
         from nnjit_studio.space.records import Kernel
 
@@ -170,9 +169,7 @@ class _Worker:
             out += [expected.tobytes(), bound.tobytes()]
         return {"args": args, "outputs": outputs}, out
 
-    def op_peak(
-        self, blobs: list[bytes], tiers: list[str]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def op_peak(self, blobs: list[bytes], tiers: list[str]) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline import peak_kernel
 
         kernels = [peak_kernel(tier) for tier in tiers]

@@ -158,14 +158,28 @@ class Workbench:
         on_phase("waiting for the page")
         self.connect()
         on_phase("loading weights into the page")
-        self._feeds = dict(feeds or example_feeds([p.spec for p in opened.plan.inputs]))
         self.runner.load(opened.plan, opened.weights)
+        self._adopt(opened, feeds)
+        return opened
+
+    def open_offline(
+        self,
+        path: Path,
+        on_phase: Callable[[str], None] = lambda phase: None,
+        feeds: Mapping[str, NDArray[Any]] | None = None,
+    ) -> OpenedModel:
+        """Import a model without a page: enough to export what the database knows."""
+        opened = self.import_model(path, on_phase)
+        self._adopt(opened, feeds)
+        return opened
+
+    def _adopt(self, opened: OpenedModel, feeds: Mapping[str, NDArray[Any]] | None) -> None:
+        self._feeds = dict(feeds or example_feeds([p.spec for p in opened.plan.inputs]))
         previous, self.model = self.model, opened
         self._chosen = {}
         self.events = []
         if previous is not None:
             previous.weights.unlink(missing_ok=True)
-        return opened
 
     def import_model(
         self, path: Path, on_phase: Callable[[str], None] = lambda phase: None
@@ -297,11 +311,14 @@ class Workbench:
         model = self._need_model()
         device = self.device
         tuned_on = (
-            {"device_id": device.device_id, "target": device.target, "user_agent": device.user_agent}
+            {
+                "device_id": device.device_id,
+                "target": device.target,
+                "user_agent": device.user_agent,
+            }
             if device
             else {}
         )
-        feeds = self._feeds or example_feeds([p.spec for p in model.plan.inputs])
         return write_bundle(
             out,
             model.plan,
@@ -309,7 +326,7 @@ class Workbench:
             self.kernels(TIERS),
             name=model.graph.name,
             tuned_on=tuned_on,
-            samples=feeds if samples else None,
+            samples=self._feeds if samples else None,
             engine_files=engine_files(),
         )
 

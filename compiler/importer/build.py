@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Expr, Load, Program, Select
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from numpy.typing import NDArray
+
 from nnjit_studio.graph import (
     DTYPE_BYTES,
     Graph,

@@ -41,7 +41,9 @@ def load_model(path: Path) -> onnx.ModelProto:
             "Export or download it again.",
         ) from e
     if not model.graph.node:
-        raise ModelError(f"{path.name!r} is not an ONNX model.", "Choose a file with an .onnx graph.")
+        raise ModelError(
+            f"{path.name!r} is not an ONNX model.", "Choose a file with an .onnx graph."
+        )
     if len(model.graph.node) > MAX_NODES:
         raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
     _check_external_data(model, path)
@@ -187,9 +189,7 @@ def weights_by_content(model: onnx.ModelProto) -> dict[tuple[Any, ...], str]:
     from onnx import numpy_helper
 
     return {
-        content_key(numpy_helper.to_array(t)): t.name
-        for t in model.graph.initializer
-        if t.name
+        content_key(numpy_helper.to_array(t)): t.name for t in model.graph.initializer if t.name
     }
 
 

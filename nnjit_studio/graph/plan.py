@@ -97,8 +97,7 @@ class Plan:
                 for b in data["buffers"]
             ),
             tuple(
-                PlanStep(s["op"], s["workload"], tuple(s["args"]), s["node"])
-                for s in data["steps"]
+                PlanStep(s["op"], s["workload"], tuple(s["args"]), s["node"]) for s in data["steps"]
             ),
             data["weights_bytes"],
             data["arena_bytes"],

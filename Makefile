@@ -1,0 +1,65 @@
+# Everything a stranger types: `make studio` and `make test`. The rest serves those two.
+SHELL := bash
+PYTHON ?= python3
+BIN := .venv/bin
+OUT := out
+MODEL := $(OUT)/minilm.onnx
+ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
+SANDBOX := $(if $(ROOT),--no-sandbox)
+
+.PHONY: studio test setup lint unit page gui end2end fresh-check clean sandbox-note
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml requirements-samples.txt .ci/system.sh
+	.ci/system.sh python $(PYTHON)
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,samples]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-samples.txt
+	.ci/system.sh qt $(BIN)/python
+	touch $@
+
+$(MODEL): .venv/ready
+	@mkdir -p $(OUT)
+	$(BIN)/nnjit sample minilm -o $@
+
+sandbox-note:
+	@$(if $(ROOT),echo "You are root: the web engine runs with --no-sandbox (it refuses to start otherwise).",true)
+
+# With a display: the window, tuning. Without: 30 s offscreen, then table, picture, bundle, report.
+studio: .venv/ready $(MODEL) sandbox-note
+	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname)" = Darwin ]; then \
+	  $(BIN)/nnjit studio $(MODEL) --tune 30 $(SANDBOX); \
+	else \
+	  echo "No display: tuning offscreen for 30 s; look into $(OUT)/ afterwards."; \
+	  QT_QPA_PLATFORM=offscreen $(BIN)/nnjit studio $(MODEL) --tune 30 --quit $(SANDBOX) \
+	    --screenshot $(OUT)/studio.png --bundle $(OUT)/minilm.zip --report $(OUT)/report.html; \
+	fi
+
+test: .venv/ready lint page unit
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	.ci/links.sh
+	cd .devtree && MYPYPATH=. ../$(BIN)/mypy --config-file ../pyproject.toml -p nnjit_studio
+	cd .devtree && PYTHONPATH=. ../$(BIN)/lint-imports --config ../.importlinter --no-cache
+
+node_modules/ready: package.json package-lock.json .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
+	touch $@
+
+page: node_modules/ready
+	PATH="$(abspath $(BIN)):$$PATH" npm run --silent check
+	PATH="$(abspath $(BIN)):$$PATH" npm run --silent test
+
+unit: .venv/ready
+	.ci/system.sh chromium
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
+
+# Both commands on a bare Debian root that this target builds; needs root and debootstrap.
+fresh-check:
+	.ci/fresh-check.sh
+
+clean:
+	rm -rf .venv .devtree node_modules $(OUT) *.egg-info

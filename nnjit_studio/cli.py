@@ -1,0 +1,538 @@
+"""The command line: one verb for each job, and the only place that wires the rooms."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio import __version__
+from nnjit_studio.errors import NnjitError, UserError
+
+T = TypeVar("T")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+sandbox_option = click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Run the web engine without its sandbox; needed as root, never chosen by itself.",
+)
+target_option = click.option(
+    "--target",
+    default="embedded",
+    show_default=True,
+    help="embedded, chromium, chrome, edge, firefox, or the path of a browser.",
+)
+database_option = click.option(
+    "--database",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="NNJIT_DATABASE",
+    help="The kernel database; by default in the user's data folder.",
+)
+inputs_option = click.option(
+    "--inputs",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Arrays by input name, as .npz.",
+)
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="nnjit")
+@click.option("-v", "--verbose", count=True, help="More log lines on stderr; twice for all.")
+def cli(verbose: int) -> None:
+    """Tune neural-network kernels inside a real browser engine and ship the result."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def default_database() -> Path:
+    """Where the kernel database is when no flag names one."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("nnjit-studio", appauthor=False)) / "kernels.db"
+
+
+def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
+    """Arrays of an ``.npz`` file; None without a path."""
+    if path is None:
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except FileNotFoundError as e:
+        raise UserError(f"There is no file {str(path)!r}.", "Check --inputs.") from e
+    except (OSError, ValueError, AttributeError) as e:
+        raise UserError(
+            f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
+        ) from e
+
+
+@contextmanager
+def workbench(
+    target: str, database: Path | None, no_sandbox: bool
+) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
+    """A started workbench, and a function that runs work while its target is up."""
+    from nnjit_studio.workbench import Workbench
+
+    flags, badges = "", []
+    if target == "embedded":
+        from nnjit_studio.ui.page.process import check_sandbox
+
+        flags = check_sandbox(no_sandbox)
+    if no_sandbox:
+        badges.append(
+            ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
+        )
+    bench = Workbench(database or default_database(), target, flags, badges)
+    try:
+        bench.start()
+
+        def run(work: Callable[[], T]) -> T:
+            if target == "embedded":
+                from nnjit_studio.ui.page.headless import run_with_embedded_page
+
+                return run_with_embedded_page(bench.page_url, work, no_sandbox)
+            from nnjit_studio.link.browsers import find_browser, launch
+
+            with launch(find_browser(target), bench.page_url, no_sandbox):
+                return work()
+
+        yield bench, run
+    finally:
+        bench.close()
+
+
+def print_json(document: Any) -> None:
+    click.echo(json.dumps(document, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """A line for people, on stderr."""
+    click.echo(text, err=True)
+
+
+@cli.command()
+@click.argument("model", type=click.Path(path_type=Path), required=False)
+@click.option("--tune", "seconds", type=float, help="Tune at once, for so many seconds.")
+@click.option("--screenshot", type=click.Path(path_type=Path), help="Picture of the window, PNG.")
+@click.option("--bundle", type=click.Path(path_type=Path), help="Write the bundle at the end.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report at the end.")
+@click.option("--quit", "quit_at_end", is_flag=True, help="Leave when the tuning is over.")
+@sandbox_option
+@database_option
+@json_option
+def studio(
+    model: Path | None,
+    seconds: float | None,
+    screenshot: Path | None,
+    bundle: Path | None,
+    report: Path | None,
+    quit_at_end: bool,
+    no_sandbox: bool,
+    database: Path | None,
+    as_json: bool,
+) -> None:
+    """Open the window, on MODEL if one is given."""
+    from nnjit_studio.report import summary_table
+    from nnjit_studio.tuner.events import Finished
+
+    with workbench("embedded", database, no_sandbox) as (bench, _):
+        from nnjit_studio.ui.app import run_studio
+        from nnjit_studio.ui.page.host import EngineView
+
+        events = run_studio(
+            bench,
+            model=model,
+            tune_seconds=seconds,
+            autotune=seconds is not None,
+            screenshot=screenshot,
+            quit_when_done=quit_at_end,
+            make_engine_view=EngineView,
+        )
+        finished = next((e for e in reversed(events) if isinstance(e, Finished)), None)
+        if finished is not None:
+            if as_json:
+                print_json(finished.to_json())
+            else:
+                click.echo(summary_table(finished.to_json()))
+        for path, write in ((bundle, bench.export), (report, bench.report)):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                note(f"wrote {write(path)}")
+        if screenshot is not None:
+            note(f"wrote {screenshot}")
+
+
+@cli.command()
+@click.argument("name", type=click.Choice(["minilm"]))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--sequence", default=128, show_default=True, type=click.IntRange(1, 512))
+@click.option("--batch", default=1, show_default=True, type=click.IntRange(1, 64))
+@json_option
+def sample(name: str, output: Path, sequence: int, batch: int, as_json: bool) -> None:
+    """Write a real model as ONNX: all-MiniLM-L6-v2 with its trained weights."""
+    from nnjit_studio.sample import write_minilm
+
+    path = write_minilm(output, sequence, batch)
+    if as_json:
+        print_json({"ok": True, "model": name, "path": str(path)})
+    else:
+        click.echo(f"wrote {path}")
+
+
+@cli.command()
+@sandbox_option
+@json_option
+def doctor(no_sandbox: bool, as_json: bool) -> None:
+    """Say what this machine and its browsers can do."""
+    import tempfile
+
+    from nnjit_studio.doctor import as_text, examine
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def probe() -> Any:
+            with workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run):
+                return run(bench.connect)
+
+        report = examine(probe, no_sandbox)
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(as_text(report))
+    if not report["ok"]:
+        sys.exit(1)
+
+
+def check_backend(backend: str, threads: int) -> None:
+    """Refuse what is not there yet, in one sentence."""
+    if backend != "wasm":
+        raise UserError("The WebGPU backend is not there yet.", "Use --backend wasm.")
+    if threads != 1:
+        raise UserError("Kernels run on one thread so far.", "Use --threads 1.")
+
+
+@cli.command()
+@model_argument
+@target_option
+@click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
+@click.option("--seconds", type=float, default=30.0, show_default=True)
+@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True)
+@inputs_option
+@sandbox_option
+@database_option
+@json_option
+def tune(
+    model: Path,
+    target: str,
+    backend: str,
+    seconds: float,
+    threads: int,
+    inputs: Path | None,
+    no_sandbox: bool,
+    database: Path | None,
+    as_json: bool,
+) -> None:
+    """Tune MODEL in the target; the events are JSON lines, the last is the summary."""
+    from nnjit_studio.report import summary_table
+    from nnjit_studio.tuner.events import Failed, Finished
+
+    check_backend(backend, threads)
+    feeds = load_inputs(inputs)
+    with workbench(target, database, no_sandbox) as (bench, run):
+
+        def work() -> None:
+            bench.open_model(model, note, feeds)
+            for event in bench.tune(seconds):
+                if as_json:
+                    print_json(event.to_json())
+                elif isinstance(event, Finished):
+                    click.echo(summary_table(event.to_json()))
+                else:
+                    show(event.to_json())
+                if isinstance(event, Failed):
+                    raise NnjitError(event.error["error"], event.error["hint"])
+
+        run(work)
+
+
+def show(event: dict[str, Any]) -> None:
+    """One line for a person who watches."""
+    if event["event"] == "round":
+        note(
+            f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} "
+            f"{event['gflops']:7.1f} GFLOP/s  best {event['best_gflops']:7.1f}"
+        )
+    elif event["event"] == "model":
+        note(f"{event['t_s']:6.1f} s  model {event['ms']:.2f} ms")
+
+
+@cli.command(name="run")
+@model_argument
+@inputs_option
+@click.option("--outputs", type=click.Path(path_type=Path), required=True)
+@target_option
+@sandbox_option
+@database_option
+@json_option
+def run_model(
+    model: Path,
+    inputs: Path | None,
+    outputs: Path,
+    target: str,
+    no_sandbox: bool,
+    database: Path | None,
+    as_json: bool,
+) -> None:
+    """One inference in the target with the best known kernels: arrays in, arrays out."""
+    feeds = load_inputs(inputs)
+    with workbench(target, database, no_sandbox) as (bench, run):
+
+        def work() -> Any:
+            bench.open_model(model, note, feeds)
+            bench.register_best()
+            return bench.infer()
+
+        result = run(work)
+    outputs.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(outputs, **result.outputs)
+    if as_json:
+        shapes = {k: list(v.shape) for k, v in result.outputs.items()}
+        print_json({"ok": True, "outputs": shapes, "ms": result.runs_ms[-1]})
+    else:
+        click.echo(f"wrote {outputs}: {', '.join(result.outputs)} ({result.runs_ms[-1]:.2f} ms)")
+
+
+@cli.command()
+@model_argument
+@click.option("--runs", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--trace", type=click.Path(path_type=Path), help="Chrome trace events, for Perfetto.")
+@inputs_option
+@target_option
+@sandbox_option
+@database_option
+@json_option
+def profile(
+    model: Path,
+    runs: int,
+    trace: Path | None,
+    inputs: Path | None,
+    target: str,
+    no_sandbox: bool,
+    database: Path | None,
+    as_json: bool,
+) -> None:
+    """Times of every step with the best known kernels, cold and warm apart, and memory."""
+    from nnjit_studio.profile import as_text, profile_model, trace_events
+
+    feeds = load_inputs(inputs)
+    with workbench(target, database, no_sandbox) as (bench, run):
+        result = run(lambda: profile_model(bench, model, feeds, runs, note))
+    if trace is not None:
+        trace.write_text(json.dumps(trace_events(result)))
+        note(f"wrote {trace}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(as_text(result))
+
+
+@cli.command()
+@model_argument
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@inputs_option
+@database_option
+@json_option
+def export(
+    model: Path, output: Path, inputs: Path | None, database: Path | None, as_json: bool
+) -> None:
+    """Write MODEL with its best known kernels as a bundle for any static server."""
+    from nnjit_studio.bundle import verify_bundle
+    from nnjit_studio.workbench import Workbench
+
+    feeds = load_inputs(inputs)
+    bench = Workbench(database or default_database())
+    try:
+        bench.open_offline(model, note, feeds)
+        path = bench.export(output)
+        tuned = sum(c is not None for c in bench.choose_known().values())
+    finally:
+        bench.close()
+    report = verify_bundle(path)
+    if as_json:
+        print_json({"ok": True, "path": str(path), "tuned": tuned, "files": report.files})
+    else:
+        click.echo(f"wrote {path}: {report.files} files, {tuned} tuned workloads")
+
+
+@cli.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@json_option
+def verify(bundle: Path, as_json: bool) -> None:
+    """Check every byte of a bundle."""
+    from nnjit_studio.bundle import verify_bundle
+
+    report = verify_bundle(bundle)
+    if as_json:
+        print_json({"ok": True, "path": str(bundle), "files": report.files})
+    else:
+        click.echo(f"{bundle}: {report.files} files, all right")
+
+
+@cli.group()
+def db() -> None:
+    """The kernel database."""
+
+
+@contextmanager
+def open_database(path: Path | None, read_only: bool) -> Iterator[Any]:
+    from nnjit_studio.database import KernelDatabase
+
+    with KernelDatabase.open(path or default_database(), read_only=read_only) as database:
+        yield database
+
+
+@db.command(name="list")
+@click.option("--workload", default="", help="Part of a workload's name.")
+@click.option("--state", default="", help="won, slower, wrong, ...")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@database_option
+@json_option
+def db_list(workload: str, state: str, limit: int, database: Path | None, as_json: bool) -> None:
+    """Records, newest first."""
+    with open_database(database, True) as opened:
+        records = opened.all_records(limit=limit, workload=workload, state=state)
+    if as_json:
+        print_json([record_row(r) for r in records])
+    else:
+        for r in records:
+            click.echo(
+                f"{r.created}  {r.workload.split('#')[0]:<44} {r.state:<10} "
+                f"{r.gflops:8.1f} GFLOP/s  {r.settings}"
+            )
+
+
+def record_row(record: Any) -> dict[str, Any]:
+    """A record without its bytes, as JSON."""
+    return {
+        "workload": record.workload,
+        "settings": record.settings,
+        "state": record.state,
+        "gflops": record.gflops,
+        "median_ms": record.median_ms,
+        "samples_ms": list(record.samples_ms),
+        "sha256": record.sha256,
+        "tier": record.key.tier,
+        "target": record.key.target,
+        "device_id": record.key.device_id,
+        "browser": record.browser,
+        "flags": record.flags,
+        "compiler_version": record.key.compiler_version,
+        "created": record.created,
+        "error": record.error,
+    }
+
+
+@db.command(name="show")
+@click.argument("workload")
+@database_option
+@json_option
+def db_show(workload: str, database: Path | None, as_json: bool) -> None:
+    """Everything known of the workloads whose name contains WORKLOAD."""
+    with open_database(database, True) as opened:
+        rows = [record_row(r) for r in opened.all_records(limit=10_000, workload=workload)]
+    if not rows:
+        raise UserError(f"Nothing is known of {workload!r}.", "`nnjit db list` shows what is.")
+    if as_json:
+        print_json(rows)
+    else:
+        click.echo(json.dumps(rows, indent=1))
+
+
+@db.command(name="export")
+@click.argument("output", type=click.Path(path_type=Path))
+@database_option
+@json_option
+def db_export(output: Path, database: Path | None, as_json: bool) -> None:
+    """Write all records to a .db, .json or .csv file."""
+    with open_database(database, True) as opened:
+        count = opened.export_to(output)
+    if as_json:
+        print_json({"ok": True, "records": count, "path": str(output)})
+    else:
+        click.echo(f"wrote {count} records to {output}")
+
+
+@db.command(name="import")
+@click.argument("source", type=click.Path(path_type=Path))
+@database_option
+@json_option
+def db_import(source: Path, database: Path | None, as_json: bool) -> None:
+    """Add the records of another database."""
+    with open_database(database, False) as opened:
+        count = opened.import_from(source)
+    if as_json:
+        print_json({"ok": True, "records": count})
+    else:
+        click.echo(f"added {count} records")
+
+
+@db.command(name="vacuum")
+@database_option
+@json_option
+def db_vacuum(database: Path | None, as_json: bool) -> None:
+    """Give unused space back."""
+    with open_database(database, False) as opened:
+        before = opened.path.stat().st_size
+        opened.vacuum()
+        after = opened.path.stat().st_size
+    if as_json:
+        print_json({"ok": True, "bytes_before": before, "bytes_after": after})
+    else:
+        click.echo(f"{before} -> {after} bytes")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point ``nnjit``: 0 ok, 1 the job failed, 2 wrong usage."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        cli.main(args=given, prog_name="nnjit", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as e:
+        e.show()
+        code = 2
+    except click.ClickException as e:
+        e.show()
+        code = e.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        note("Stopped.")
+        code = 1
+    except NnjitError as e:
+        if "--json" in given:
+            print_json(e.to_json())
+        else:
+            note(f"{e.error} {e.hint}".strip())
+        code = 1
+    except BrokenPipeError:
+        # The reader of our output left; nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    else:
+        code = 0
+    sys.exit(code)
+
+
+def studio_main() -> None:
+    """Entry point ``nnjit-studio``."""
+    main(["studio", *sys.argv[1:]])
