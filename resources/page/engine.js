@@ -1,0 +1,286 @@
+/** The plan interpreter: one model, its memory, its kernels. */
+import { EngineError } from "./errors.js";
+import { compileKernel, linkKernel } from "./kernel.js";
+import { checkPlan, layoutMemory, PAGE_BYTES, specBytes, WEIGHTS_BASE } from "./plan.js";
+import { layoutBytes, relayout } from "./repack.js";
+
+/** @typedef {import("./plan.js").Plan} Plan */
+/** @typedef {import("./plan.js").TensorSpec} TensorSpec */
+/** @typedef {import("./kernel.js").KernelHeader} KernelHeader */
+/** @typedef {import("./kernel.js").Run} Run */
+/** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
+/** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
+/** @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[]}} Inference */
+/** @typedef {{header: KernelHeader, run: Run}} Registered */
+
+export class Engine {
+  /** @type {Plan | null} */ #plan = null;
+  /** @type {import("./plan.js").Layout | null} */ #layout = null;
+  /** @type {WebAssembly.Memory | null} */ #memory = null;
+  /** @type {Map<string, Registered>} by workload */ #kernels = new Map();
+  /** @type {Map<number, number>} panel width of each packable buffer */ #widths = new Map();
+  /** @type {{run: Run, args: number[]}[] | null} null until every workload has a kernel */ #calls = null;
+
+  /**
+   * Drops any model and makes the memory of this one, zeroed, in its exact size.
+   * @param {Plan} plan
+   * @returns {number} bytes of linear memory
+   */
+  load(plan) {
+    this.dispose();
+    checkPlan(plan);
+    const layout = layoutMemory(plan);
+    try {
+      this.#memory = new WebAssembly.Memory({ initial: layout.pages, maximum: layout.pages });
+    } catch {
+      throw new EngineError(
+        `The browser gives no ${Math.ceil(layout.total_bytes / 2 ** 20)} MiB of memory for ${plan.name}.`,
+        "Close other pages or use a smaller model.",
+      );
+    }
+    this.#plan = plan;
+    this.#layout = layout;
+    plan.buffers.forEach((b, i) => b.pack && this.#widths.set(i, 0));
+    this.#calls = this.#bind(plan);
+    return layout.pages * PAGE_BYTES;
+  }
+
+  /** Lets go of memory and kernels; the engine can load again. */
+  dispose() {
+    this.#plan = this.#layout = this.#memory = this.#calls = null;
+    this.#kernels.clear();
+    this.#widths.clear();
+  }
+
+  /**
+   * Copies a part of the weights file to its place; packable weights are row-major in it.
+   * @param {number} offset in the weights file
+   * @param {Uint8Array} bytes
+   */
+  setWeights(offset, bytes) {
+    const { plan } = this.#loaded();
+    if (!(offset >= 0) || offset + bytes.length > plan.weights_bytes)
+      throw new EngineError(
+        `Weights at ${offset}..${offset + bytes.length} lie outside the ${plan.weights_bytes} bytes of the plan.`,
+      );
+    for (const [i, width] of this.#widths) {
+      const b = plan.buffers[i];
+      if (width && offset < b.offset + b.nbytes && b.offset < offset + bytes.length)
+        throw new EngineError(
+          `The weight in buffer ${i} is already packed for a kernel.`,
+          "Send all weights before the kernels, or load the plan again.",
+        );
+    }
+    this.#bytes(WEIGHTS_BASE + offset, bytes.length).set(bytes);
+  }
+
+  /**
+   * A view of the loaded weights, valid until the next call of any method.
+   * @param {number} nbytes
+   */
+  weights(nbytes) {
+    return this.#bytes(WEIGHTS_BASE, nbytes);
+  }
+
+  /**
+   * Replaces the kernels of the named workloads, all or none, and repacks the
+   * weights whose panel width changes. Between two inferences by its nature:
+   * the swap itself is synchronous.
+   *
+   * @param {NewKernel[]} kernels
+   * @returns {Promise<{repack_ms: number}>}
+   */
+  async register(kernels) {
+    const { plan, memory } = this.#loaded();
+    const next = new Map(this.#kernels);
+    for (const { bytes, ...header } of kernels) {
+      const pointers = this.#pointers(header.workload);
+      const module = await compileKernel(bytes, header.workload);
+      next.set(header.workload, { header, run: await linkKernel(module, memory, pointers, header.workload) });
+    }
+    if (this.#memory !== memory) throw new EngineError("The model was dropped while its kernels were registered.");
+    const widths = this.#wantedWidths(next);
+    const start = performance.now();
+    for (const [i, width] of widths) this.#repack(i, width);
+    const repack_ms = performance.now() - start;
+    this.#kernels = next;
+    this.#calls = this.#bind(plan);
+    return { repack_ms };
+  }
+
+  /**
+   * Runs the plan `runs` times. Inputs are written before each run, since the
+   * plan may reuse their memory; that copy is part of the run's time.
+   *
+   * @param {Tensor[]} inputs
+   * @param {{runs?: number, profile?: boolean}} [options]
+   * @returns {Inference} outputs of the last run; median ms of every call with `profile`
+   */
+  infer(inputs, { runs = 1, profile = false } = {}) {
+    const { plan, layout } = this.#loaded();
+    if (!(Number.isInteger(runs) && runs >= 1)) throw new EngineError(`The number of runs must be at least 1, not ${runs}.`);
+    const feeds = this.#feeds(inputs);
+    const calls = this.#calls ?? this.#missing();
+    /** @type {number[]} */
+    const runs_ms = [];
+    /** @type {number[][]} */
+    const marks = [];
+    for (let r = 0; r < runs; r++) {
+      const start = performance.now();
+      for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
+      if (profile) marks.push(timedCalls(calls));
+      else for (const { run, args } of calls) run(...args);
+      runs_ms.push(performance.now() - start);
+    }
+    const steps_ms = profile ? calls.map((_, i) => median(marks.map((m) => m[i + 1] - m[i]))) : [];
+    const outputs = plan.outputs.map(({ spec, buffer }) => ({
+      ...spec,
+      data: this.#bytes(layout.addresses[buffer], specBytes(spec)).slice(),
+    }));
+    return { outputs, runs_ms, steps_ms };
+  }
+
+  #loaded() {
+    if (!this.#plan || !this.#layout || !this.#memory)
+      throw new EngineError("No model is loaded.", "Load a plan first.");
+    return { plan: this.#plan, layout: this.#layout, memory: this.#memory };
+  }
+
+  /**
+   * A fresh view: an old one would be detached if a kernel had grown the memory.
+   * @param {number} address
+   * @param {number} nbytes
+   */
+  #bytes(address, nbytes) {
+    return new Uint8Array(this.#loaded().memory.buffer, address, nbytes);
+  }
+
+  /** @param {string} workload */
+  #pointers(workload) {
+    const counts = new Set(this.#steps(workload).map((s) => s.args.length));
+    if (counts.size === 0) throw new EngineError(`The model has no workload ${workload}.`);
+    if (counts.size > 1) throw new EngineError(`The plan calls ${workload} with different numbers of arguments.`);
+    return /** @type {number} */ (counts.values().next().value);
+  }
+
+  /** @param {string} workload */
+  #steps(workload) {
+    return this.#loaded().plan.steps.filter((s) => s.op === "call" && s.workload === workload);
+  }
+
+  /**
+   * Panel width of every packable buffer that a registered kernel reads.
+   * @param {Map<string, Registered>} kernels
+   * @returns {Map<number, number>}
+   */
+  #wantedWidths(kernels) {
+    const { plan } = this.#loaded();
+    /** @type {Map<number, number>} */
+    const widths = new Map();
+    for (const step of plan.steps) {
+      const header = kernels.get(step.workload)?.header;
+      if (step.op !== "call" || !header) continue;
+      const panels = new Map(header.panels);
+      for (const arg of panels.keys())
+        if (!(arg in step.args)) throw new EngineError(`The kernel of ${step.workload} has no argument ${arg} to pack.`);
+      step.args.forEach((buffer, arg) => {
+        const { pack, nbytes } = plan.buffers[buffer];
+        const width = panels.get(arg) ?? 0;
+        if (width && !pack)
+          throw new EngineError(`The kernel of ${step.workload} wants panels in argument ${arg}, which is no packable weight.`);
+        if (!pack) return;
+        if (!(Number.isInteger(width) && width >= 0) || layoutBytes(...pack, width) > nbytes)
+          throw new EngineError(`Panels of width ${width} do not fit into the weight of ${step.node || step.workload}.`);
+        if ((widths.get(buffer) ?? width) !== width)
+          throw new EngineError(
+            `Two kernels want the weight in buffer ${buffer} in panels of ${widths.get(buffer)} and of ${width}.`,
+            "Register kernels that agree on the width, or row-major ones.",
+          );
+        widths.set(buffer, width);
+      });
+    }
+    return widths;
+  }
+
+  /**
+   * @param {number} buffer
+   * @param {number} width
+   */
+  #repack(buffer, width) {
+    const { plan, layout, memory } = this.#loaded();
+    const [K, N] = /** @type {[number, number]} */ (plan.buffers[buffer].pack);
+    const from = this.#widths.get(buffer) ?? 0;
+    relayout(memory.buffer, layout.addresses[buffer], layout.scratch, K, N, from, width);
+    this.#widths.set(buffer, width);
+  }
+
+  /**
+   * The straight-line program, up to `return`; null while a kernel is missing.
+   * @param {Plan} plan
+   */
+  #bind(plan) {
+    const addresses = this.#loaded().layout.addresses;
+    const calls = [];
+    for (const step of plan.steps) {
+      if (step.op === "return") break;
+      const kernel = this.#kernels.get(step.workload);
+      if (!kernel) return null;
+      const args = [...step.args.map((b) => addresses[b]), 0, kernel.header.parallel_extent];
+      calls.push({ run: kernel.run, args });
+    }
+    return calls;
+  }
+
+  /** @returns {never} */
+  #missing() {
+    const step = this.#loaded().plan.steps.find((s) => s.op === "call" && !this.#kernels.has(s.workload));
+    throw new EngineError(`No kernel is registered for ${step?.workload ?? "the plan"}.`, "Register one for every workload.");
+  }
+
+  /**
+   * @param {Tensor[]} inputs
+   * @returns {{address: number, data: Uint8Array}[]}
+   */
+  #feeds(inputs) {
+    const { plan, layout } = this.#loaded();
+    const names = plan.inputs.map((p) => p.spec.name).join(", ");
+    const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
+    if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
+    return plan.inputs.map(({ spec, buffer }) => {
+      const tensor = inputs.find((t) => t.name === spec.name);
+      if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's inputs are ${names}.`);
+      if (tensor.dtype !== spec.dtype)
+        throw new EngineError(`The input "${spec.name}" has dtype ${tensor.dtype}, the model wants ${spec.dtype}.`);
+      if (tensor.shape.length !== spec.shape.length || tensor.shape.some((d, i) => d !== spec.shape[i]))
+        throw new EngineError(
+          `The input "${spec.name}" has shape [${tensor.shape}], the model wants [${spec.shape}].`,
+          "Shapes are fixed when the model is compiled.",
+        );
+      if (tensor.data.length !== specBytes(spec))
+        throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
+      return { address: layout.addresses[buffer], data: tensor.data };
+    });
+  }
+}
+
+/**
+ * Runs all calls and reads the clock between them.
+ * @param {{run: Run, args: number[]}[]} calls
+ */
+function timedCalls(calls) {
+  const marks = [performance.now()];
+  for (const { run, args } of calls) {
+    run(...args);
+    marks.push(performance.now());
+  }
+  return marks;
+}
+
+/**
+ * @param {number[]} values at least one
+ */
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}

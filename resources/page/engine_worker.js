@@ -1,0 +1,28 @@
+/** The long-lived worker that holds the model and runs it. */
+import { Engine } from "./engine.js";
+import { EngineError } from "./errors.js";
+import { serve } from "./serve.js";
+
+const engine = new Engine();
+
+serve(async ({ header, blobs }) => {
+  switch (header.type) {
+    case "load":
+      return { header: { type: "ok", memory_bytes: engine.load(header.plan) } };
+    case "weights":
+      engine.setWeights(header.offset, blobs[0]);
+      return { header: { type: "ok" } };
+    case "register": {
+      const kernels = header.kernels.map((/** @type {any} */ k, /** @type {number} */ i) => ({ ...k, bytes: blobs[i] }));
+      return { header: { type: "ok", ...(await engine.register(kernels)) } };
+    }
+    case "infer": {
+      const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
+      const { outputs, runs_ms, steps_ms } = engine.infer(inputs, { runs: header.runs, profile: header.profile });
+      const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
+      return { header: { type: "inferred", outputs: specs, runs_ms, steps_ms }, blobs: outputs.map((t) => t.data) };
+    }
+    default:
+      throw new EngineError(`The engine worker has no answer to "${header.type}".`);
+  }
+});

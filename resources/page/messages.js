@@ -1,0 +1,117 @@
+/**
+ * The requests of docs/protocol.md: which fields each must have before a
+ * worker sees it, and how many blobs.
+ */
+import { EngineError } from "./errors.js";
+
+export const PROTOCOL_VERSION = 1;
+
+/** @typedef {import("./frames.js").Header} Header */
+/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "shape"} Kind */
+
+/** @type {Record<string, Record<string, Kind>>} */
+const FIELDS = {
+  probe: { peak: "array" },
+  load: { plan: "object" },
+  weights: { offset: "number" },
+  register: { kernels: "array" },
+  infer: { inputs: "array", runs: "number", profile: "boolean" },
+  fixture: { workload: "string", args: "array", outputs: "array" },
+  measure: { challenger: "object", incumbent: "object?", policy: "object" },
+};
+
+/** @type {Record<string, Record<string, Kind>>} */
+const PARTS = {
+  kernel: { workload: "string", settings: "string", panels: "array", parallel_extent: "number" },
+  input: { name: "string", dtype: "string", shape: "shape" },
+  policy: {
+    pairs: "number",
+    min_sample_ms: "number",
+    min_quanta: "number",
+    warmup_ms: "number",
+    early_stop_ratio: "number",
+    max_ms: "number",
+  },
+  peak: { tier: "string", flops_per_iteration: "number" },
+  arg: { role: "string", dtype: "string", nbytes: "number" },
+  output: { expected: "number", bound: "number" },
+};
+
+/**
+ * @param {Header} header
+ * @param {Uint8Array[]} blobs
+ */
+export function checkRequest(header, blobs) {
+  const { type } = header;
+  const fields = FIELDS[type];
+  if (!fields) throw new EngineError(`The page has no answer to "${type}".`, "Use a page and a hub of the same NNJIT Studio.");
+  if (!Number.isSafeInteger(header.id)) throw new EngineError(`The request "${type}" has no id.`);
+  check(type, header, fields);
+  const all = (/** @type {string} */ name, /** @type {any[]} */ list) =>
+    list.forEach((item, i) => check(`${type}, ${name} ${i}`, item, PARTS[name]));
+  let count = blobs.length;
+  switch (type) {
+    case "probe":
+      all("peak", header.peak);
+      count = header.peak.length;
+      break;
+    case "load":
+      count = 0;
+      break;
+    case "weights":
+      count = 1;
+      break;
+    case "register":
+      all("kernel", header.kernels);
+      count = header.kernels.length;
+      break;
+    case "infer":
+      all("input", header.inputs);
+      count = header.inputs.length;
+      break;
+    case "fixture": {
+      all("arg", header.args);
+      all("output", header.outputs);
+      const named = [...header.args.map((/** @type {any} */ a) => a.blob ?? null), ...header.outputs.flatMap(Object.values)];
+      const lost = named.find((i) => i !== null && !(i in blobs));
+      if (lost !== undefined) throw new EngineError(`The request "fixture" names blob ${lost}, which it does not carry.`);
+      break;
+    }
+    case "measure":
+      check("measure, challenger", header.challenger, PARTS.kernel);
+      check("measure, policy", header.policy, PARTS.policy);
+      if (header.incumbent) check("measure, incumbent", header.incumbent, PARTS.kernel);
+      count = header.incumbent ? 2 : 1;
+  }
+  if (blobs.length !== count) throw new EngineError(`The request "${type}" needs ${count} blobs and carries ${blobs.length}.`);
+}
+
+/**
+ * @param {string} where
+ * @param {any} value
+ * @param {Record<string, Kind>} fields
+ */
+function check(where, value, fields) {
+  for (const [name, kind] of Object.entries(fields))
+    if (!fits(value?.[name], kind)) throw new EngineError(`The request "${where}" needs the field "${name}" (${kind}).`);
+}
+
+/**
+ * @param {any} value
+ * @param {Kind} kind
+ * @returns {boolean}
+ */
+function fits(value, kind) {
+  switch (kind) {
+    case "array":
+      return Array.isArray(value);
+    case "shape":
+      return Array.isArray(value) && value.every((d) => Number.isSafeInteger(d) && d >= 0);
+    case "object?":
+      return value === null || fits(value, "object");
+    case "object":
+      return typeof value === "object" && value !== null && !Array.isArray(value);
+    default:
+      return typeof value === kind;
+  }
+}
