@@ -155,7 +155,8 @@ def as_text(profile: Mapping[str, Any]) -> str:
         f"arena {memory['arena_bytes'] / 2**20:.1f} MiB",
         "cold: " + ", ".join(f"{k} {v:.0f} ms" for k, v in profile["cold_ms"].items()),
         "",
-        f"{'step':<34} {'workload':<46} {'ms':>8} {'share':>6} {'GFLOP/s':>8} {'GB/s':>6} {'peak':>5}",
+        f"{'step':<34} {'workload':<46} {'ms':>8} {'share':>6} "
+        f"{'GFLOP/s':>8} {'GB/s':>6} {'peak':>5}",
     ]
     for row in sorted(profile["steps"], key=lambda r: -r["ms"]):
         percent = row["percent_of_peak"]

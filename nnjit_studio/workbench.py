@@ -7,6 +7,7 @@ the command line.
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 import shutil
 import tempfile
@@ -214,7 +215,7 @@ class Workbench:
             imported.plan,
             weights,
             imported.packable,
-            {a[0]: (b[1] - a[1]) * 1e3 for a, b in zip(phases, phases[1:], strict=False)},
+            {a[0]: (b[1] - a[1]) * 1e3 for a, b in itertools.pairwise(phases)},
         )
 
     def _kill_on_cancel(self, stop: threading.Event) -> None:
@@ -309,16 +310,8 @@ class Workbench:
     def export(self, out: Path, samples: bool = True) -> Path:
         """Write the bundle: best known kernels of both tiers, plan, weights, engine."""
         model = self._need_model()
-        device = self.device
-        tuned_on = (
-            {
-                "device_id": device.device_id,
-                "target": device.target,
-                "user_agent": device.user_agent,
-            }
-            if device
-            else {}
-        )
+        facts = ("device_id", "target", "user_agent", "flags")
+        tuned_on = {name: getattr(self.device, name) for name in facts} if self.device else {}
         return write_bundle(
             out,
             model.plan,

@@ -188,7 +188,7 @@ class _Builder:
                 nbytes = math.prod(buffer.shape) * DTYPE_BYTES[buffer.dtype]
                 self.buffers.append(Lifetime(nbytes, position, position))
                 args.append(len(self.buffers) - 1)
-            node = self._node(call, workload)
+            node = self._node(call, workload, position)
             nodes.append(node)
             steps.append(PlanStep("call", key, tuple(args), node.name))
         steps.append(PlanStep("return"))
@@ -288,7 +288,7 @@ class _Builder:
         root = self._root(value.name)
         return self.label.get(root, root)
 
-    def _node(self, call: ProgramCall, workload: Workload) -> Node:
+    def _node(self, call: ProgramCall, workload: Workload, position: int) -> Node:
         sources: list[str] = []
         for value in call.inputs:
             if value.constant is not None:
@@ -298,7 +298,7 @@ class _Builder:
                     sources += readers
         outputs = tuple(self._tensor_name(v) for v in call.outputs)
         return Node(
-            name=outputs[0],
+            name=sources[0] if sources else f"{workload.kind}_{position}",
             op="+".join((workload.kind, *workload.epilogue)),
             inputs=tuple(self._tensor_name(v) for v in call.inputs),
             outputs=outputs,

@@ -48,7 +48,7 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
     _check_external_data(model, path)
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(str(path))
         load_external_data_for_model(model, str(path.parent))
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]

@@ -1,0 +1,50 @@
+"""Small ONNX models for the importer's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def save(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, list[int | str]],
+    outputs: dict[str, list[int]],
+    weights: dict[str, np.ndarray] | None = None,
+) -> Path:
+    """Write a float model; string dimensions stay open."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
+        [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(path))
+    return path
+
+
+def mlp(path: Path, rows: int | str = 5, seed: int = 0) -> Path:
+    """x[rows, 6] -> MatMul + Add + Relu -> MatMul + Add -> Softmax[rows, 7]; odd sizes."""
+    rng = np.random.default_rng(seed)
+    weights = {
+        "w1": rng.standard_normal((6, 10)).astype(np.float32),
+        "b1": rng.standard_normal(10).astype(np.float32),
+        "w2": rng.standard_normal((10, 7)).astype(np.float32),
+        "b2": rng.standard_normal(7).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["m1"], "first"),
+        helper.make_node("Add", ["m1", "b1"], ["a1"], "first_bias"),
+        helper.make_node("Relu", ["a1"], ["r1"], "relu"),
+        helper.make_node("MatMul", ["r1", "w2"], ["m2"], "second"),
+        helper.make_node("Add", ["m2", "b2"], ["a2"], "second_bias"),
+        helper.make_node("Softmax", ["a2"], ["y"], "softmax", axis=-1),
+    ]
+    out_rows = rows if isinstance(rows, int) else 5
+    return save(path, nodes, {"x": [rows, 6]}, {"y": [out_rows, 7]}, weights)

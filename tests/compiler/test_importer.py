@@ -1,0 +1,126 @@
+"""A whole import: graph, workloads, plan and weights, checked by running the programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.reference import evaluate
+from nnjit_studio.errors import ModelError, UnsupportedOpError
+from onnx import helper
+from onnx_models import mlp, save
+
+DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
+
+
+def run_by_reference(
+    built: BuiltModel, weights: Path, feeds: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Walk the plan with the float64 reference, over one flat memory as the engine does."""
+    plan = built.plan
+    memory = np.zeros(plan.weights_bytes + plan.arena_bytes, np.uint8)
+    memory[: plan.weights_bytes] = np.fromfile(weights, np.uint8)
+
+    def view(buffer: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+        b = plan.buffers[buffer]
+        start = b.offset + (plan.weights_bytes if b.region == "arena" else 0)
+        size = int(np.prod(shape)) * np.dtype(DTYPES[dtype]).itemsize
+        assert size <= b.nbytes
+        return memory[start : start + size].view(DTYPES[dtype]).reshape(shape)
+
+    for port in plan.inputs:
+        view(port.buffer, port.spec.dtype, port.spec.shape)[...] = feeds[port.spec.name]
+    for step in plan.steps:
+        if step.op == "return":
+            break
+        program = built.programs[step.workload]
+        arrays = {
+            b.name: view(i, b.dtype, b.shape)
+            for b, i in zip(program.buffers, step.args, strict=True)
+        }
+        inputs: dict[str, Any] = {
+            b.name: arrays[b.name] for b in program.buffers if b.role == "input"
+        }
+        for name, value in evaluate(program, inputs).items():
+            if name in arrays:
+                arrays[name][...] = value.reshape(arrays[name].shape)
+    return {p.spec.name: view(p.buffer, p.spec.dtype, p.spec.shape).copy() for p in plan.outputs}
+
+
+def check_against_onnxruntime(path: Path, feeds: dict[str, np.ndarray]) -> BuiltModel:
+    weights = path.with_suffix(".bin")
+    built = import_model(path, weights)
+    got = run_by_reference(built, weights, feeds)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    for name, expected in zip(names, session.run(names, feeds), strict=True):
+        np.testing.assert_allclose(got[name], expected, rtol=2e-5, atol=2e-6)
+    return built
+
+
+def test_mlp_equals_onnxruntime(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 6)).astype(np.float32)
+    built = check_against_onnxruntime(mlp(tmp_path / "mlp.onnx"), {"x": x})
+    names = [w.name for w in built.workloads]
+    assert names == ["matmul:5x6x10:f32+bias+relu", "matmul:5x10x7:f32+bias", "softmax:5x7:f32"]
+    assert [w.tunable for w in built.workloads] == [True, True, False]
+    assert built.workloads[0].flops == 2 * 5 * 6 * 10
+    assert built.graph.nodes[0].source == ("first", "first_bias")
+
+
+def test_phases_are_told(tmp_path: Path) -> None:
+    phases: list[str] = []
+    import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", phases.append)
+    assert phases == [
+        "reading the model",
+        "loading the importer",
+        "importing and fusing",
+        "planning memory",
+    ]
+
+
+def test_reshapes_are_views(tmp_path: Path) -> None:
+    shape = np.array([3, 8], np.int64)
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("Exp", ["r"], ["e"]),
+        helper.make_node("Softmax", ["e"], ["y"], axis=-1),
+    ]
+    path = save(tmp_path / "v.onnx", nodes, {"x": [4, 6]}, {"y": [3, 8]}, {"shape": shape})
+    x = np.random.default_rng(2).standard_normal((4, 6)).astype(np.float32)
+    check_against_onnxruntime(path, {"x": x})
+
+
+def test_attention_pattern_equals_onnxruntime(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "kt"], ["s"]),
+        helper.make_node("Mul", ["s", "scale"], ["t"]),
+        helper.make_node("Softmax", ["t"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    shape: list[int | str] = [3, 5, 4]
+    path = save(
+        tmp_path / "a.onnx",
+        nodes,
+        {"q": shape, "k": shape, "v": shape},
+        {"y": [3, 5, 4]},
+        {"scale": np.array([0.5], np.float32)},
+    )
+    rng = np.random.default_rng(3)
+    feeds = {n: rng.standard_normal((3, 5, 4)).astype(np.float32) for n in "qkv"}
+    built = check_against_onnxruntime(path, feeds)
+    kinds = [w.kind for w in built.workloads]
+    assert kinds.count("batch_matmul") == 2
+
+
+def test_an_operator_without_loops_names_itself(tmp_path: Path) -> None:
+    k = np.array([2], np.int64)
+    nodes = [helper.make_node("TopK", ["x", "k"], ["y", "i"])]
+    path = save(tmp_path / "t.onnx", nodes, {"x": [4, 6]}, {"y": [4, 2]}, {"k": k})
+    with pytest.raises((UnsupportedOpError, ModelError), match=r"(?i)topk"):
+        import_model(path, tmp_path / "w.bin")

@@ -1,0 +1,121 @@
+"""Every way a model file can be wrong: one sentence, and nothing else read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from nnjit_studio.compiler.importer import check
+from nnjit_studio.errors import ModelError, UnsupportedOpError
+from onnx import TensorProto, helper
+from onnx_models import mlp, save
+
+
+def with_external_data(tmp_path: Path) -> Path:
+    path = mlp(tmp_path / "plain.onnx")
+    out = tmp_path / "external.onnx"
+    onnx.save(
+        onnx.load(str(path)),
+        str(out),
+        save_as_external_data=True,
+        location="weights.data",
+        size_threshold=0,
+    )
+    return out
+
+
+def test_a_good_model_loads_with_its_external_data(tmp_path: Path) -> None:
+    model = check.load_model(with_external_data(tmp_path))
+    assert {t.name for t in model.graph.initializer} == {"w1", "b1", "w2", "b2"}
+    assert all(t.raw_data for t in model.graph.initializer)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model at all", b"PK\x03\x04" + bytes(100)])
+def test_not_an_onnx_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not an ONNX model"):
+        check.load_model(path)
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    data = mlp(tmp_path / "whole.onnx").read_bytes()
+    path = tmp_path / "cut.onnx"
+    for length in range(0, len(data) - 1, 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(ModelError):
+            check.input_shapes(check.load_model(path))
+            raise AssertionError(f"{length} bytes of {len(data)} were taken for a model")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="There is no file"):
+        check.load_model(tmp_path / "absent.onnx")
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    path = with_external_data(tmp_path)
+    (tmp_path / "weights.data").unlink()
+    with pytest.raises(ModelError, match=r"weights\.data.*missing"):
+        check.load_model(path)
+
+
+def test_short_external_data(tmp_path: Path) -> None:
+    path = with_external_data(tmp_path)
+    (tmp_path / "weights.data").write_bytes(b"\0" * 10)
+    with pytest.raises(ModelError, match="too short"):
+        check.load_model(path)
+
+
+@pytest.mark.parametrize("location", ["../secret.data", "/etc/passwd", "link.data", ""])
+def test_external_data_outside_the_folder(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = with_external_data(folder)
+    (tmp_path / "secret.data").write_bytes(b"\0" * 10_000)
+    (folder / "link.data").symlink_to(tmp_path / "secret.data")
+    model = onnx.load(str(path), load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        check.load_model(path)
+
+
+def test_open_dimension_is_named(tmp_path: Path) -> None:
+    model = check.load_model(mlp(tmp_path / "open.onnx", rows="batch"))
+    with pytest.raises(ModelError, match=r"'x' has no static shape: dimension 0 \(batch\)"):
+        check.input_shapes(model)
+
+
+def test_unsupported_operator_names_its_node(tmp_path: Path) -> None:
+    node = helper.make_node("Fourier", ["x"], ["y"], "transform", domain="ai.example")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.example", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    with pytest.raises(UnsupportedOpError, match=r"Fourier \(domain ai.example\) of node 'transform'"):
+        check.check_operators(model, {"MatMul"})
+
+
+def test_an_invalid_graph_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("MatMul", ["x", "nowhere"], ["y"])
+    path = save(tmp_path / "bad.onnx", [node], {"x": [2, 3]}, {"y": [2, 3]})
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        check.load_model(path)
+
+
+def test_weights_are_found_again_by_content(tmp_path: Path) -> None:
+    model = check.load_model(mlp(tmp_path / "m.onnx"))
+    found = check.weights_by_content(model)
+    array = onnx.numpy_helper.to_array(model.graph.initializer[0])
+    assert found[check.content_key(np.array(array))] == "w1"
+    assert check.consumers_of_weights(model)["w1"] == ("first",)

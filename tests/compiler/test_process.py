@@ -1,0 +1,102 @@
+"""The compile process: results, limits, and life after a crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nnjit_studio.compiler import process
+from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.errors import ModelError
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import TIERS
+from onnx_models import mlp
+
+CANDIDATE = Candidate(8, 4, 2, 8, 4, 6)
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[CompileProcess]:
+    compiler = CompileProcess()
+    yield compiler
+    compiler.close()
+
+
+@pytest.fixture(scope="module")
+def model(
+    compiler: CompileProcess, tmp_path_factory: pytest.TempPathFactory
+) -> process.ImportedModel:
+    folder = tmp_path_factory.mktemp("model")
+    return compiler.import_model(mlp(folder / "mlp.onnx"), folder / "w.bin")
+
+
+def test_a_candidate_in_both_tiers(compiler: CompileProcess, model: process.ImportedModel) -> None:
+    result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    assert result.error == ""
+    assert [k.tier for k in result.kernels] == list(TIERS)
+    assert all(k.data.startswith(b"\0asm") for k in result.kernels)
+    assert result.kernels[0].sha256 != result.kernels[1].sha256
+    assert result.ms > 0
+    again = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    assert [k.data for k in again.kernels] == [k.data for k in result.kernels]
+
+
+def test_an_impossible_candidate_is_a_result(
+    compiler: CompileProcess, model: process.ImportedModel
+) -> None:
+    softmax = model.workloads[2]
+    assert "softmax" in softmax.kind
+    assert compiler.compile(softmax, CANDIDATE, TIERS).error != ""
+
+
+def test_fixture_travels(compiler: CompileProcess, model: process.ImportedModel) -> None:
+    fixture = compiler.fixture(model.workloads[0])
+    roles = [a.role for a in fixture.args]
+    assert roles[:4] == ["input", "input", "input", "output"]
+    assert fixture.args[1].pack == (6, 10)
+    assert fixture.expected[0].shape == (50,)
+    assert (fixture.bound[0] > 0).all()
+
+
+def test_a_crash_costs_one_job(compiler: CompileProcess, model: process.ImportedModel) -> None:
+    assert compiler._process is not None and compiler._process.pid is not None
+    os.kill(compiler._process.pid, signal.SIGSEGV)
+    compiler._process.join(10)
+    first = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    assert first.error == ""
+
+
+def test_kill_while_busy_fails_that_job_alone(
+    compiler: CompileProcess, model: process.ImportedModel, tmp_path: Path
+) -> None:
+    path = mlp(tmp_path / "late.onnx", seed=5)
+    threading.Timer(0.0, compiler.kill).start()
+    failures = 0
+    for _ in range(5):
+        try:
+            compiler.import_model(path, tmp_path / "w.bin", lambda phase: compiler.kill())
+        except ModelError as e:
+            failures += 1
+            assert "ended" in e.error
+    assert failures == 5
+    assert compiler.compile(model.workloads[0], None, TIERS).error == ""
+
+
+def test_late_job_is_killed(
+    compiler: CompileProcess, model: process.ImportedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "COMPILE_TIMEOUT_S", 0.0)
+    started = time.monotonic()
+    result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    assert "no answer within" in result.error
+    assert time.monotonic() - started < 30
+
+
+def test_errors_keep_their_class_and_sentence(compiler: CompileProcess, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="There is no file"):
+        compiler.import_model(tmp_path / "absent.onnx", tmp_path / "w.bin")
