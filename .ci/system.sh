@@ -38,7 +38,7 @@ qt)
     ldd "$folder"/Qt/lib/libQt6WebEngineCore.so.6 "$folder"/Qt/lib/libQt6Widgets.so.6 \
       "$folder"/Qt/plugins/platforms/libqxcb.so 2>/dev/null || true
   } | awk '/not found/ {print $1}' | sort -u)
-  fonts=$(ls /usr/share/fonts/truetype /usr/share/fonts/opentype 2>/dev/null | head -1)
+  fonts=$(find /usr/share/fonts -name "*.[to]tf" -print -quit 2>/dev/null || true)
   if [ "$(uname)" = Linux ] && { [ -n "$missing" ] || [ -z "$fonts" ]; }; then
     [ "$(id -u)" = 0 ] && apt-get update -qq
     need "libraries or fonts for QtWebEngine ($(echo $missing))" \
