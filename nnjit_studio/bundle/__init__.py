@@ -1,0 +1,18 @@
+"""The bundle: a model with its tuned kernels, as a zip for any static server."""
+
+from nnjit_studio.bundle.engine import engine_files
+from nnjit_studio.bundle.manifest import BundleFile, BundleKernel, Manifest
+from nnjit_studio.bundle.reader import Bundle, VerifyReport, read_bundle, verify_bundle
+from nnjit_studio.bundle.writer import write_bundle
+
+__all__ = [
+    "Bundle",
+    "BundleFile",
+    "BundleKernel",
+    "Manifest",
+    "VerifyReport",
+    "engine_files",
+    "read_bundle",
+    "verify_bundle",
+    "write_bundle",
+]

@@ -78,5 +78,5 @@ def database_error(error: sqlite3.Error | OSError, path: Path) -> DatabaseError:
             return DatabaseError(sentence.format(path=path), hint)
     return DatabaseError(
         f"The kernel database {path} answered with an error: {error}.",
-        "Check it with `nnjit db vacuum`, or import a backup into a new one.",
+        "Close other programs that use it and try again; else import a backup into a new one.",
     )

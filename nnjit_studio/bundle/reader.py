@@ -1,0 +1,310 @@
+"""Reading and verifying a bundle that may come from anybody."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.bundle.check import plan_problems
+from nnjit_studio.bundle.manifest import (
+    MANIFEST_FILE,
+    README_FILE,
+    BundleFile,
+    Manifest,
+    safe_path,
+)
+from nnjit_studio.bundle.wasm_module import kernel_pointers
+from nnjit_studio.errors import BundleError, UserError
+from nnjit_studio.graph import Plan
+from nnjit_studio.graph.plan import PLAN_VERSION
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.records import Kernel
+
+CHUNK_BYTES = 1 << 20
+LIMIT_BYTES = {"manifest": 16 << 20, "readme": 1 << 20, "plan": 64 << 20, "kernel": 1 << 20}
+"""What is read into memory at most; weights, samples and engine files are streamed."""
+
+REQUIRED_FILES = ("index.html", "nnjit.js")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle in memory, all but its weights."""
+
+    path: Path
+    manifest: Manifest
+    plan: Plan
+    kernels: tuple[Kernel, ...]
+
+    def extract_weights(self, out: Path) -> None:
+        """Copy the weights to a file.
+
+        Raises
+        ------
+        BundleError
+            When they are not there any more.
+        OSError
+            When ``out`` cannot be written.
+        """
+        with (
+            _open(self.path) as archive,
+            _member(archive, self.manifest.weights.file) as source,
+            out.open("wb") as target,
+        ):
+            shutil.copyfileobj(source, target, CHUNK_BYTES)
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What :func:`verify_bundle` found; no problems means that the bundle is whole.
+
+    ``nbytes`` is the size of the zip; ``kernels`` counts modules.
+    """
+
+    path: Path
+    problems: tuple[str, ...]
+    name: str = ""
+    files: int = 0
+    kernels: int = 0
+    nbytes: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "bundle": str(self.path),
+            "name": self.name,
+            "files": self.files,
+            "kernels": self.kernels,
+            "nbytes": self.nbytes,
+            "problems": list(self.problems),
+        }
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Manifest, plan and kernels of a bundle, after verifying all of it.
+
+    Raises
+    ------
+    BundleError
+        When the bundle is missing or not whole; it names the first problem.
+    """
+    report = verify_bundle(path)
+    if not report.ok:
+        raise BundleError(
+            f"The bundle {path} is not whole: {report.problems[0]}", "Export it again."
+        )
+    with _open(path) as archive:
+        manifest = _read_manifest(archive)
+        plan = _read_plan(archive, manifest)
+        kernels = [
+            Kernel(
+                kernel.workload,
+                None if kernel.settings == DEFAULT_SETTINGS else Candidate.parse(kernel.settings),
+                tier,
+                _read(archive, file.file, LIMIT_BYTES["kernel"]),
+                file.sha256,
+                kernel.panels,
+                kernel.parallel_extent,
+            )
+            for kernel in manifest.kernels
+            for tier, file in kernel.tiers.items()
+        ]
+    return Bundle(path, manifest, plan, tuple(kernels))
+
+
+def verify_bundle(path: Path) -> VerifyReport:
+    """Check a bundle without unpacking it.
+
+    Names and sizes first, then every sha256, then what the files mean: the
+    plan, and each kernel's imports and exports. Nothing is read beyond the
+    size that the manifest declares.
+
+    Raises
+    ------
+    BundleError
+        When there is no such file. Everything else is a problem in the report.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise BundleError(f"There is no bundle at {path}.", "Check the name.")
+    nbytes = path.stat().st_size
+    try:
+        with _open(path) as archive:
+            infos = archive.infolist()
+            problems = list(_entry_problems(infos))
+            if problems:
+                return VerifyReport(path, tuple(problems), files=len(infos), nbytes=nbytes)
+            manifest = _read_manifest(archive)
+            problems = list(_file_problems(archive, manifest))
+            # What a file means is asked only of files that are what they should be.
+            if not problems:
+                problems = list(_content_problems(archive, manifest))
+    except UserError as e:
+        return VerifyReport(path, (e.error,), nbytes=nbytes)
+    modules = {file.file for kernel in manifest.kernels for file in kernel.tiers.values()}
+    return VerifyReport(path, tuple(problems), manifest.name, len(infos), len(modules), nbytes)
+
+
+def _entry_problems(infos: list[zipfile.ZipInfo]) -> Iterator[str]:
+    seen: set[str] = set()
+    for info in infos:
+        # orig_filename: zipfile cleans what filename gives.
+        name = info.orig_filename
+        mode = info.external_attr >> 16
+        if not safe_path(name):
+            yield f"The path {name!r} leaves the bundle."
+        elif name.lower() in seen:
+            yield f"The file {name!r} is there twice."
+        elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            yield f"The entry {name!r} is not a plain file."
+        elif info.flag_bits & 1 or info.compress_type not in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        ):
+            yield f"The file {name!r} is encrypted or compressed in an unusual way."
+        seen.add(name.lower())
+
+
+def _file_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[str]:
+    sizes = {info.filename: info.file_size for info in archive.infolist()}
+    declared = {file.file for file in manifest.files}
+    for name in sorted(sizes.keys() - declared - {MANIFEST_FILE, README_FILE}):
+        yield f"The file {name!r} is not in the manifest."
+    if sizes.get(README_FILE, 0) > LIMIT_BYTES["readme"]:
+        yield f"The file {README_FILE!r} is too large."
+    for name in REQUIRED_FILES:
+        if name not in {file.file for file in manifest.engine}:
+            yield f"The engine's file {name!r} is missing."
+    for file in manifest.files:
+        if file.file not in sizes:
+            yield f"The file {file.file!r} is missing."
+        elif sizes[file.file] != file.nbytes:
+            yield f"The file {file.file!r} has {sizes[file.file]} bytes instead of {file.nbytes}."
+        elif _digest(archive, file) != file.sha256:
+            yield f"The file {file.file!r} was changed: its sha256 differs."
+
+
+def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[str]:
+    pointers: dict[str, int] = {}
+    for kernel in manifest.kernels:
+        if kernel.settings != DEFAULT_SETTINGS:
+            Candidate.parse(kernel.settings)
+        for tier, file in kernel.tiers.items():
+            if file.file != f"kernels/{file.sha256}.wasm":
+                yield f"The kernel {file.file!r} is not named by its sha256."
+            try:
+                count = kernel_pointers(_read(archive, file.file, LIMIT_BYTES["kernel"]))
+            except ValueError as e:
+                yield f"The {tier} kernel of {kernel.workload} is refused: {e}."
+                continue
+            if pointers.setdefault(kernel.workload, count) != count:
+                yield f"The tiers of {kernel.workload} take different arguments."
+    kernels = {kernel.workload: kernel for kernel in manifest.kernels}
+    if len(kernels) < len(manifest.kernels):
+        yield "A workload has two kernels."
+    plan = _read_plan(archive, manifest)
+    yield from plan_problems(plan, kernels, pointers)
+    if plan.weights_bytes != manifest.weights.nbytes:
+        yield "The weights file and the plan differ in size."
+    ports = (tuple(p.spec for p in plan.inputs), tuple(p.spec for p in plan.outputs))
+    if ports != (manifest.inputs, manifest.outputs):
+        yield "The inputs and outputs of the manifest are not those of the plan."
+    for spec, file in manifest.samples:
+        if spec not in manifest.inputs or file.nbytes != spec.nbytes:
+            yield f"The sample {file.file!r} fits no input."
+
+
+def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
+    return Manifest.from_json(_read_json(archive, MANIFEST_FILE, LIMIT_BYTES["manifest"]))
+
+
+def _read_plan(archive: zipfile.ZipFile, manifest: Manifest) -> Plan:
+    data = _read_json(archive, manifest.plan.file, LIMIT_BYTES["plan"])
+    try:
+        if data["version"] != PLAN_VERSION:
+            raise ValueError(f"its version is {data['version']!r}")
+        plan = Plan.from_json(data)
+        # Arithmetic on what is no number fails here rather than in the checks.
+        numbers = [plan.weights_bytes, plan.arena_bytes, *(p.buffer for p in plan.inputs)]
+        numbers += [p.buffer for p in plan.outputs]
+        numbers += [n for p in (*plan.inputs, *plan.outputs) for n in p.spec.shape]
+        numbers += [n for b in plan.buffers for n in (b.offset, b.nbytes, *(b.pack or ()))]
+        numbers += [arg for step in plan.steps for arg in step.args]
+        if not all(type(n) is int for n in numbers):
+            raise ValueError("a size or an index is not an integer")
+        return plan
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as e:
+        raise BundleError(
+            f"The plan of the bundle cannot be read: {e}.", "Export the bundle again."
+        ) from e
+
+
+def _read_json(archive: zipfile.ZipFile, name: str, limit: int) -> Any:
+    try:
+        return json.loads(_read(archive, name, limit).decode("utf-8"))
+    except (ValueError, RecursionError) as e:
+        raise BundleError(
+            f"The file {name!r} of the bundle is not JSON.", "Export the bundle again."
+        ) from e
+
+
+def _read(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    with _member(archive, name) as file:
+        data: bytes = file.read(limit + 1)
+    if len(data) > limit:
+        raise BundleError(
+            f"The file {name!r} of the bundle is larger than {limit} bytes.",
+            "Export the bundle again.",
+        )
+    return data
+
+
+def _digest(archive: zipfile.ZipFile, file: BundleFile) -> str:
+    digest = hashlib.sha256()
+    with _member(archive, file.file) as source:
+        # zipfile stops at the declared size, which was compared with the manifest's.
+        while chunk := source.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as e:
+        raise BundleError(
+            f"The file {path} is not a zip, or a damaged one: {e}.", "Export the bundle again."
+        ) from e
+    except OSError as e:
+        raise BundleError(
+            f"The bundle {path} cannot be read: {e.strerror or e}.", "Check its permissions."
+        ) from e
+
+
+@contextmanager
+def _member(archive: zipfile.ZipFile, name: str) -> Iterator[Any]:
+
+    try:
+        with archive.open(name) as file:
+            yield file
+    except KeyError as e:
+        raise BundleError(f"The bundle has no file {name!r}.", "Export the bundle again.") from e
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as e:
+        raise BundleError(
+            f"The file {name!r} of the bundle is damaged: {e}.", "Export the bundle again."
+        ) from e

@@ -1,0 +1,281 @@
+"""Writing a bundle: one zip that any static server can hold, unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio import __version__
+from nnjit_studio.bundle.manifest import (
+    MANIFEST_FILE,
+    README_FILE,
+    BundleFile,
+    BundleKernel,
+    Manifest,
+)
+from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
+from nnjit_studio.errors import BundleError
+from nnjit_studio.graph import Plan, TensorSpec
+from nnjit_studio.space.records import TIERS, Kernel
+
+PLAN_FILE = "plan.json"
+WEIGHTS_FILE = "weights.bin"
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The first date that a zip can hold: equal bundles have equal bytes."""
+
+NUMPY_DTYPES = {
+    "f32": "<f4",
+    "f16": "<f2",
+    "i64": "<i8",
+    "i32": "<i4",
+    "i8": "|i1",
+    "u8": "|u1",
+    "bool": "|b1",
+}
+
+README = """\
+{name}: a model with its tuned kernels, for the web
+{generator}, {created}
+
+To look at it, serve this folder and open it in a browser:
+
+    python3 -m http.server 8000
+    http://localhost:8000/
+
+Any static server will do. It must send .js as text/javascript. Opening
+index.html from the disk does not work: browsers load no modules from there.
+
+In a page of yours:
+
+    import {{ InferenceSession, Tensor }} from "./nnjit.js";
+    const session = await InferenceSession.create("./manifest.json");
+    const outputs = await session.run({{
+{feeds}
+    }});
+    // {outputs}
+
+Inputs:  {inputs}
+
+Several threads are used when the page is cross-origin isolated, that is when
+the server also sends
+
+    Cross-Origin-Opener-Policy: same-origin
+    Cross-Origin-Embedder-Policy: require-corp
+
+Without them it runs with one thread. A Content-Security-Policy must allow
+'wasm-unsafe-eval' for scripts.
+"""
+
+
+def write_bundle(
+    out: Path,
+    plan: Plan,
+    weights: Path,
+    kernels: Sequence[Kernel],
+    *,
+    name: str,
+    tuned_on: Mapping[str, Any],
+    samples: Mapping[str, NDArray[Any]] | None,
+    engine_files: Mapping[str, bytes],
+    created: str = "",
+) -> Path:
+    """Write a bundle and verify it before it takes the place of an older one.
+
+    Parameters
+    ----------
+    weights
+        The weights file of the plan, ``plan.weights_bytes`` long; it is streamed.
+    kernels
+        For each workload of the plan one kernel of each tier, of one candidate.
+        Kernels of other workloads are left out.
+    tuned_on
+        Device, target and browser; any JSON.
+    samples
+        Example inputs by name, of the shapes and dtypes of the plan.
+    engine_files
+        Name in the bundle to contents: :func:`engine_files`.
+    created
+        ISO 8601, UTC; now by default. Equal arguments give equal bytes.
+
+    Returns
+    -------
+    Path
+        ``out``.
+
+    Raises
+    ------
+    BundleError
+        When something is missing or does not fit, or the file cannot be
+        written. A bundle that was at ``out`` is then still there.
+    """
+    try:
+        weights_file = _streamed_file(WEIGHTS_FILE, weights)
+        contents = dict(engine_files)
+        engine = tuple(_file(file, contents[file]) for file in sorted(contents))
+        manifest = Manifest(
+            name=name,
+            generator=f"NNJIT Studio {__version__}",
+            created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            plan=_add(contents, PLAN_FILE, _json(plan.to_json())),
+            weights=weights_file,
+            kernels=_add_kernels(contents, plan, kernels),
+            engine=engine,
+            inputs=tuple(port.spec for port in plan.inputs),
+            outputs=tuple(port.spec for port in plan.outputs),
+            tuned_on=tuned_on,
+            samples=_add_samples(contents, plan, samples or {}),
+        )
+        contents[MANIFEST_FILE] = _json(manifest.to_json())
+        contents[README_FILE] = _readme(manifest).encode()
+        handle, part = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".part", dir=out.parent)
+        try:
+            with os.fdopen(handle, "w+b") as file:
+                _write_zip(file, contents, weights, weights_file.nbytes)
+                file.flush()
+                os.fsync(file.fileno())
+            report = verify_bundle(Path(part))
+            if not report.ok:
+                raise BundleError(
+                    f"The bundle {out} was not written: {report.problems[0]}",
+                    "Tune or export the model again.",
+                )
+            # mkstemp makes private files; a bundle is for serving.
+            os.chmod(part, 0o644)
+            os.replace(part, out)
+        finally:
+            Path(part).unlink(missing_ok=True)
+    except OSError as e:
+        raise BundleError(
+            f"The bundle {out} cannot be written: {e.strerror or e}.",
+            "Choose a folder that you may write, with enough space.",
+        ) from e
+    return out
+
+
+def _write_zip(file: Any, contents: Mapping[str, bytes], weights: Path, nbytes: int) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in sorted((*contents, WEIGHTS_FILE)):
+            info = zipfile.ZipInfo(name, ZIP_EPOCH)
+            info.create_system = 3  # the same bytes on every system
+            info.external_attr = 0o100644 << 16
+            if name == WEIGHTS_FILE:
+                # Weights do not compress; stored, a server can send them as they are.
+                info.file_size = nbytes
+                with weights.open("rb") as source, archive.open(info, "w") as target:
+                    while chunk := source.read(CHUNK_BYTES):
+                        target.write(chunk)
+            else:
+                info.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(info, contents[name])
+
+
+def _add_kernels(
+    contents: dict[str, bytes], plan: Plan, kernels: Sequence[Kernel]
+) -> tuple[BundleKernel, ...]:
+    entries = []
+    for workload in sorted({step.workload for step in plan.steps if step.op == "call"}):
+        tiers = {kernel.tier: kernel for kernel in kernels if kernel.workload == workload}
+        if TIERS[0] not in tiers:
+            raise BundleError(
+                f"The workload {workload} has no kernel of the tier {TIERS[0]}.",
+                "Tune the model again, then export.",
+            )
+        first = tiers[TIERS[0]]
+        for kernel in tiers.values():
+            if (kernel.settings, kernel.panels, kernel.parallel_extent) != (
+                first.settings,
+                first.panels,
+                first.parallel_extent,
+            ):
+                raise BundleError(
+                    f"The tiers of {workload} come from different candidates.",
+                    "Compile both tiers of one candidate, then export.",
+                )
+        entries.append(
+            BundleKernel(
+                workload,
+                first.settings,
+                first.panels,
+                first.parallel_extent,
+                {
+                    tier: _add(contents, f"kernels/{kernel.sha256}.wasm", kernel.data)
+                    for tier, kernel in tiers.items()
+                },
+            )
+        )
+    return tuple(entries)
+
+
+def _add_samples(
+    contents: dict[str, bytes], plan: Plan, samples: Mapping[str, NDArray[Any]]
+) -> tuple[tuple[TensorSpec, BundleFile], ...]:
+    specs = {port.spec.name: port.spec for port in plan.inputs}
+    entries = []
+    for i, name in enumerate(samples):
+        array, spec = samples[name], specs.get(name)
+        if spec is None or array.shape != spec.shape:
+            raise BundleError(
+                f"The sample {name!r} of shape {array.shape} fits no input of the model.",
+                "Give arrays by input name: "
+                + ", ".join(f"{s.name} {s.shape}" for s in specs.values())
+                + ".",
+            )
+        dtype = np.dtype(NUMPY_DTYPES[spec.dtype])
+        if array.dtype != dtype:
+            raise BundleError(
+                f"The sample {name!r} is {array.dtype}, its input is {spec.dtype}.",
+                "Convert the array first.",
+            )
+        data = np.ascontiguousarray(array, dtype).tobytes()
+        entries.append((spec, _add(contents, f"samples/{i}.bin", data)))
+    return tuple(entries)
+
+
+def _add(contents: dict[str, bytes], name: str, data: bytes) -> BundleFile:
+    contents[name] = data
+    return _file(name, data)
+
+
+def _file(name: str, data: bytes) -> BundleFile:
+    return BundleFile(name, hashlib.sha256(data).hexdigest(), len(data))
+
+
+def _streamed_file(name: str, path: Path) -> BundleFile:
+    digest, nbytes = hashlib.sha256(), 0
+    with path.open("rb") as source:
+        while chunk := source.read(CHUNK_BYTES):
+            digest.update(chunk)
+            nbytes += len(chunk)
+    return BundleFile(name, digest.hexdigest(), nbytes)
+
+
+def _json(data: Any) -> bytes:
+    return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _readme(manifest: Manifest) -> str:
+    types = {"f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32"}
+    types |= {"i8": "int8", "u8": "uint8"}
+    feeds = "\n".join(
+        f"      {json.dumps(s.name)}: new Tensor({json.dumps(types.get(s.dtype, s.dtype))}, "
+        f"data, {json.dumps(s.shape)}),"
+        for s in manifest.inputs
+    )
+    return README.format(
+        name=manifest.name,
+        generator=manifest.generator,
+        created=manifest.created,
+        feeds=feeds,
+        outputs="; ".join(f"outputs[{json.dumps(s.name)}].data" for s in manifest.outputs),
+        inputs=", ".join(f"{s.name} {s.dtype} {list(s.shape)}" for s in manifest.inputs),
+    )
