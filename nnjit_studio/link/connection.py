@@ -1,0 +1,139 @@
+"""One page on its WebSocket: requests go out, replies find their request."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.link.frames import Blob, Frame, decode_frame, encode_frame
+
+PROTOCOL_VERSION = 1
+HELLO_TIMEOUT_S = 10.0
+
+CLOSE_PROTOCOL_ERROR = 1002
+CLOSE_ANOTHER_PAGE = 4001
+
+LogCallback = Callable[[str, str], None]
+
+
+class RequestError(PageError):
+    """The page answered a request with ``error``; the page itself is well."""
+
+
+class PageConnection:
+    """Requests and replies over one WebSocket; lives on the hub's loop alone.
+
+    Attributes
+    ----------
+    hello
+        The header of the page's first frame, empty before it.
+    lost
+        Why the page is gone, empty while it is there.
+    """
+
+    def __init__(self, websocket: WebSocket, on_log: LogCallback) -> None:
+        self.hello: dict[str, Any] = {}
+        self.lost = ""
+        self._websocket = websocket
+        self._on_log = on_log
+        self._ids = itertools.count(1)
+        self._pending: dict[int, asyncio.Future[Frame]] = {}
+
+    async def greet(self) -> None:
+        """Accept the socket and wait for ``hello``.
+
+        Raises
+        ------
+        PageError
+            When the first frame is another one, or none comes in time.
+        """
+        await self._websocket.accept()
+        try:
+            header, _ = await asyncio.wait_for(self._receive(), HELLO_TIMEOUT_S)
+        except asyncio.TimeoutError as error:
+            raise PageError("The page connected but did not say hello.") from error
+        if header["type"] != "hello" or header.get("protocol") != PROTOCOL_VERSION:
+            raise PageError(
+                f"The page speaks another protocol: {header}.", "Reload it; it may be an old copy."
+            )
+        self.hello = header
+
+    async def listen(self) -> None:
+        """Deal out replies and log messages until the page goes.
+
+        Raises
+        ------
+        PageError
+            Always, with the reason why the page is gone.
+        """
+        while True:
+            header, blobs = await self._receive()
+            if header["type"] == "log":
+                self._on_log(str(header.get("level")), str(header.get("text")))
+                continue
+            number = header.get("id")
+            reply = self._pending.get(number) if isinstance(number, int) else None
+            # A reply without its request is late: the caller gave up waiting.
+            if reply is None or reply.done():
+                continue
+            if header["type"] == "error":
+                reply.set_exception(
+                    RequestError(str(header.get("error")), str(header.get("hint") or ""))
+                )
+            else:
+                reply.set_result((header, blobs))
+
+    async def request(self, header: Mapping[str, Any], blobs: Sequence[Blob] = ()) -> Frame:
+        """Send one request and wait for its reply.
+
+        Raises
+        ------
+        RequestError
+            When the page answers with an error.
+        PageError
+            When the page is gone, or goes while it works.
+        """
+        if self.lost:
+            raise PageError(self.lost)
+        number = next(self._ids)
+        frame = encode_frame({**header, "id": number}, blobs)
+        reply = asyncio.get_running_loop().create_future()
+        self._pending[number] = reply
+        try:
+            try:
+                await self._websocket.send_bytes(frame)
+            except (WebSocketDisconnect, RuntimeError) as error:
+                raise PageError(self.lost or "The page closed its connection.") from error
+            result: Frame = await reply
+            return result
+        finally:
+            del self._pending[number]
+            if reply.done() and not reply.cancelled():
+                reply.exception()  # seen, also where the send failed first
+
+    def fail(self, reason: str) -> None:
+        """End all pending requests with ``reason``; later ones fail at once."""
+        self.lost = self.lost or reason
+        for reply in self._pending.values():
+            if not reply.done():
+                reply.set_exception(PageError(self.lost))
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the socket if the page has not; a close frame holds 123 bytes of reason."""
+        state = (self._websocket.client_state, self._websocket.application_state)
+        if state == (WebSocketState.CONNECTED, WebSocketState.CONNECTED):
+            await self._websocket.close(code, reason.encode()[:123].decode(errors="ignore"))
+
+    async def _receive(self) -> Frame:
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise PageError("The page closed its connection.")
+        data = message.get("bytes")
+        if data is None:
+            raise PageError("A frame is malformed: it is text, not binary.")
+        return decode_frame(data)

@@ -1,0 +1,252 @@
+"""The tuner's runner: plain calls that the engine page answers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import BugError, TargetError, UserError
+from nnjit_studio.graph import Plan
+from nnjit_studio.link import device
+from nnjit_studio.link.arrays import NUMPY_DTYPES, array_bytes, blobs_to_outputs, feeds_to_blobs
+from nnjit_studio.link.connection import RequestError
+from nnjit_studio.link.frames import Blob, Frame
+from nnjit_studio.link.hub import Hub
+from nnjit_studio.space.records import (
+    DeviceProfile,
+    Fixture,
+    Inference,
+    Kernel,
+    MeasurePolicy,
+    RunResult,
+)
+
+CHUNK_BYTES = 8 * 1024 * 1024
+
+
+class _Ask(Protocol):
+    def __call__(
+        self,
+        header: Mapping[str, Any],
+        blobs: Sequence[Blob] = (),
+        timeout_s: float | None = None,
+    ) -> Frame: ...
+
+
+class PageRunner:
+    """``Runner`` and ``DeviceAware`` of the tuner, over a hub with a page.
+
+    Calls block; any thread may make them, they run one after another.
+
+    Parameters
+    ----------
+    target
+        Name of what runs the page, such as ``embedded`` or ``chromium``.
+    flags
+        What it was started with, stored with every measurement.
+    timeout_s
+        How long one request, or one run of the model, may take.
+
+    Raises
+    ------
+    PageError
+        From every call: when the page is gone, answers with an error or not
+        in time, or :meth:`cancel` is called.
+    """
+
+    def __init__(self, hub: Hub, target: str, flags: str = "", timeout_s: float = 120.0) -> None:
+        self._hub = hub
+        self._target = target
+        self._flags = flags
+        self._timeout_s = timeout_s
+        self._plan: Plan | None = None
+        self._turn = threading.Lock()
+
+    def cancel(self) -> None:
+        """Make every waiting call raise ``PageError("cancelled")``; later calls work."""
+        self._hub.cancel()
+
+    def probe(self, peak_kernels: Sequence[tuple[str, bytes, int]] = ()) -> DeviceProfile:
+        """The device and the engine, with the measured peak of each tier given.
+
+        Parameters
+        ----------
+        peak_kernels
+            Tier, module and floating-point operations of one iteration.
+
+        Raises
+        ------
+        TargetError
+            When the engine has no Wasm SIMD.
+        """
+        peak = [{"tier": tier, "flops_per_iteration": flops} for tier, _, flops in peak_kernels]
+        with self._exclusive() as ask:
+            reply, _ = ask({"type": "probe", "peak": peak}, [data for _, data, _ in peak_kernels])
+        if not reply["simd"]:
+            raise TargetError(
+                f"The target {self._target!r} has no WebAssembly SIMD.", "Use a newer browser."
+            )
+        caches = {
+            name: size
+            for name, level in (("l1_bytes", 1), ("l2_bytes", 2))
+            if (size := device.data_cache_bytes(level))
+        }
+        return DeviceProfile(
+            device_id=device.device_id(),
+            target=self._target,
+            user_agent=reply["user_agent"],
+            flags=self._flags,
+            cores=reply["cores"],
+            vector_registers=device.vector_registers(),
+            timer_quantum_ms=reply["timer_quantum_ms"],
+            tiers=("simd128", "relaxed-simd") if reply["relaxed_simd"] else ("simd128",),
+            peak_gflops=dict(reply["peak_gflops"]),
+            cross_origin_isolated=reply["cross_origin_isolated"],
+            **caches,
+        )
+
+    def load(self, plan: Plan, weights: Path) -> None:
+        """Drop any model, load this one: its plan, then its weights in chunks.
+
+        Raises
+        ------
+        UserError
+            When the weights file is not as long as the plan says.
+        """
+        nbytes = weights.stat().st_size
+        if nbytes != plan.weights_bytes:
+            raise UserError(
+                f"The weights file {weights} has {nbytes} bytes, "
+                f"the plan wants {plan.weights_bytes}.",
+                "Import the model again.",
+            )
+        with self._exclusive() as ask:
+            self._plan = None
+            ask({"type": "load", "plan": plan.to_json()})
+            with weights.open("rb") as file:
+                for offset in range(0, nbytes, CHUNK_BYTES):
+                    ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
+            self._plan = plan
+
+    def register(self, kernels: Sequence[Kernel]) -> None:
+        """Hot swap, all or none: takes effect before this returns."""
+        headers = [kernel.header() for kernel in kernels]
+        with self._exclusive() as ask:
+            ask({"type": "register", "kernels": headers}, [kernel.data for kernel in kernels])
+
+    def infer(
+        self, feeds: Mapping[str, NDArray[Any]], runs: int = 1, profile: bool = False
+    ) -> Inference:
+        """Run the loaded model ``runs`` times on these inputs.
+
+        Raises
+        ------
+        UserError
+            When an input is missing, unknown, or of another shape or dtype.
+        """
+        with self._exclusive() as ask:
+            if self._plan is None:
+                raise BugError("An inference was asked for before a model was loaded.")
+            inputs, blobs = feeds_to_blobs([port.spec for port in self._plan.inputs], feeds)
+            header = {"type": "infer", "inputs": inputs, "runs": runs, "profile": profile}
+            reply, results = ask(header, blobs, self._timeout_s * max(1, runs))
+            return Inference(
+                blobs_to_outputs(
+                    [port.spec for port in self._plan.outputs], reply["outputs"], results
+                ),
+                tuple(reply["runs_ms"]),
+                tuple(reply.get("steps_ms") or ()),
+            )
+
+    def set_fixture(self, fixture: Fixture) -> None:
+        """Send the inputs and references that later measurements use."""
+        blobs: list[Blob] = []
+
+        def blob(data: Blob) -> int:
+            blobs.append(data)
+            return len(blobs) - 1
+
+        args = [
+            {
+                "role": arg.role,
+                "dtype": arg.dtype,
+                "nbytes": arg.nbytes,
+                "pack": arg.pack,
+                "blob": None if arg.data is None else blob(arg.data),
+            }
+            for arg in fixture.args
+        ]
+        dtypes = [arg.dtype for arg in fixture.args if arg.role == "output"]
+        outputs = [
+            {"expected": blob(_expected_bytes(expected, dtype)), "bound": blob(_f32_bytes(bound))}
+            for expected, bound, dtype in zip(fixture.expected, fixture.bound, dtypes, strict=True)
+        ]
+        header = {
+            "type": "fixture", "workload": fixture.workload, "args": args, "outputs": outputs,
+        }  # fmt: skip
+        with self._exclusive() as ask:
+            ask(header, blobs)
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
+        """Samples of the challenger beside the incumbent, on the current fixture.
+
+        What the page cannot measure is a result with an error.
+        """
+        kernels = [challenger] if incumbent is None else [challenger, incumbent]
+        header = {
+            "type": "measure",
+            "challenger": challenger.header(),
+            "incumbent": None if incumbent is None else incumbent.header(),
+            "policy": asdict(policy),
+        }
+        same = (challenger.workload, challenger.settings, challenger.tier)
+        # The page itself gives up after 3 max_ms + 10 s (docs/protocol.md).
+        timeout_s = policy.max_ms * 3 / 1000 + 20.0
+        try:
+            with self._exclusive() as ask:
+                reply, _ = ask(header, [kernel.data for kernel in kernels], timeout_s)
+        except RequestError as error:
+            return RunResult(*same, error=str(error))
+        return RunResult(
+            *same,
+            samples_ms=tuple(reply["samples_ms"]),
+            incumbent_ms=tuple(reply["incumbent_ms"]),
+            batch=reply["batch"],
+            error_ratio=float(reply["error_ratio"]),
+            guard_ok=reply["guard_ok"],
+            stopped_early=reply["stopped_early"],
+            instantiate_ms=reply["instantiate_ms"],
+            error=reply["error"],
+        )
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[_Ask]:
+        """The turn of one call: its requests are not mixed with those of another."""
+        cancels = self._hub.cancels
+
+        def ask(
+            header: Mapping[str, Any],
+            blobs: Sequence[Blob] = (),
+            timeout_s: float | None = None,
+        ) -> Frame:
+            return self._hub.request(header, blobs, timeout_s or self._timeout_s, cancels)
+
+        with self._turn:
+            yield ask
+
+
+def _expected_bytes(expected: NDArray[Any], dtype: str) -> memoryview:
+    """References of floats travel as f32 whatever the output's dtype, others as they are."""
+    return array_bytes(expected.astype(NUMPY_DTYPES["f32" if dtype == "f16" else dtype]))
+
+
+def _f32_bytes(array: NDArray[Any]) -> memoryview:
+    return array_bytes(array.astype(NUMPY_DTYPES["f32"]))
