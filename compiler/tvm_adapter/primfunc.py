@@ -1,18 +1,14 @@
-"""The only module that names TVM: ONNX in, calls of tensor-IR programs out.
+"""A TVM PrimFunc becomes a tensor-IR program: inlined, flattened, with canonical names.
 
-TVM 0.27 imports the model (Relax), simplifies, legalises and fuses it; what
-comes out here is free of TVM. Blocks are inlined by TVM's schedule once a
-model, so that a candidate's schedule never waits for it.
+The inlining is TVM's own, done once a model, so that a candidate's schedule
+never waits for TVM.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from nnjit_studio.compiler.tensor_ir import (
@@ -30,13 +26,9 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-from numpy.typing import NDArray
-from tvm import IRModule, ir, relax, s_tir, sym, tirx
-from tvm.relax.frontend.onnx import onnx_frontend
+from tvm import IRModule, s_tir, sym, tirx
 
-from nnjit_studio.errors import ModelError, UnsupportedOpError
-
-log = logging.getLogger(__name__)
+from nnjit_studio.errors import UnsupportedOpError
 
 DTYPES = {
     "float32": "f32",
@@ -82,184 +74,6 @@ _CALLS = {
     "cos": "cos",
 }
 _EXPENSIVE = {"exp", "tanh", "erf", "log", "sigmoid", "pow", "sin", "cos"}
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor between calls; ``constant`` holds its data when it is known."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    constant: NDArray[Any] | None = None
-
-
-@dataclass(frozen=True)
-class ProgramCall:
-    """One fused operator applied to values, in the order of the program's buffers."""
-
-    program: Program
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class ImportedCalls:
-    """The whole model as calls in order of execution."""
-
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    calls: tuple[ProgramCall, ...]
-
-
-def supported_operators() -> frozenset[str]:
-    """ONNX operator names that the importer has a converter for."""
-    converters = onnx_frontend._get_convert_map()
-    return frozenset(name for name, cls in converters.items() if cls is not None) | {"Constant"}
-
-
-def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedCalls:
-    """Import, simplify and fuse an ONNX model with static input shapes.
-
-    Parameters
-    ----------
-    model
-        ``onnx.ModelProto`` with its data in place.
-    shapes
-        Shape of every graph input, by name.
-
-    Raises
-    ------
-    ModelError
-        When TVM cannot import the model.
-    UnsupportedOpError
-        When an operator has no loop form that a schedule can take.
-    """
-    chatter = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(chatter):
-            module = onnx_frontend.from_onnx(
-                model, shape_dict={k: list(v) for k, v in shapes.items()}
-            )
-            module = _optimise(module)
-    except Exception as e:
-        log.debug("import failed after: %s", chatter.getvalue())
-        reason = str(e).strip().splitlines()[-1][:300] if str(e).strip() else type(e).__name__
-        raise ModelError(
-            f"The model's operators could not be imported: {reason}.",
-            "Simplify the model (constant shapes, opset 13 to 20) and try again.",
-        ) from e
-    return _calls(module)
-
-
-def _optimise(module: IRModule) -> IRModule:
-    t = relax.transform
-    return ir.transform.Sequential(
-        [
-            t.DecomposeOpsForInference(),
-            t.CanonicalizeBindings(),
-            t.EliminateCommonSubexpr(),
-            t.FoldConstant(),
-            t.DeadCodeElimination(),
-            t.LegalizeOps(),
-            t.AnnotateTIROpPattern(),
-            t.FoldConstant(),
-            t.FuseOps(),
-            t.FuseTIR(),
-            t.DeadCodeElimination(),
-        ]
-    )(module)
-
-
-def _calls(module: IRModule) -> ImportedCalls:
-    main = module["main"]
-    values: dict[Any, Value] = {}
-    tuples: dict[Any, list[Value]] = {}
-    names = (f"t{i}" for i in range(10**9))
-
-    for param in main.params:
-        values[param] = Value(param.name, *_tensor_type(param.ty))
-    inputs = tuple(values[param] for param in main.params)
-
-    def value_of(expr: Any) -> Value:
-        if type(expr).__name__ == "GenericConst":
-            if expr not in values:
-                data = expr.value.numpy()
-                if data.dtype.name not in DTYPES:
-                    raise UnsupportedOpError(f"A constant of dtype {data.dtype} is not supported.")
-                values[expr] = Value(next(names), data.shape, DTYPES[data.dtype.name], data)
-            return values[expr]
-        if type(expr).__name__ == "TupleGetItem":
-            return tuples[expr.tuple_value][expr.index]
-        return values[expr]
-
-    calls: list[ProgramCall] = []
-    converted: dict[Any, Program] = {}
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            expr = binding.value
-            kind = type(expr).__name__
-            if kind == "Tuple":
-                tuples[binding.var] = [value_of(f) for f in expr.fields]
-            elif kind in ("Var", "DataflowVar") and expr in tuples:
-                tuples[binding.var] = tuples[expr]
-            elif kind != "Call":
-                values[binding.var] = value_of(expr)
-            elif expr.op.name == "relax.call_tir":
-                call = _program_call(module, expr, value_of, names, converted)
-                calls.append(call)
-                if type(binding.var.ty).__name__ == "TupleType":
-                    tuples[binding.var] = list(call.outputs)
-                else:
-                    values[binding.var] = call.outputs[0]
-            else:
-                raise UnsupportedOpError(
-                    f"The operator {expr.op.name.removeprefix('relax.')!r} has no kernel.",
-                    "Replace it in the exported model; docs/limits.md lists what is missing.",
-                )
-    result = main.body.body
-    if type(result).__name__ == "Tuple":
-        outputs = [value_of(f) for f in result.fields]
-    elif result in tuples:
-        outputs = tuples[result]
-    else:
-        outputs = [value_of(result)]
-    return ImportedCalls(inputs, tuple(outputs), tuple(calls))
-
-
-def _tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:
-    dtype = str(ty.dtype)
-    if dtype not in DTYPES:
-        raise UnsupportedOpError(f"Tensors of dtype {dtype} are not supported.")
-    try:
-        return tuple(int(d) for d in ty.shape), DTYPES[dtype]
-    except (TypeError, ValueError) as e:
-        raise ModelError(
-            "A tensor inside the model has no static shape.",
-            "Export the model with fixed input shapes.",
-        ) from e
-
-
-def _program_call(
-    module: IRModule, expr: Any, value_of: Any, names: Iterator[str], converted: dict[Any, Program]
-) -> ProgramCall:
-    callee, arguments = expr.args[0], expr.args[1]
-    inputs = [value_of(a) for a in arguments.fields]
-    out_types = expr.ty_args[0]
-    fields = out_types.fields if type(out_types).__name__ == "TupleType" else [out_types]
-    outputs = tuple(Value(next(names), *_tensor_type(t)) for t in fields)
-
-    scalars = {
-        i: v.constant.reshape(()).item()
-        for i, v in enumerate(inputs)
-        if v.constant is not None and v.constant.size == 1
-    }
-    constants = tuple(v.constant is not None for v in inputs)
-    key = (callee, tuple(scalars.items()), constants)
-    if key not in converted:
-        converted[key] = program_of(module[callee], callee.name_hint, scalars, constants)
-    kept = tuple(v for i, v in enumerate(inputs) if i not in scalars)
-    return ProgramCall(converted[key], kept, outputs)
 
 
 def operator_name(primfunc_name: str) -> str:

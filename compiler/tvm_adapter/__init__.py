@@ -1,0 +1,11 @@
+"""The only room that names TVM (0.27): ONNX in, calls of tensor-IR programs out."""
+
+from nnjit_studio.compiler.tvm_adapter.relax_import import (
+    ImportedCalls,
+    ProgramCall,
+    Value,
+    import_calls,
+    supported_operators,
+)
+
+__all__ = ["ImportedCalls", "ProgramCall", "Value", "import_calls", "supported_operators"]
