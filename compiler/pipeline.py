@@ -1,0 +1,168 @@
+"""The Wasm compiler from end to end: the one list of passes, in order and by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from nnjit_studio.compiler.recognize import recognize
+from nnjit_studio.compiler.schedule.default import schedule_default
+from nnjit_studio.compiler.schedule.loops import Scheduled
+from nnjit_studio.compiler.schedule.matmul import schedule_matmul
+from nnjit_studio.compiler.schedule.text import schedule_text
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.version import COMPILER_VERSION
+from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
+from nnjit_studio.compiler.wasm.encode import encode_module
+from nnjit_studio.compiler.wasm.ir import Function
+from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
+from nnjit_studio.compiler.wasm.lower import lower
+from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
+from nnjit_studio.compiler.wasm.peak import peak_kernel
+from nnjit_studio.compiler.wasm.text import function_text
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import TIERS
+
+OPTIONAL_PASSES = ("offset_load_store", "combined_instruction", "load_store_to_variable")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled kernel.
+
+    Attributes
+    ----------
+    data
+        The Wasm module.
+    panels
+        ``(argument index, panel width)`` of every argument wanted in panels.
+    parallel_extent
+        Trip count of the outermost loop.
+    pass_ms
+        Milliseconds by name of pass.
+    dump
+        Text after the pass that was asked for, else empty.
+    """
+
+    data: bytes
+    panels: tuple[tuple[int, int], ...]
+    parallel_extent: int
+    pass_ms: dict[str, float]
+    dump: str = ""
+
+
+@dataclass
+class _State:
+    """What the passes hand on."""
+
+    program: Program
+    candidate: Candidate | None
+    tier: str
+    scheduled: Scheduled = field(default_factory=lambda: Scheduled([], 1))
+    function: Function = field(default_factory=lambda: Function([]))
+    data: bytes = b""
+
+    def text(self) -> str:
+        if self.data:
+            return " ".join(f"{byte:02x}" for byte in self.data) + "\n"
+        if self.function.params:
+            return function_text(self.function)
+        return schedule_text(self.scheduled)
+
+
+def _schedule(state: _State) -> None:
+    if state.candidate is None:
+        state.scheduled = schedule_default(state.program)
+        return
+    contraction = recognize(state.program)
+    if contraction is None:
+        raise CompileError(
+            f"{state.program.name} is not a matmul, so no candidate applies.",
+            "Use the default schedule.",
+        )
+    state.scheduled = schedule_matmul(state.program, contraction, state.candidate)
+
+
+def _lower(state: _State) -> None:
+    state.function = lower(state.program, state.scheduled, state.tier)
+
+
+def _encode(state: _State) -> None:
+    state.data = encode_module(state.function)
+
+
+def pass_list() -> tuple[tuple[str, Callable[[_State], None]], ...]:
+    """All passes of the Wasm compiler, in order."""
+    return (
+        ("schedule", _schedule),
+        ("lower", _lower),
+        ("offset_load_store", lambda state: offset_load_store(state.function)),
+        ("combined_instruction", lambda state: combined_instruction(state.function)),
+        ("load_store_to_variable", lambda state: load_store_to_variable(state.function)),
+        ("encode", _encode),
+    )
+
+
+PASSES = tuple(name for name, _ in pass_list())
+
+
+def compile_program(
+    program: Program,
+    candidate: Candidate | None,
+    tier: str,
+    passes: Collection[str] = OPTIONAL_PASSES,
+    dump_after: str | None = None,
+) -> Artifact:
+    """Compile one kernel; equal arguments give equal bytes.
+
+    Parameters
+    ----------
+    candidate
+        Settings of the matmul template; None takes the default schedule.
+    tier
+        ``simd128`` or ``relaxed-simd``.
+    passes
+        Which of the optional passes run; the kernel is right without them.
+    dump_after
+        Name of the pass after which to keep the text form.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not apply, or a pass, tier or dtype is unknown.
+    """
+    unknown = set(passes) - set(OPTIONAL_PASSES) or {dump_after} - {None, *PASSES}
+    if unknown:
+        raise CompileError(
+            f"There is no pass {sorted(map(str, unknown))[0]} to choose.",
+            f"The passes are {', '.join(PASSES)}.",
+        )
+    if tier not in TIERS:
+        raise CompileError(f"There is no tier {tier}.", f"The tiers are {', '.join(TIERS)}.")
+    state = _State(program, candidate, tier)
+    pass_ms: dict[str, float] = {}
+    dump = ""
+    for name, run in pass_list():
+        if name in OPTIONAL_PASSES and name not in passes:
+            pass_ms[name] = 0.0
+        else:
+            start = time.perf_counter()
+            run(state)
+            pass_ms[name] = (time.perf_counter() - start) * 1e3
+        if name == dump_after:
+            dump = state.text()
+    scheduled = state.scheduled
+    return Artifact(state.data, scheduled.panels, scheduled.parallel_extent, pass_ms, dump)
+
+
+__all__ = [
+    "COMPILER_VERSION",
+    "OPTIONAL_PASSES",
+    "PASSES",
+    "Artifact",
+    "compile_program",
+    "pass_list",
+    "peak_kernel",
+]

@@ -1,0 +1,330 @@
+"""The schedule of any program: parallel outside, four lanes inside, sums in locals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.schedule.affine import LANES, affine, bounds_of, loads, variables
+from nnjit_studio.compiler.schedule.lanes import Lanes
+from nnjit_studio.compiler.schedule.loops import (
+    BEGIN,
+    END,
+    Assign,
+    For,
+    Let,
+    Put,
+    Reduce,
+    Scheduled,
+    Statement,
+)
+from nnjit_studio.compiler.schedule.rewrite import (
+    int32,
+    plus,
+    replace_loads,
+    substitute,
+    substitute_store,
+    times,
+)
+from nnjit_studio.compiler.tensor_ir import (
+    Axis,
+    Binary,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.errors import CompileError
+
+PARALLEL = "$p"
+_BLOCK = 1024  # elements of a one-dimensional stage that one parallel step covers
+_ENOUGH = 64  # parallel steps that keep any number of threads busy
+_ACCUMULATORS = 4  # independent sums that hide the latency of an addition
+_NEUTRAL = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A stage without axes of extent 1, and the axis that runs on lanes (or "")."""
+
+    number: int
+    spatial: tuple[Axis, ...]  # the lane axis last
+    reduce: tuple[Axis, ...]  # the lane axis last
+    body: tuple[Store, ...]
+    init: tuple[Store, ...]
+    dtypes: tuple[str, ...]  # of the buffers that the body stores to
+    lanes: str
+
+
+def schedule_default(program: Program) -> Scheduled:
+    """Loops for any program.
+
+    Raises
+    ------
+    CompileError
+        When a reduction's result moves with its reduce axes.
+    """
+    plans = [_plan(program, number, stage) for number, stage in enumerate(program.stages)]
+    shared = _shared_axes(program, plans)
+    if not shared:
+        if len(plans) == 1 and plans[0].spatial:
+            return _blocked(plans[0])
+        once: list[Statement] = [s for plan in plans for s in _nest(plan, plan.spatial)]
+        return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, once)], 1)
+    extent = math.prod(axis.extent for axis in plans[0].spatial[:shared])
+    body: list[Statement] = []
+    for plan in plans:
+        inner = _nest(plan, plan.spatial[shared:])
+        for axis, value in reversed(_unflatten(plan.spatial[:shared])):
+            inner = [Let(axis.var, value, inner)]
+        body += inner
+    return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], extent)
+
+
+def _unflatten(axes: Sequence[Axis]) -> list[tuple[Axis, Expr]]:
+    result: list[tuple[Axis, Expr]] = []
+    inner = math.prod(axis.extent for axis in axes)
+    for i, axis in enumerate(axes):
+        inner //= axis.extent
+        value: Expr = Var(PARALLEL)
+        if inner > 1:
+            value = Binary("floordiv", value, int32(inner))
+        if i > 0:
+            value = Binary("floormod", value, int32(axis.extent))
+        result.append((axis, value))
+    return result
+
+
+def _plan(program: Program, number: int, stage: Stage) -> _Plan:
+    ones: dict[str, Expr] = {a.var: int32(0) for a in stage.axes if a.extent == 1}
+    spatial = [a for a in stage.axes if a.extent > 1 and a.kind == "spatial"]
+    reduce = [a for a in stage.axes if a.extent > 1 and a.kind == "reduce"]
+    body = tuple(substitute_store(s, ones) for s in stage.body)
+    init = tuple(substitute_store(s, ones) for s in stage.init)
+    if init:
+        moving = {axis.var for axis in reduce}
+        if any(variables(store.index) & moving for store in body):
+            raise CompileError(
+                f"Stage {stage.name} of {program.name} writes to an index that moves with "
+                "its reduction.",
+                "Report the model: the importer should have split this stage.",
+            )
+    lanes = _lane_axis(program, spatial, reduce, body, init)
+    dtypes = tuple(program.buffer(s.buffer).dtype for s in body)
+    spatial.sort(key=lambda axis: axis.var == lanes)
+    reduce.sort(key=lambda axis: axis.var == lanes)
+    return _Plan(number, tuple(spatial), tuple(reduce), body, init, dtypes, lanes)
+
+
+def _lane_axis(
+    program: Program,
+    spatial: Sequence[Axis],
+    reduce: Sequence[Axis],
+    body: Sequence[Store],
+    init: Sequence[Store],
+) -> str:
+    """The axis whose lanes gather the fewest loads; spatial and inner axes win ties."""
+    known = {a.var: (0, a.extent - 1) for a in (*spatial, *reduce)}
+    lanes = Lanes(program, known)
+    best: tuple[int, str] | None = None
+    candidates = [*reversed(spatial), *(reversed(reduce) if _is_plain_reduction(body) else ())]
+    for axis in candidates:
+        if axis.extent < LANES:
+            continue
+        if axis.kind == "spatial":
+            if not all(lanes.store(s, axis.var) for s in (*body, *init)):
+                continue
+        elif not init or not all(
+            program.buffer(s.buffer).dtype == "f32"
+            and lanes.dtype(s.value) == "f32"
+            and lanes.value(s.value, axis.var)
+            for s in body
+        ):
+            continue
+        cost = sum(lanes.gathers(s.value, axis.var) for s in body)
+        if best is None or cost < best[0]:
+            best = cost, axis.var
+    return best[1] if best else ""
+
+
+def _is_plain_reduction(body: Sequence[Store]) -> bool:
+    return all(_reduction(store, body) is not None for store in body)
+
+
+def _reduction(store: Store, body: Sequence[Store]) -> tuple[str, Expr] | None:
+    """``(op, f)`` of ``buf[i] = op(buf[i], f)`` where f reads no accumulator."""
+    value = store.value
+    if not isinstance(value, Binary) or value.op not in _NEUTRAL:
+        return None
+    itself = Load(store.buffer, store.index)
+    written = {s.buffer for s in body}
+    for accumulator, rest in ((value.a, value.b), (value.b, value.a)):
+        if accumulator == itself and not any(x.buffer in written for x in loads(rest)):
+            return value.op, rest
+    return None
+
+
+def _shared_axes(program: Program, plans: Sequence[_Plan]) -> int:
+    """How many leading axes all stages share, such that each point stays with itself."""
+    free = [[a for a in plan.spatial if a.var != plan.lanes] for plan in plans]
+    if len(plans) == 1:
+        extent, count = 1, 0
+        for axis in free[0]:
+            if extent >= _ENOUGH:
+                break
+            extent, count = extent * axis.extent, count + 1
+        return count
+    count = min(len(axes) for axes in free)
+    while count:
+        extents = {tuple(a.extent for a in axes[:count]) for axes in free}
+        if len(extents) == 1 and _stays(program, plans, count):
+            return count
+        count -= 1
+    return 0
+
+
+def _stays(program: Program, plans: Sequence[_Plan], count: int) -> bool:
+    """Whether each point of the leading axes touches a part of its own of every result."""
+    written = {s.buffer for plan in plans for s in plan.body}
+    steps: dict[str, tuple[int, ...]] = {}
+    for plan in plans:
+        outer = plan.spatial[:count]
+        known = {a.var: (0, a.extent - 1) for a in (*plan.spatial, *plan.reduce)}
+        known.update({a.var: (0, 0) for a in outer})
+        for buffer, index in _accesses(plan):
+            if buffer not in written:
+                continue
+            linear = affine(index)
+            factors = dict(linear.terms)
+            mine = tuple(factors.get(a.var, 0) for a in outer)
+            mixed = any(
+                not isinstance(atom, str) and variables(atom) & {a.var for a in outer}
+                for atom in factors
+            )
+            low, high = bounds_of(linear, known)
+            if mixed or steps.setdefault(buffer, mine) != mine or low < 0 or high >= mine[-1]:
+                return False
+            for i in range(count - 1):
+                if mine[i] < outer[i + 1].extent * mine[i + 1]:
+                    return False
+    return True
+
+
+def _accesses(plan: _Plan) -> list[tuple[str, Expr]]:
+    stores = (*plan.body, *plan.init)
+    found = [(s.buffer, s.index) for s in stores]
+    for store in stores:
+        for expr in (store.value, store.index):
+            found += [(load.buffer, load.index) for load in loads(expr)]
+    return found
+
+
+def _blocked(plan: _Plan) -> Scheduled:
+    """A stage whose only spatial axis runs on lanes: blocks of it are the parallel loop."""
+    (axis,) = plan.spatial
+    begin = times(Var(PARALLEL), _BLOCK)
+    end = Binary("min", plus(begin, _BLOCK), int32(axis.extent))
+    whole = times(Binary("floordiv", Var("$end_of_block"), int32(LANES)), LANES)
+    body: list[Statement] = [For(axis.var, begin, Var("$whole"), LANES, _point(plan, axis.var))]
+    if axis.extent % LANES:
+        body.append(For(axis.var, Var("$whole"), Var("$end_of_block"), 1, _point(plan, "")))
+    body = [Let("$end_of_block", end, [Let("$whole", whole, body)])]
+    count = -(-axis.extent // _BLOCK)
+    return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], count)
+
+
+def _nest(plan: _Plan, axes: Sequence[Axis]) -> list[Statement]:
+    """Loops over spatial axes around a point of the stage."""
+    if not axes:
+        return _point(plan, "")
+    axis, *rest = axes
+    if axis.var == plan.lanes:
+        whole = int32(axis.extent // LANES * LANES)
+        return [
+            For(axis.var, int32(0), whole, LANES, _point(plan, axis.var)),
+            For(axis.var, whole, int32(axis.extent), 1, _point(plan, "")),
+        ]
+    return [For(axis.var, int32(0), int32(axis.extent), 1, _nest(plan, rest))]
+
+
+def _point(plan: _Plan, along: str) -> list[Statement]:
+    """One spatial point, or four of them."""
+    if not plan.init:
+        return _loops(plan.reduce, [Put(plan.body, along)])
+    if plan.reduce and plan.lanes == plan.reduce[-1].var:
+        return _reduction_on_lanes(plan)
+    names = [f"acc{plan.number}_{i}{'v' if along else 's'}" for i in range(len(plan.body))]
+    read: dict[tuple[str, Expr], Expr] = {
+        (s.buffer, s.index): Var(name) for s, name in zip(plan.body, names, strict=True)
+    }
+    locals = _locals(plan, names)
+    step = Assign(locals, tuple(replace_loads(s.value, read) for s in plan.body), along)
+    results = tuple(
+        Store(s.buffer, s.index, Var(name)) for s, name in zip(plan.body, names, strict=True)
+    )
+    start = Assign(locals, _initial(plan), along)
+    return [start, *_loops(plan.reduce, [step]), Put(results, along)]
+
+
+def _loops(axes: Sequence[Axis], body: list[Statement]) -> list[Statement]:
+    for axis in reversed(axes):
+        body = [For(axis.var, int32(0), int32(axis.extent), 1, body)]
+    return body
+
+
+def _locals(plan: _Plan, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, plan.dtypes[i]) for i, name in enumerate(names))
+
+
+def _initial(plan: _Plan) -> tuple[Expr, ...]:
+    values = {s.buffer: s.value for s in plan.init}
+    return tuple(values[s.buffer] for s in plan.body)
+
+
+def _reduction_on_lanes(plan: _Plan) -> list[Statement]:
+    """Several vector sums along the last reduce axis, combined at the end."""
+    axis = plan.reduce[-1]
+    parts = [found for s in plan.body if (found := _reduction(s, plan.body)) is not None]
+    count = _ACCUMULATORS if axis.extent >= _ACCUMULATORS * LANES else 1
+    names = [f"acc{plan.number}_{i}s" for i in range(len(parts))]
+    sums = [[f"acc{plan.number}_{i}v{u}" for u in range(count)] for i in range(len(parts))]
+
+    def step(unroll: int) -> list[Statement]:
+        result: list[Statement] = []
+        for i, (op, value) in enumerate(parts):
+            for u in range(unroll):
+                shifted = substitute(value, {axis.var: plus(Var(axis.var), LANES * u)})
+                total = Binary(op, Var(sums[i][u]), shifted)
+                result.append(Assign(((sums[i][u], "f32"),), (total,), axis.var))
+        return result
+
+    wide = axis.extent // (LANES * count) * LANES * count
+    whole = axis.extent // LANES * LANES
+    tail: list[Statement] = [
+        Assign(((name, "f32"),), (Binary(op, Var(name), value),))
+        for name, (op, value) in zip(names, parts, strict=True)
+    ]
+    inner: list[Statement] = [
+        For(axis.var, int32(0), int32(wide), LANES * count, step(count)),
+        For(axis.var, int32(wide), int32(whole), LANES, step(1)),
+        For(axis.var, int32(whole), int32(axis.extent), 1, tail),
+    ]
+    result: list[Statement] = [Assign(_locals(plan, names), _initial(plan))]
+    for i, (op, _) in enumerate(parts):
+        neutral = Const(_NEUTRAL[op], "f32")
+        result += [Assign(((name, "f32"),), (neutral,), axis.var) for name in sums[i]]
+    result += _loops(plan.reduce[:-1], inner)
+    for i, (op, _) in enumerate(parts):
+        first, *rest = sums[i]
+        for other in rest:
+            total = Binary(op, Var(first), Var(other))
+            result.append(Assign(((first, "f32"),), (total,), axis.var))
+        result.append(Reduce(names[i], op, first))
+    stores = (
+        Store(s.buffer, s.index, Var(name)) for s, name in zip(plan.body, names, strict=True)
+    )
+    return [*result, Put(tuple(stores))]

@@ -1,0 +1,147 @@
+"""What follows the sum of a matmul: on the accumulators, or in a second sweep over the tile.
+
+A short epilogue runs on the accumulators before they are stored. A long one
+(an error function for each of 12 accumulators would be hundreds of operations)
+runs as a loop over the tile just stored, which is still in L1; so do tiles
+whose last vector is not full, and sums that several reduction blocks add to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction
+from nnjit_studio.compiler.schedule.affine import LANES, Affine, affine, loads, stride, walk
+from nnjit_studio.compiler.schedule.lanes import Lanes
+from nnjit_studio.compiler.schedule.loops import For, Put, Statement, StoreVector
+from nnjit_studio.compiler.schedule.rewrite import plus, substitute, substitute_store
+from nnjit_studio.compiler.tensor_ir import Binary, Call, Expr, Load, Program, Select, Store, Var
+from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS
+from nnjit_studio.errors import CompileError
+
+ROW, COLUMN = "$m", "$n"
+"""First row and column of a tile, as the schedule names them."""
+
+_INLINE_COST = 160
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """How one contraction's sums become its outputs.
+
+    Attributes
+    ----------
+    raw
+        The store whose buffer can hold unfinished sums, None if none can.
+    step
+        Stride of ``raw`` along n.
+    plain
+        The sum itself is the result.
+    lanes
+        Every store can be done by four columns at once.
+    cost
+        Rough number of operations on each accumulator.
+    """
+
+    contraction: Contraction
+    raw: Store | None
+    step: int | None
+    plain: bool
+    lanes: bool
+    cost: int
+
+    def inline(self, accumulators: int) -> bool:
+        """Whether it may run on that many accumulators in registers."""
+        return self.lanes and self.cost * accumulators <= _INLINE_COST
+
+    def raw_index(self, row: int, column: int, lane: int = 0) -> Affine:
+        """Where the sum of a tile's row and column is kept until it is finished.
+
+        Raises
+        ------
+        CompileError
+            When no output can hold it.
+        """
+        if self.raw is None:
+            raise CompileError(
+                "No output of this kernel can hold unfinished sums: each is read by the "
+                "epilogue or is not float32.",
+                "Choose a candidate whose r1 covers K, or the default schedule.",
+            )
+        return affine(substitute(self.raw.index, self._point(row, column + lane)))
+
+    def _point(self, row: int, column: int) -> dict[str, Expr]:
+        c = self.contraction
+        return {c.m_var: plus(Var(ROW), row), c.n_var: plus(Var(COLUMN), column)}
+
+    def store_raw(self, local: str, row: int, column: int, lanes: int) -> list[Statement]:
+        """The first ``lanes`` of an accumulator as they are."""
+        index = self.raw_index(row, column)
+        assert self.raw is not None
+        buffer = self.raw.buffer
+        if self.step == 1:
+            return [StoreVector(local, buffer, index, lanes)]
+        return [
+            StoreVector(local, buffer, self.raw_index(row, column, lane), 1, lane)
+            for lane in range(lanes)
+        ]
+
+    def store_inline(self, local: str, row: int, column: int) -> Statement:
+        """Finished results of one full accumulator."""
+        point = {**self._point(row, column), ACCUMULATOR: Var(local)}
+        stores = tuple(substitute_store(s, point) for s in self.contraction.epilogue)
+        return Put(stores, COLUMN)
+
+    def sweep(self, rows: int, columns: int) -> list[Statement]:
+        """The epilogue over a tile whose sums stand in ``raw``."""
+        if self.plain:
+            return []
+        c = self.contraction
+        self.raw_index(0, 0)
+        assert self.raw is not None
+        held: dict[str, Expr] = {ACCUMULATOR: Load(self.raw.buffer, self.raw.index)}
+        stores = tuple(
+            Store(s.buffer, s.index, substitute(s.value, held)) for s in c.epilogue
+        )
+        whole = plus(Var(COLUMN), columns // LANES * LANES if self.lanes else 0)
+        body: list[Statement] = []
+        if self.lanes and columns >= LANES:
+            body.append(For(c.n_var, Var(COLUMN), whole, LANES, [Put(stores, c.n_var)]))
+        if not self.lanes or columns % LANES:
+            body.append(For(c.n_var, whole, plus(Var(COLUMN), columns), 1, [Put(stores)]))
+        return [For(c.m_var, Var(ROW), plus(Var(ROW), rows), 1, body)]
+
+
+def plan_epilogue(program: Program, contraction: Contraction) -> Epilogue:
+    """Decide once what no candidate changes."""
+    stores = contraction.epilogue
+    read = {load.buffer for s in stores for e in (s.value, s.index) for load in loads(e)}
+    raw = next(
+        (
+            s
+            for s in stores
+            if s.buffer not in read and program.buffer(s.buffer).dtype == "f32"
+        ),
+        None,
+    )
+    known = {a.var: (0, a.extent - 1) for a in contraction.batch}
+    known[contraction.m_var] = 0, contraction.m - 1
+    known[contraction.n_var] = 0, contraction.n - 1
+    lanes = Lanes(program, known, {ACCUMULATOR: "f32"})
+    return Epilogue(
+        contraction,
+        raw,
+        stride(raw.index, contraction.n_var) if raw else None,
+        len(stores) == 1 and stores[0].value == Var(ACCUMULATOR),
+        all(lanes.store(s, contraction.n_var) for s in stores),
+        sum(_cost(e) for s in stores for e in walk(s.value)),
+    )
+
+
+def _cost(expr: Expr) -> int:
+    if isinstance(expr, Call):
+        return 40 if expr.fn in FUNCTIONS else 1
+    if isinstance(expr, Binary):
+        return 60 if expr.op == "pow" else 1
+    return int(isinstance(expr, (Load, Select)))
+

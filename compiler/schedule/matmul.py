@@ -1,0 +1,285 @@
+"""The matmul template: register tiles, driven by a candidate (NNJIT paper, section 5).
+
+Loops, outermost first, for order ``nm`` (``mn`` swaps the two sides):
+batch and blocks of panels (parallel), blocks of the reduction, blocks of row
+tiles, panels, row tiles, then the tile: the reduction unrolled by r0 around
+y0 x (x0 / 4) accumulators. Remainders of m and n are tiles of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.contraction import Contraction, Operand
+from nnjit_studio.compiler.schedule.affine import LANES, Affine
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, ROW, Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.loops import (
+    BEGIN,
+    END,
+    AssignVector,
+    Element,
+    For,
+    Let,
+    MultiplyAdd,
+    Scheduled,
+    Statement,
+    When,
+)
+from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
+from nnjit_studio.compiler.tensor_ir import Binary, Expr, Program, Var
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import ORDERS, Candidate
+
+MAX_TILE_OPERATIONS = 400
+"""SIMD operations of one unrolled step; more meets the cliffs of optimising compilers."""
+
+PANEL, TILE, PANELS, TILES, K, K_BLOCK = "$panel", "$tile", "$panels", "$tiles", "$k", "$kblock"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Sizes that follow from a contraction and a candidate."""
+
+    c: Contraction
+    epilogue: Epilogue
+    columns: int  # of a tile
+    rows: int
+    unroll: int
+    depth: int  # of a reduction block, K if it is not blocked
+    pack: bool
+
+    @property
+    def blocked(self) -> bool:
+        return self.depth < self.c.k
+
+
+def schedule_matmul(
+    program: Program, contraction: Contraction, candidate: Candidate
+) -> Scheduled:
+    """The loops of one candidate.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit this contraction or is too large.
+    """
+    c = contraction
+    plan = _plan(program, c, candidate)
+    panels, tiles = -(-c.n // plan.columns), -(-c.m // plan.rows)
+    panels_in_block = min(panels, max(1, -(-candidate.x1 // plan.columns)))
+    tiles_in_block = min(tiles, max(1, -(-candidate.y1 // plan.rows)))
+    n_side = _Side(PANELS, PANEL, panels, panels_in_block)
+    m_side = _Side(TILES, TILE, tiles, tiles_in_block)
+    outer, inner = (n_side, m_side) if candidate.order == "nm" else (m_side, n_side)
+
+    body = inner.within(_tiles(plan))
+    body = outer.within(body)
+    body = [For(inner.block, int32(0), int32(inner.blocks), 1, body)]
+    if plan.blocked:
+        body = [For(K_BLOCK, int32(0), int32(-(-c.k // plan.depth)), 1, body)]
+    extent = outer.blocks
+    body = [Let(outer.block, _modulo(Var("$p"), outer.blocks, bool(c.batch)), body)]
+    for axis in reversed(c.batch):
+        position = Binary("floordiv", Var("$p"), int32(extent)) if extent > 1 else Var("$p")
+        extent *= axis.extent
+        body = [Let(axis.var, _modulo(position, axis.extent, axis is not c.batch[0]), body)]
+    body = [For("$p", Var(BEGIN), Var(END), 1, body)]
+    names = [b.name for b in program.buffers]
+    chosen = ((names.index(c.b.buffer), plan.columns),) if plan.pack else ()
+    return Scheduled(body, extent, chosen)
+
+
+def _modulo(value: Expr, extent: int, wraps: bool) -> Expr:
+    return Binary("floormod", value, int32(extent)) if wraps else value
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two outer dimensions in units of tiles, cut into blocks of tiles."""
+
+    block: str
+    var: str
+    count: int
+    in_block: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.count // self.in_block)
+
+    def within(self, body: list[Statement]) -> list[Statement]:
+        """The loop over the tiles of one block."""
+        begin = times(Var(self.block), self.in_block)
+        if self.in_block == 1:
+            return [Let(self.var, begin, body)]
+        end: Expr = plus(begin, self.in_block)
+        if self.count % self.in_block:
+            end = Binary("min", end, int32(self.count))
+        if self.blocks == 1:
+            begin, end = int32(0), int32(self.count)
+        return [For(self.var, begin, end, 1, body)]
+
+
+def _plan(program: Program, c: Contraction, candidate: Candidate) -> _Plan:
+    columns, rows = candidate.x0, candidate.y0
+    unroll = min(candidate.r0, c.k)
+    vectors = columns // LANES
+    if columns % LANES or columns < LANES:
+        raise CompileError(
+            f"x0={columns} is not a multiple of {LANES}.", "Vectors hold four columns."
+        )
+    if candidate.order not in ORDERS:
+        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
+    operations = unroll * (vectors + rows + vectors * rows)
+    if operations > MAX_TILE_OPERATIONS:
+        raise CompileError(
+            f"The tile {rows}x{columns} with r0={unroll} is {operations} SIMD operations.",
+            f"Stay at or below {MAX_TILE_OPERATIONS}.",
+        )
+    if candidate.pack and not c.packable:
+        raise CompileError("B is not a packable weight.", "Choose pack=0.")
+    if not candidate.pack and c.b.column != 1:
+        raise CompileError(
+            f"The columns of B stand {c.b.column} elements apart.",
+            "Only pack=1 or the default schedule can read it.",
+        )
+    depth = -(-candidate.r1 // unroll) * unroll
+    plan = _Plan(
+        c, plan_epilogue(program, c), columns, rows, unroll, min(depth, c.k), candidate.pack
+    )
+    if plan.blocked and plan.epilogue.step != 1:
+        raise CompileError(
+            "Partial sums need a float32 output that the epilogue does not read and that is "
+            "contiguous along n.",
+            "Choose r1 >= K.",
+        )
+    return plan
+
+
+def _tiles(plan: _Plan) -> list[Statement]:
+    """The tile at PANEL and TILE, whichever of the at most four sizes it has."""
+    c = plan.c
+    row_tiles, row_rest = divmod(c.m, plan.rows)
+    panels, column_rest = divmod(c.n, plan.columns)
+
+    def by_rows(columns: int) -> list[Statement]:
+        full = _tile(plan, plan.rows, columns) if row_tiles else []
+        rest = _tile(plan, row_rest, columns) if row_rest else []
+        return _when_before(TILE, row_tiles, full, rest)
+
+    full = by_rows(plan.columns) if panels else []
+    rest = by_rows(column_rest) if column_rest else []
+    return [
+        Let(
+            ROW,
+            times(Var(TILE), plan.rows),
+            [
+                Let(
+                    COLUMN,
+                    times(Var(PANEL), plan.columns),
+                    _when_before(PANEL, panels, full, rest),
+                )
+            ],
+        )
+    ]
+
+
+def _when_before(
+    var: str, count: int, full: list[Statement], rest: list[Statement]
+) -> list[Statement]:
+    if not full or not rest:
+        return full or rest
+    return [When(Binary("lt", Var(var), int32(count)), full, rest)]
+
+
+def _tile(plan: _Plan, rows: int, columns: int) -> list[Statement]:
+    """One tile: start, reduce, finish."""
+    c, epilogue = plan.c, plan.epilogue
+    widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
+    grid = [(i, j) for i in range(rows) for j in range(len(widths))]
+    zero: list[Statement] = [AssignVector(_acc(i, j), None) for i, j in grid]
+    start = zero
+    if plan.blocked:
+        assert epilogue.raw is not None
+        buffer = epilogue.raw.buffer
+        again: list[Statement] = [
+            AssignVector(
+                _acc(i, j), Element(buffer, epilogue.raw_index(i, LANES * j), widths[j])
+            )
+            for i, j in grid
+        ]
+        start = [When(Binary("eq", Var(K_BLOCK), int32(0)), zero, again)]
+    finish: list[Statement]
+    full = widths[-1] == LANES
+    if full and not plan.blocked and not epilogue.plain and epilogue.inline(len(grid)):
+        finish = [epilogue.store_inline(_acc(i, j), i, LANES * j) for i, j in grid]
+    else:
+        finish = [
+            statement
+            for i, j in grid
+            for statement in epilogue.store_raw(_acc(i, j), i, LANES * j, widths[j])
+        ]
+        sweep = epilogue.sweep(rows, columns)
+        if sweep and plan.blocked:
+            last = -(-c.k // plan.depth) - 1
+            sweep = [When(Binary("eq", Var(K_BLOCK), int32(last)), sweep, [])]
+        finish += sweep
+    return [*start, *_reduce(plan, rows, widths), *finish]
+
+
+def _acc(row: int, vector: int) -> str:
+    return f"acc{row}_{vector}"
+
+
+def _reduce(plan: _Plan, rows: int, widths: list[int]) -> list[Statement]:
+    """The reduction of one block: unrolled by r0, then the remainder one by one."""
+    k = plan.c.k
+    whole = k // plan.unroll * plan.unroll
+    main, rest = (_steps(plan, rows, widths, count) for count in (plan.unroll, 1))
+    if not plan.blocked:
+        return [
+            For(K, int32(0), int32(whole), plan.unroll, main),
+            For(K, int32(whole), int32(k), 1, rest),
+        ]
+    begin = times(Var(K_BLOCK), plan.depth)
+    end = Binary("min", plus(begin, plan.depth), int32(whole))
+    loops: list[Statement] = [For(K, begin, end, plan.unroll, main)]
+    if whole < k:
+        last = Binary("eq", Var(K_BLOCK), int32(-(-k // plan.depth) - 1))
+        loops.append(When(last, [For(K, int32(whole), int32(k), 1, rest)], []))
+    return loops
+
+
+def _steps(plan: _Plan, rows: int, widths: list[int], count: int) -> list[Statement]:
+    c = plan.c
+    a_terms = _terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, c.a.column)))
+    if plan.pack:
+        b_terms = _nonzero(((PANEL, plan.columns * c.k), (K, plan.columns)))
+        b_step, b_offset = plan.columns, 0
+        widths = [LANES] * len(widths)  # panels are padded with zeros
+    else:
+        b_terms = _terms(c, c.b, ((PANEL, plan.columns), (K, c.b.row)))
+        b_step, b_offset = c.b.row, c.b.offset
+    body: list[Statement] = []
+    for step in range(count):
+        for j, width in enumerate(widths):
+            index = Affine(b_terms, b_offset + step * b_step + LANES * j)
+            body.append(AssignVector(f"b{j}", Element(c.b.buffer, index, width)))
+        for i in range(rows):
+            index = Affine(a_terms, c.a.offset + i * c.a.row + step * c.a.column)
+            body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
+            for j in range(len(widths)):
+                acc = _acc(i, j)
+                body.append(AssignVector(acc, MultiplyAdd("a", f"b{j}", acc)))
+    return body
+
+
+_Terms = tuple[tuple[str | Expr, int], ...]
+
+
+def _terms(c: Contraction, operand: Operand, inner: tuple[tuple[str, int], ...]) -> _Terms:
+    batch = zip((axis.var for axis in c.batch), operand.batch, strict=True)
+    return _nonzero((*batch, *inner))
+
+
+def _nonzero(terms: tuple[tuple[str, int], ...]) -> _Terms:
+    return tuple(term for term in terms if term[1])

@@ -1,0 +1,134 @@
+"""The binary writer: one builder for each section of the module (core spec, 5.5)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import groupby
+
+from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES
+from nnjit_studio.compiler.wasm.ir import (
+    Const,
+    Function,
+    IfElse,
+    Load,
+    LocalGet,
+    LocalSet,
+    LocalTee,
+    Loop,
+    Node,
+    Op,
+    Store,
+)
+from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
+
+_HEADER = b"\0asm\x01\0\0\0"
+_I32 = VALUE_TYPES["i32"]
+
+
+def encode_module(function: Function) -> bytes:
+    """A module that imports ``env.memory`` and exports the function as ``run``."""
+    return b"".join(
+        (
+            _HEADER,
+            _section(1, _type_section(len(function.params))),
+            _section(2, _import_section()),
+            _section(3, _vector([unsigned(0)])),
+            _section(7, _vector([_text("run") + b"\x00" + unsigned(0)])),
+            _section(10, _vector([_sized(_code(function))])),
+        )
+    )
+
+
+def _sized(payload: bytes) -> bytes:
+    return unsigned(len(payload)) + payload
+
+
+def _section(number: int, payload: bytes) -> bytes:
+    return bytes((number,)) + _sized(payload)
+
+
+def _vector(items: Sequence[bytes]) -> bytes:
+    return unsigned(len(items)) + b"".join(items)
+
+
+def _text(text: str) -> bytes:
+    return _sized(text.encode())
+
+
+def _type_section(params: int) -> bytes:
+    return _vector([b"\x60" + _vector([_I32] * params) + _vector([])])
+
+
+def _import_section() -> bytes:
+    memory = b"\x02\x00" + unsigned(1)  # a memory, unshared, at least one page, no maximum
+    return _vector([_text("env") + _text("memory") + memory])
+
+
+def _code(function: Function) -> bytes:
+    runs = [(len(list(group)), type) for type, group in groupby(function.locals)]
+    out = bytearray(_vector([unsigned(count) + VALUE_TYPES[type] for count, type in runs]))
+    for node in function.body:
+        _emit(node, out)
+    out.append(0x0B)
+    return bytes(out)
+
+
+def _emit(node: Node, out: bytearray) -> None:
+    kind = type(node)
+    if kind is LocalGet:
+        out += b"\x20" + unsigned(node.local)  # type: ignore[union-attr]
+    elif isinstance(node, Op):
+        for arg in node.args:
+            _emit(arg, out)
+        out += OPCODES[node.name]
+        if node.lane >= 0:
+            out.append(node.lane)
+    elif isinstance(node, LocalSet):
+        _emit(node.value, out)
+        out += b"\x21" + unsigned(node.local)
+    elif isinstance(node, LocalTee):
+        _emit(node.value, out)
+        out += b"\x22" + unsigned(node.local)
+    elif isinstance(node, Load):
+        _emit(node.address, out)
+        if node.vector is not None:
+            _emit(node.vector, out)
+        opcode, align = MEMORY[node.op]
+        out += opcode + unsigned(align) + unsigned(node.offset)
+        if node.vector is not None:
+            out.append(node.lane)
+    elif isinstance(node, Store):
+        _emit(node.address, out)
+        _emit(node.value, out)
+        opcode, align = MEMORY[node.op]
+        out += opcode + unsigned(align) + unsigned(node.offset)
+        if node.lane >= 0:
+            out.append(node.lane)
+    elif isinstance(node, Const):
+        out += _constant(node)
+    elif isinstance(node, IfElse):
+        _emit(node.condition, out)
+        out += b"\x04" + (VALUE_TYPES[node.type] if node.type else b"\x40")
+        for child in node.then:
+            _emit(child, out)
+        if node.otherwise:
+            out.append(0x05)
+            for child in node.otherwise:
+                _emit(child, out)
+        out.append(0x0B)
+    else:
+        assert isinstance(node, Loop)
+        out += b"\x03\x40"
+        for child in node.body:
+            _emit(child, out)
+        _emit(node.condition, out)
+        out += b"\x0d\x00\x0b"
+
+
+def _constant(node: Const) -> bytes:
+    if isinstance(node.value, bytes):
+        return b"\xfd\x0c" + node.value
+    if node.type == "f32":
+        return b"\x43" + struct.pack("<f", node.value)
+    return (b"\x41" if node.type == "i32" else b"\x42") + signed(int(node.value))

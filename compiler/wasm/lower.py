@@ -1,0 +1,216 @@
+"""Scheduled loops to Wasm IR (NNJIT paper, section 4.2 and algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnjit_studio.compiler.schedule.affine import Affine, affine
+from nnjit_studio.compiler.schedule.loops import (
+    BEGIN,
+    END,
+    Assign,
+    AssignVector,
+    Element,
+    For,
+    Let,
+    MultiplyAdd,
+    Put,
+    Reduce,
+    Scheduled,
+    Statement,
+    StoreVector,
+    When,
+)
+from nnjit_studio.compiler.tensor_ir import Const, Expr, Program
+from nnjit_studio.compiler.wasm import ir
+from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
+from nnjit_studio.compiler.wasm.ir import Function, IfElse, LocalGet, LocalSet, Loop, Node, Op, i32
+from nnjit_studio.compiler.wasm.scalar import index, scalar, typed
+from nnjit_studio.compiler.wasm.vector import vector
+from nnjit_studio.compiler.wasm.vector_math import constant
+
+_STORES = {
+    "f32": "f32.store", "i64": "i64.store", "i32": "i32.store",
+    "i8": "i32.store8", "u8": "i32.store8", "bool": "i32.store8",
+}  # fmt: skip
+
+
+def lower(program: Program, scheduled: Scheduled, tier: str) -> Function:
+    """Wasm IR of a scheduled program: ``run(pointers..., begin, end)``."""
+    names = [b.name for b in program.buffers]
+    function = Function([*names, "begin", "end"])
+    ctx = Context(program, function, tier == "relaxed-simd", index)
+    extent = scheduled.parallel_extent
+    ctx.bind_parameter(BEGIN, len(names), 0, extent - 1)
+    ctx.bind_parameter(END, len(names) + 1, 0, extent)
+    with ctx.into(function.body):
+        body = _block(ctx, scheduled.body)
+    function.body = [*ctx.root.prefix, *body]
+    return function
+
+
+def _block(ctx: Context, statements: Sequence[Statement]) -> list[Node]:
+    with ctx.into([]) as out:
+        for statement in statements:
+            _statement(ctx, statement)
+    return out
+
+
+def _statement(ctx: Context, statement: Statement) -> None:
+    if isinstance(statement, AssignVector):
+        _assign_vector(ctx, statement)
+    elif isinstance(statement, StoreVector):
+        _store_vector(ctx, statement)
+    elif isinstance(statement, Put):
+        _put(ctx, statement)
+    elif isinstance(statement, Assign):
+        _assign(ctx, statement)
+    elif isinstance(statement, Reduce):
+        _reduce(ctx, statement)
+    elif isinstance(statement, For):
+        _for(ctx, statement)
+    elif isinstance(statement, Let):
+        _let(ctx, statement.var, statement.value, statement.body)
+    else:
+        condition = scalar(ctx, statement.condition)
+        branches = []
+        for body in (statement.then, statement.otherwise):
+            with ctx.branch() as out:
+                out.extend(_block(ctx, body))
+            branches.append(out)
+        ctx.out.append(IfElse(condition, *branches))
+
+
+def _accumulator(ctx: Context, name: str, dtype: str, lanes: bool) -> int:
+    local = ctx.accumulators.get(name)
+    if local is None:
+        local = ctx.local("v128" if lanes else WASM_TYPE[dtype], name)
+        ctx.accumulators[name] = local
+        ctx.accumulator_dtypes[name] = dtype
+        if lanes:
+            ctx.vectors.add(name)
+    return local
+
+
+def _assign_vector(ctx: Context, statement: AssignVector) -> None:
+    value = statement.value
+    local = _accumulator(ctx, statement.local, "f32", True)
+    if isinstance(value, MultiplyAdd):
+        a, b, c = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b, value.c))
+        if ctx.relaxed:
+            node: Node = Op("f32x4.relaxed_madd", (a, b, c))
+        else:
+            node = Op("f32x4.add", (c, Op("f32x4.mul", (a, b))))
+    elif isinstance(value, Element):
+        node = _element(ctx, value)
+    else:
+        node = constant(0.0)
+    ctx.out.append(LocalSet(local, node))
+
+
+def _element(ctx: Context, element: Element) -> Node:
+    buffer, lanes = element.buffer, element.lanes
+    address = ctx.address(buffer, element.index)
+    if lanes == 0:
+        return Op("f32x4.splat", (ir.Load("f32.load", address, 0, buffer),))
+    if lanes == 4:
+        return ir.Load("v128.load", address, 0, buffer)
+    if lanes == 1:
+        return ir.Load("v128.load32_zero", address, 0, buffer)
+    pair = ir.Load("v128.load64_zero", address, 0, buffer)
+    if lanes == 2:
+        return pair
+    third = ctx.address(buffer, Affine(element.index.terms, element.index.constant + 2))
+    return ir.Load("v128.load32_lane", third, 0, buffer, pair, 2)
+
+
+def _store_vector(ctx: Context, statement: StoreVector) -> None:
+    buffer, lanes = statement.buffer, statement.lanes
+    address = ctx.address(buffer, statement.index)
+    value = LocalGet(ctx.accumulators[statement.local])
+    if statement.lane >= 0:
+        lane = statement.lane
+        ctx.out.append(ir.Store("v128.store32_lane", address, value, 0, buffer, lane))
+        return
+    if lanes == 4:
+        ctx.out.append(ir.Store("v128.store", address, value, 0, buffer))
+        return
+    if lanes >= 2:
+        ctx.out.append(ir.Store("v128.store64_lane", address, value, 0, buffer, 0))
+    if lanes != 2:
+        terms, offset = statement.index
+        last = ctx.address(buffer, Affine(terms, offset + lanes - 1))
+        ctx.out.append(ir.Store("v128.store32_lane", last, value, 0, buffer, lanes - 1))
+
+
+def _put(ctx: Context, statement: Put) -> None:
+    along = statement.along
+    values: list[Node] = []
+    for store in statement.stores:
+        dtype = ctx.dtypes[store.buffer]
+        if along:
+            value = vector(ctx, store.value, along)
+        else:
+            value = typed(ctx, store.value, dtype)
+        if len(statement.stores) > 1:
+            value = ctx.keep("v128" if along else WASM_TYPE[dtype], value)
+        values.append(value)
+    for store, value in zip(statement.stores, values, strict=True):
+        address = ctx.address(store.buffer, affine(store.index))
+        op = "v128.store" if along else _STORES[ctx.dtypes[store.buffer]]
+        ctx.out.append(ir.Store(op, address, value, 0, store.buffer))
+
+
+def _assign(ctx: Context, statement: Assign) -> None:
+    along = statement.along
+    values: list[Node] = []
+    for (_, dtype), expr in zip(statement.locals, statement.values, strict=True):
+        value = vector(ctx, expr, along) if along else typed(ctx, expr, dtype)
+        if len(statement.locals) > 1:
+            value = ctx.keep("v128" if along else WASM_TYPE[dtype], value)
+        values.append(value)
+    for (name, dtype), value in zip(statement.locals, values, strict=True):
+        ctx.out.append(LocalSet(_accumulator(ctx, name, dtype, bool(along)), value))
+
+
+def _reduce(ctx: Context, statement: Reduce) -> None:
+    lanes = LocalGet(ctx.accumulators[statement.vector])
+    parts = [Op("f32x4.extract_lane", (lanes,), lane) for lane in range(4)]
+    op = f"f32.{statement.op}"
+    pairs = Op(op, (Op(op, (parts[0], parts[1])), Op(op, (parts[2], parts[3]))))
+    local = ctx.accumulators[statement.local]
+    ctx.out.append(LocalSet(local, Op(op, (LocalGet(local), pairs))))
+
+
+def _let(ctx: Context, var: str, value: Expr, body: list[Statement]) -> None:
+    local = ctx.keep("i32", index(ctx, value), var).local
+    ctx.known[var] = ctx.bounds(value)
+    with ctx.enter(var, local, 0, body) as scope:
+        nodes = _block(ctx, body)
+    ctx.out.extend([*scope.prefix, *nodes])
+
+
+def _for(ctx: Context, loop: For) -> None:
+    if isinstance(loop.begin, Const) and isinstance(loop.end, Const):
+        trips = -(-(int(loop.end.value) - int(loop.begin.value)) // loop.step)
+        if trips <= 0:
+            return
+        if trips == 1:
+            _let(ctx, loop.var, loop.begin, loop.body)
+            return
+    low, last = ctx.bounds(loop.begin)[0], ctx.bounds(loop.end)[1] - 1
+    begin, end = index(ctx, loop.begin), index(ctx, loop.end)
+    if not isinstance(end, (ir.Const, LocalGet)):
+        end = ctx.keep("i32", end)
+    local = ctx.local("i32", loop.var)
+    ctx.out.append(LocalSet(local, begin))
+    ctx.known[loop.var] = low, max(low, last)
+    with ctx.enter(loop.var, local, loop.step, loop.body) as scope:
+        nodes = _block(ctx, loop.body)
+    step = LocalSet(local, Op("i32.add", (LocalGet(local), i32(loop.step))))
+    again = Op("i32.lt_s", (LocalGet(local), end))
+    whole = [*scope.header, Loop([*scope.prefix, *nodes, *scope.latch, step], again)]
+    if ctx.bounds(loop.begin)[1] < ctx.bounds(loop.end)[0]:
+        ctx.out.extend(whole)
+    else:
+        ctx.out.append(IfElse(Op("i32.lt_s", (LocalGet(local), end)), whole))

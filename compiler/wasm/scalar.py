@@ -1,0 +1,301 @@
+"""Lowering of tensor IR expressions to one value at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnjit_studio.compiler.schedule.affine import affine, loads, variables
+from nnjit_studio.compiler.tensor_ir import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+)
+from nnjit_studio.compiler.wasm import ir
+from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
+from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, Node, Op, i32
+from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, power
+from nnjit_studio.errors import CompileError
+
+LOADS = {
+    "f32": "f32.load", "i64": "i64.load", "i32": "i32.load",
+    "i8": "i32.load8_s", "u8": "i32.load8_u", "bool": "i32.load8_u",
+}  # fmt: skip
+F32_CALLS = {
+    "sqrt": "sqrt", "abs": "abs", "neg": "neg", "floor": "floor", "ceil": "ceil",
+    "round": "nearest", "trunc": "trunc",
+}  # fmt: skip
+F32_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+INT_COMPARE = {"lt": "lt_s", "le": "le_s", "gt": "gt_s", "ge": "ge_s", "eq": "eq", "ne": "ne"}
+_DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
+_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
+
+
+def f32(value: float) -> ir.Const:
+    return ir.Const("f32", ir.round_f32(value))
+
+
+def index(ctx: Context, expr: Expr) -> Node:
+    """An index as i32; indices never leave its range because memory does not."""
+    if not loads(expr) and not _reads_accumulator(ctx, expr):
+        return _scalar(ctx, _in_i32(expr))
+    return convert(scalar(ctx, expr), ctx.dtype(expr), "i32")
+
+
+def _reads_accumulator(ctx: Context, expr: Expr) -> bool:
+    return any(name in ctx.accumulators for name in variables(expr))
+
+
+def _in_i32(expr: Expr) -> Expr:
+    if isinstance(expr, Const):
+        return Const(expr.value, "i32") if expr.dtype == "i64" else expr
+    if isinstance(expr, Binary):
+        return Binary(expr.op, _in_i32(expr.a), _in_i32(expr.b))
+    if isinstance(expr, Select):
+        return Select(_in_i32(expr.condition), _in_i32(expr.then), _in_i32(expr.otherwise))
+    if isinstance(expr, Cast):
+        inner = _in_i32(expr.value)
+        return inner if expr.dtype == "i64" else Cast(inner, expr.dtype)
+    if isinstance(expr, Call):
+        return Call(expr.fn, tuple(_in_i32(a) for a in expr.args))
+    return expr
+
+
+def scalar(ctx: Context, expr: Expr) -> Node:
+    """The value in the Wasm type of its dtype; bool is 0 or 1."""
+    if is_costly(expr):
+        type = WASM_TYPE[ctx.dtype(expr)]
+        return ctx.invariant((expr, "scalar"), expr, type, lambda: _scalar(ctx, expr))
+    return _scalar(ctx, expr)
+
+
+def is_costly(expr: Expr) -> bool:
+    """Worth keeping out of a loop in which it does not change."""
+    return (isinstance(expr, Call) and expr.fn not in ("not", "neg", "abs")) or (
+        isinstance(expr, Binary) and expr.op in ("div", "pow")
+    )
+
+
+def _scalar(ctx: Context, expr: Expr) -> Node:
+    if isinstance(expr, Const):
+        return constant(expr.value, expr.dtype)
+    if isinstance(expr, Var):
+        if expr.name in ctx.accumulators:
+            return LocalGet(ctx.accumulators[expr.name])
+        return ctx.variable(expr.name)
+    if isinstance(expr, Load):
+        address = ctx.address(expr.buffer, affine(expr.index))
+        return ir.Load(LOADS[ctx.dtypes[expr.buffer]], address, 0, expr.buffer)
+    if isinstance(expr, Binary):
+        return _binary(ctx, expr)
+    if isinstance(expr, Call):
+        return _call(ctx, expr)
+    if isinstance(expr, Select):
+        return select(ctx, expr)
+    return convert(scalar(ctx, expr.value), ctx.dtype(expr.value), expr.dtype)
+
+
+def constant(value: float | int, dtype: str) -> Node:
+    if dtype == "f32":
+        return f32(value)
+    if dtype == "bool":
+        return i32(int(bool(value)))
+    return ir.Const(WASM_TYPE[dtype], int(value))
+
+
+def typed(ctx: Context, expr: Expr, dtype: str) -> Node:
+    """The value converted to a dtype."""
+    return convert(scalar(ctx, expr), ctx.dtype(expr), dtype)
+
+
+def select(ctx: Context, expr: Select) -> Node:
+    """Both sides where that is harmless and cheap, else only the side that is taken."""
+    dtype = ctx.dtype(expr)
+    condition = scalar(ctx, expr.condition)
+    sides = (expr.then, expr.otherwise)
+    if all(ctx.safe(side) and not is_costly(side) for side in sides):
+        then, otherwise = (typed(ctx, side, dtype) for side in sides)
+        return Op("select", (then, otherwise, condition))
+    branches = []
+    for side in sides:
+        with ctx.branch() as out:
+            value = typed(ctx, side, dtype)
+        branches.append([*out, value])
+    result = ctx.local(WASM_TYPE[dtype])
+    ctx.out.append(
+        ir.LocalSet(result, IfElse(condition, branches[0], branches[1], WASM_TYPE[dtype]))
+    )
+    return LocalGet(result)
+
+
+def _binary(ctx: Context, expr: Binary) -> Node:
+    op = expr.op
+    if op in ("and", "or"):
+        # The right side may only be meant to run when the left one allows it.
+        if not ctx.safe(expr.b):
+            yes, no = Const(1, "bool"), Const(0, "bool")
+            lazy = Select(expr.a, expr.b, no) if op == "and" else Select(expr.a, yes, expr.b)
+            return select(ctx, lazy)
+        return Op(f"i32.{op}", (scalar(ctx, expr.a), scalar(ctx, expr.b)))
+    dtype = ctx.dtype(Binary("add", expr.a, expr.b))
+    if op == "pow":
+        if dtype != "f32":
+            raise CompileError(f"Integer power ({dtype}) has no kernel.", "Cast it to float32.")
+        return _power(ctx, expr)
+    if op in _DIVISIONS and dtype != "f32":
+        return _divide(ctx, expr, dtype)
+    a, b = typed(ctx, expr.a, dtype), typed(ctx, expr.b, dtype)
+    type = WASM_TYPE[dtype]
+    if op in COMPARISONS:
+        return Op(f"{type}.{(F32_COMPARE if dtype == 'f32' else INT_COMPARE)[op]}", (a, b))
+    if dtype == "f32":
+        if op in _DIVISIONS:
+            return float_division(ctx, "f32", op, a, b)
+        return Op(f"f32.{op}", (a, b))
+    if op in ("min", "max"):
+        first, second = ctx.keep(type, a), ctx.keep(type, b)
+        compare = Op(f"{type}.{'lt_s' if op == 'min' else 'gt_s'}", (first, second))
+        return Op("select", (first, second, compare))
+    if op == "div":
+        raise CompileError(f"Division of {dtype} must say floordiv or truncdiv.")
+    if type == "i32" and isinstance(b, ir.Const):
+        if op == "add":
+            return narrow(ir.add(a, b), dtype)
+        if op == "mul":
+            return narrow(ir.scale(a, int(b.value)), dtype)
+    return narrow(Op(f"{type}.{op}", (a, b)), dtype)
+
+
+def narrow(value: Node, dtype: str) -> Node:
+    """Wraps the result of 8-bit arithmetic, which runs in i32."""
+    if dtype == "u8":
+        return Op("i32.and", (value, i32(255)))
+    return Op("i32.extend8_s", (value,)) if dtype == "i8" else value
+
+
+def float_division(ctx: Context, prefix: str, op: str, a: Node, b: Node) -> Node:
+    """Floor and trunc division and their remainders on f32 or f32x4."""
+    type = "v128" if prefix == "f32x4" else "f32"
+    rounding = f"{prefix}.{'floor' if op.startswith('floor') else 'trunc'}"
+    if op.endswith("div"):
+        return Op(rounding, (Op(f"{prefix}.div", (a, b)),))
+    x, y = ctx.keep(type, a), ctx.keep(type, b)
+    quotient = Op(rounding, (Op(f"{prefix}.div", (x, y)),))
+    return Op(f"{prefix}.sub", (x, Op(f"{prefix}.mul", (quotient, y))))
+
+
+def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
+    type = WASM_TYPE[dtype]
+    op = expr.op
+    a, b = typed(ctx, expr.a, dtype), typed(ctx, expr.b, dtype)
+    quotient = op.endswith("div")
+    divisor = int(expr.b.value) if isinstance(expr.b, Const) else 0
+    natural = ctx.bounds(expr.a)[0] >= 0 and (divisor > 0 or ctx.bounds(expr.b)[0] > 0)
+    if divisor > 0 and divisor & (divisor - 1) == 0 and (natural or op.startswith("floor")):
+        # An arithmetic shift rounds down and a mask is the floor remainder, for any sign.
+        if quotient:
+            shift = ir.Const(type, divisor.bit_length() - 1)
+            return a if divisor == 1 else Op(f"{type}.shr_s", (a, shift))
+        return Op(f"{type}.and", (a, ir.Const(type, divisor - 1)))
+    if natural:
+        return Op(f"{type}.{'div_u' if quotient else 'rem_u'}", (a, b))
+    if op.startswith("trunc"):
+        return narrow(Op(f"{type}.{'div_s' if quotient else 'rem_s'}", (a, b)), dtype)
+    x, y = ctx.keep(type, a), ctx.keep(type, b)
+    zero = ir.Const(type, 0)
+    remainder = ctx.keep(type, Op(f"{type}.rem_s", (x, y)))
+    inexact = Op(f"{type}.ne", (remainder, zero))
+    opposite = Op(f"{type}.lt_s", (Op(f"{type}.xor", (remainder, y)), zero))
+    adjust = Op("i32.and", (inexact, opposite))
+    if quotient:
+        correction: Node = adjust if type == "i32" else Op("i64.extend_i32_u", (adjust,))
+        return narrow(
+            Op(f"{type}.sub", (Op(f"{type}.div_s", (x, y)), correction)), dtype
+        )
+    return Op(
+        f"{type}.add", (remainder, Op("select", (y, zero, adjust)))
+    )
+
+
+def _call(ctx: Context, expr: Call) -> Node:
+    argument = expr.args[0]
+    dtype = ctx.dtype(argument)
+    x = scalar(ctx, argument)
+    if expr.fn == "not":
+        return Op("i64.eqz" if dtype == "i64" else "i32.eqz", (x,))
+    if dtype == "f32":
+        if expr.fn in F32_CALLS:
+            return Op(f"f32.{F32_CALLS[expr.fn]}", (x,))
+        if expr.fn == "rsqrt":
+            return Op("f32.div", (f32(1.0), Op("f32.sqrt", (x,))))
+        lanes = FUNCTIONS[expr.fn](ctx.keep_vector, Op("f32x4.splat", (x,)))
+        return Op("f32x4.extract_lane", (lanes,), 0)
+    type = WASM_TYPE[dtype]
+    zero = ir.Const(type, 0)
+    if expr.fn == "neg":
+        return narrow(Op(f"{type}.sub", (zero, x)), dtype)
+    if expr.fn == "abs":
+        kept = ctx.keep(type, x)
+        negative = Op(f"{type}.lt_s", (kept, zero))
+        return narrow(
+            Op("select", (Op(f"{type}.sub", (zero, kept)), kept, negative)), dtype
+        )
+    raise CompileError(f"{expr.fn} of {dtype} has no kernel.", "Cast its input to float32.")
+
+
+def _power(ctx: Context, expr: Binary) -> Node:
+    base = typed(ctx, expr.a, "f32")
+    if isinstance(expr.b, Const) and expr.b.value in SMALL_POWERS:
+        return small_power("f32", lambda node: ctx.keep("f32", node), base, float(expr.b.value))
+    exponent = typed(ctx, expr.b, "f32")
+    lanes = (Op("f32x4.splat", (base,)), Op("f32x4.splat", (exponent,)))
+    return Op("f32x4.extract_lane", (power(ctx.keep_vector, *lanes),), 0)
+
+
+SMALL_POWERS = (0.5, 1.0, 2.0, 3.0, 4.0)
+
+
+def small_power(
+    prefix: str, keep: Callable[[Node], Node], base: Node, exponent: float
+) -> Node:
+    """Exact rewrites of powers that models use, on f32 or f32x4."""
+    if exponent == 0.5:
+        return Op(f"{prefix}.sqrt", (base,))
+    if exponent == 1.0:
+        return base
+    x = keep(base)
+    square = keep(Op(f"{prefix}.mul", (x, x)))
+    if exponent == 2.0:
+        return square
+    return Op(f"{prefix}.mul", (square, x if exponent == 3.0 else square))
+
+
+def convert(value: Node, source: str, target: str) -> Node:
+    """A cast: float to integer truncates and saturates, wide to narrow integer wraps."""
+    if source == target:
+        return value
+    if target == "f32":
+        if source == "i64":
+            return Op("f32.convert_i64_s", (value,))
+        return Op("f32.convert_i32_s", (value,))
+    if target == "bool":
+        if source == "f32":
+            return Op("f32.ne", (value, f32(0.0)))
+        type = WASM_TYPE[source]
+        return Op(f"{type}.ne", (value, ir.Const(type, 0)))
+    if source == "f32":
+        if target in _RANGES:
+            low, high = _RANGES[target]
+            value = Op("f32.min", (Op("f32.max", (value, f32(low))), f32(high)))
+        return Op(f"{WASM_TYPE[target]}.trunc_sat_f32_s", (value,))
+    if target == "i64":
+        return Op("i64.extend_i32_s", (value,))
+    if source == "i64":
+        value = Op("i32.wrap_i64", (value,))
+    return narrow(value, target)
+

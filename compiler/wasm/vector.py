@@ -1,0 +1,220 @@
+"""Lowering of tensor IR expressions to four lanes along one loop variable.
+
+f32 and i32 are lanes of their own kind, bool is a mask of ones or zeros,
+8-bit integers are widened to i32 lanes.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from nnjit_studio.compiler.schedule.affine import LANES, affine, depends, stride, variables
+from nnjit_studio.compiler.tensor_ir import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+)
+from nnjit_studio.compiler.wasm import ir
+from nnjit_studio.compiler.wasm.context import Context
+from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, LocalSet, Node, Op, i32
+from nnjit_studio.compiler.wasm.scalar import (
+    F32_CALLS,
+    F32_COMPARE,
+    INT_COMPARE,
+    SMALL_POWERS,
+    convert,
+    float_division,
+    is_costly,
+    scalar,
+    small_power,
+)
+from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, constant, integers, power
+from nnjit_studio.errors import BugError
+
+_RAMP = ir.Const("v128", struct.pack("<4I", *range(LANES)))
+
+
+def vector(ctx: Context, expr: Expr, var: str) -> Node:
+    """Four values of ``expr``, at ``var`` to ``var + 3``."""
+    if isinstance(expr, Var) and expr.name in ctx.vectors:
+        return LocalGet(ctx.accumulators[expr.name])
+    if not _varies(ctx, expr, var):
+        return _splat(ctx, expr)
+    if isinstance(expr, Var):
+        return Op("i32x4.add", (Op("i32x4.splat", (ctx.variable(var),)), _RAMP))
+    if isinstance(expr, Load):
+        return _load(ctx, expr, var)
+    if isinstance(expr, Binary):
+        return _binary(ctx, expr, var)
+    if isinstance(expr, Call):
+        return _call(ctx, expr, var)
+    if isinstance(expr, Select):
+        return _select(ctx, expr, var)
+    assert isinstance(expr, Cast)
+    return _convert(vector(ctx, expr.value, var), ctx.dtype(expr.value), expr.dtype)
+
+
+def _varies(ctx: Context, expr: Expr, var: str) -> bool:
+    names = variables(expr)
+    return var in names or not ctx.vectors.isdisjoint(names)
+
+
+def _splat(ctx: Context, expr: Expr) -> Node:
+    dtype = ctx.dtype(expr)
+    if isinstance(expr, Const):
+        if dtype == "f32":
+            return constant(float(expr.value))
+        return integers(-int(bool(expr.value)) if dtype == "bool" else int(expr.value))
+    if is_costly(expr):
+        return ctx.invariant((expr, "vector"), expr, "v128", lambda: _splat_of(ctx, expr, dtype))
+    return _splat_of(ctx, expr, dtype)
+
+
+def _splat_of(ctx: Context, expr: Expr, dtype: str) -> Node:
+    return splat(scalar(ctx, expr), dtype)
+
+
+def splat(value: Node, dtype: str) -> Node:
+    """One scalar in all lanes."""
+    if dtype == "f32":
+        return Op("f32x4.splat", (value,))
+    if dtype == "bool":
+        return Op("i32x4.splat", (Op("i32.sub", (i32(0), value)),))
+    if dtype == "i64":
+        raise BugError("A schedule asked for lanes of i64.")
+    return Op("i32x4.splat", (value,))
+
+
+def shifted(expr: Expr, var: str, lane: int) -> Expr:
+    """The expression with ``var + lane`` in place of ``var``."""
+    if lane == 0 or not depends(expr, var):
+        return expr
+    if isinstance(expr, Var):
+        return Binary("add", expr, Const(lane, "i32"))
+    if isinstance(expr, Load):
+        return Load(expr.buffer, shifted(expr.index, var, lane))
+    if isinstance(expr, Binary):
+        return Binary(expr.op, shifted(expr.a, var, lane), shifted(expr.b, var, lane))
+    if isinstance(expr, Call):
+        return Call(expr.fn, tuple(shifted(a, var, lane) for a in expr.args))
+    if isinstance(expr, Select):
+        parts = (expr.condition, expr.then, expr.otherwise)
+        return Select(*(shifted(e, var, lane) for e in parts))
+    assert isinstance(expr, Cast)
+    return Cast(shifted(expr.value, var, lane), expr.dtype)
+
+
+def _load(ctx: Context, expr: Load, var: str) -> Node:
+    dtype = ctx.dtypes[expr.buffer]
+    if stride(expr.index, var) != 1:
+        return _gather(ctx, expr, var, dtype)
+    address = ctx.address(expr.buffer, affine(expr.index))
+    if dtype in ("f32", "i32"):
+        return ir.Load("v128.load", address, 0, expr.buffer)
+    suffix = "s" if dtype == "i8" else "u"
+    quad = ir.Load("v128.load32_zero", address, 0, expr.buffer)
+    wide = Op(f"i32x4.extend_low_i16x8_{suffix}", (Op(f"i16x8.extend_low_i8x16_{suffix}", (quad,)),))
+    return Op("i32x4.ne", (wide, integers(0))) if dtype == "bool" else wide
+
+
+def _gather(ctx: Context, expr: Load, var: str, dtype: str) -> Node:
+    lanes = [scalar(ctx, shifted(expr, var, lane)) for lane in range(LANES)]
+    shape = "f32x4" if dtype == "f32" else "i32x4"
+    value: Node = Op(f"{shape}.splat", (lanes[0],))
+    for lane in range(1, LANES):
+        value = Op(f"{shape}.replace_lane", (value, lanes[lane]), lane)
+    return Op("i32x4.ne", (value, integers(0))) if dtype == "bool" else value
+
+
+def _typed(ctx: Context, expr: Expr, var: str, dtype: str) -> Node:
+    source = ctx.dtype(expr)
+    if not _varies(ctx, expr, var) and source == "i64":
+        return splat(convert(scalar(ctx, expr), source, dtype), dtype)
+    return _convert(vector(ctx, expr, var), source, dtype)
+
+
+def _binary(ctx: Context, expr: Binary, var: str) -> Node:
+    op = expr.op
+    if op in ("and", "or"):
+        return Op(f"v128.{op}", (vector(ctx, expr.a, var), vector(ctx, expr.b, var)))
+    dtype = ctx.dtype(Binary("add", expr.a, expr.b))
+    if op == "pow":
+        return _power(ctx, expr, var)
+    if op == "add" and dtype == "f32" and ctx.relaxed:
+        for product, rest in ((expr.a, expr.b), (expr.b, expr.a)):
+            if isinstance(product, Binary) and product.op == "mul" and _varies(ctx, product, var):
+                parts = (product.a, product.b, rest)
+                return Op("f32x4.relaxed_madd", tuple(_typed(ctx, e, var, dtype) for e in parts))
+    a, b = _typed(ctx, expr.a, var, dtype), _typed(ctx, expr.b, var, dtype)
+    if dtype == "f32":
+        if op in F32_COMPARE:
+            return Op(f"f32x4.{F32_COMPARE[op]}", (a, b))
+        if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
+            return float_division(ctx, "f32x4", op, a, b)
+        return Op(f"f32x4.{op}", (a, b))
+    if op in INT_COMPARE:
+        return Op(f"i32x4.{INT_COMPARE[op]}", (a, b))
+    return Op(f"i32x4.{op}_s" if op in ("min", "max") else f"i32x4.{op}", (a, b))
+
+
+def _power(ctx: Context, expr: Binary, var: str) -> Node:
+    base = _typed(ctx, expr.a, var, "f32")
+    if isinstance(expr.b, Const) and expr.b.value in SMALL_POWERS:
+        return small_power("f32x4", ctx.keep_vector, base, float(expr.b.value))
+    return power(ctx.keep_vector, base, _typed(ctx, expr.b, var, "f32"))
+
+
+def _call(ctx: Context, expr: Call, var: str) -> Node:
+    argument = expr.args[0]
+    dtype = ctx.dtype(argument)
+    x = vector(ctx, argument, var)
+    if expr.fn == "not":
+        return Op("v128.not", (_convert(x, dtype, "bool"),))
+    if dtype == "i32":
+        return Op(f"i32x4.{expr.fn}", (x,))
+    if expr.fn in F32_CALLS:
+        return Op(f"f32x4.{F32_CALLS[expr.fn]}", (x,))
+    if expr.fn == "rsqrt":
+        return Op("f32x4.div", (constant(1.0), Op("f32x4.sqrt", (x,))))
+    return FUNCTIONS[expr.fn](ctx.keep_vector, x)
+
+
+def _select(ctx: Context, expr: Select, var: str) -> Node:
+    dtype = ctx.dtype(expr)
+    sides = (expr.then, expr.otherwise)
+    if _varies(ctx, expr.condition, var):
+        mask = vector(ctx, expr.condition, var)
+        then, otherwise = (_typed(ctx, side, var, dtype) for side in sides)
+        return Op("v128.bitselect", (then, otherwise, mask))
+    condition = scalar(ctx, expr.condition)
+    branches = []
+    for side in sides:
+        with ctx.branch() as out:
+            value = _typed(ctx, side, var, dtype)
+        branches.append([*out, value])
+    result = ctx.local("v128")
+    ctx.out.append(LocalSet(result, IfElse(condition, branches[0], branches[1], "v128")))
+    return LocalGet(result)
+
+
+def _convert(value: Node, source: str, target: str) -> Node:
+    if source == target:
+        return value
+    if target == "f32":
+        if source == "bool":
+            return Op("v128.and", (value, constant(1.0)))
+        return Op("f32x4.convert_i32x4_s", (value,))
+    if target == "bool":
+        if source == "f32":
+            return Op("f32x4.ne", (value, constant(0.0)))
+        return Op("i32x4.ne", (value, integers(0)))
+    if source == "f32":
+        return Op("i32x4.trunc_sat_f32x4_s", (value,))
+    if source == "bool":
+        return Op("v128.and", (value, integers(1)))
+    return value

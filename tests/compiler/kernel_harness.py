@@ -1,0 +1,120 @@
+"""Runs compiled kernels in wasmtime, between red zones, for the compiler's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import wasmtime
+
+from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Load, Program, Var
+
+NUMPY = {
+    "f32": np.float32, "i64": np.int64, "i32": np.int32,
+    "i8": np.int8, "u8": np.uint8, "bool": np.bool_,
+}  # fmt: skip
+_RED_ZONE = 64
+_RED = 0xAB
+
+
+@lru_cache(maxsize=1)
+def engine() -> wasmtime.Engine:
+    config = wasmtime.Config()
+    config.wasm_relaxed_simd = True
+    return wasmtime.Engine(config)
+
+
+def pack_panels(b: np.ndarray, width: int) -> np.ndarray:
+    """K x N row-major to panels of ``width`` columns (docs/protocol.md)."""
+    k, n = b.shape
+    count = -(-n // width)
+    padded = np.zeros((k, count * width), b.dtype)
+    padded[:, :n] = b
+    return np.ascontiguousarray(padded.reshape(k, count, width).transpose(1, 0, 2))
+
+
+def run_kernel(
+    program: Program,
+    data: bytes,
+    extent: int,
+    inputs: Mapping[str, np.ndarray],
+    panels: Sequence[tuple[int, int]] = (),
+    parts: int = 1,
+) -> dict[str, np.ndarray]:
+    """All outputs and workspaces after ``run`` over ``0..extent``, cut into ``parts`` calls."""
+    widths = dict(panels)
+    address, pointers, blobs = 1024, [], []
+    for position, buffer in enumerate(program.buffers):
+        dtype = NUMPY[buffer.dtype]
+        if buffer.role == "input":
+            array = np.ascontiguousarray(inputs[buffer.name], dtype)
+            if position in widths:
+                array = pack_panels(array.reshape(buffer.shape), widths[position])
+            blob = array.tobytes()
+        else:
+            blob = b"\xcd" * (int(np.prod(buffer.shape)) * np.dtype(dtype).itemsize)
+        pointers.append(address)
+        blobs.append(blob)
+        address += -(-len(blob) // 16) * 16 + _RED_ZONE
+    store = wasmtime.Store(engine())
+    pages = -(-address // 65536)
+    memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(pages, None)))
+    image = bytearray([_RED]) * (pages * 65536)
+    for pointer, blob in zip(pointers, blobs, strict=True):
+        image[pointer : pointer + len(blob)] = blob
+    memory.write(store, image, 0)
+    module = wasmtime.Module(engine(), data)
+    assert [(i.module, i.name) for i in module.imports] == [("env", "memory")]
+    assert [e.name for e in module.exports] == ["run"]
+    run = wasmtime.Instance(store, module, [memory]).exports(store)["run"]
+    edges = [extent * i // parts for i in range(parts + 1)]
+    for begin, end in reversed(list(zip(edges, edges[1:], strict=False))):
+        run(store, *pointers, begin, end)
+    after = memory.read(store, 0, pages * 65536)
+    results: dict[str, np.ndarray] = {}
+    for pointer, blob, buffer in zip(pointers, blobs, program.buffers, strict=True):
+        got = bytes(after[pointer : pointer + len(blob)])
+        if buffer.role == "input":
+            assert got == blob, f"{buffer.name} is an input and was written"
+        else:
+            results[buffer.name] = np.frombuffer(got, NUMPY[buffer.dtype]).reshape(buffer.shape)
+        image[pointer : pointer + len(blob)] = got
+    assert bytes(after) == bytes(image), "the kernel wrote outside its buffers"
+    return results
+
+
+def int32(value: int) -> Const:
+    return Const(value, "i32")
+
+
+def f32(value: float) -> Const:
+    return Const(value, "f32")
+
+
+def add(*parts: Expr | int) -> Expr:
+    """Sum of index expressions."""
+    exprs = [int32(p) if isinstance(p, int) else p for p in parts]
+    total = exprs[0]
+    for part in exprs[1:]:
+        total = Binary("add", total, part)
+    return total
+
+
+def times(a: Expr, b: int) -> Expr:
+    return Binary("mul", a, int32(b))
+
+
+def flat(shape: Sequence[int], *indices: Expr | str) -> Expr:
+    """Row-major index of a point."""
+    total: Expr = int32(0)
+    step = 1
+    for extent, index in reversed(list(zip(shape, indices, strict=True))):
+        expr = Var(index) if isinstance(index, str) else index
+        total = add(times(expr, step), total) if step > 1 else add(expr, total)
+        step *= extent
+    return total
+
+
+def at(buffer: str, shape: Sequence[int], *indices: Expr | str) -> Load:
+    return Load(buffer, flat(shape, *indices))
