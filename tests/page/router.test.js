@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { KERNELS_PER_WORKER, Router } from "../../resources/page/router.js";
+import { header } from "./wasm.js";
+
+const policy = { pairs: 6, min_sample_ms: 5, min_quanta: 20, warmup_ms: 30, early_stop_ratio: 3, max_ms: 100 };
+const blob = () => new Uint8Array(8);
+
+/** A worker whose answers are given by `answer(call)`: a reply, "die" or "silence". */
+class FakeWorker extends EventTarget {
+  constructor(answer) {
+    super();
+    this.answer = answer;
+    this.calls = [];
+    this.ended = false;
+  }
+  postMessage(call) {
+    this.calls.push(call.header.type);
+    const reply = this.answer(call);
+    if (reply === "silence") return;
+    const event = reply === "die" ? Object.assign(new Event("error"), { message: "out of memory" }) : Object.assign(new Event("message"), { data: reply });
+    setTimeout(() => this.dispatchEvent(event), 1);
+  }
+  terminate() {
+    this.ended = true;
+  }
+}
+
+function office(answer = () => ({ header: { type: "ok" }, blobs: [] })) {
+  const sent = [];
+  const workers = { engine: [], measurer: [] };
+  const start = (kind) => () => {
+    workers[kind].push(new FakeWorker(answer));
+    return workers[kind].at(-1);
+  };
+  let id = 0;
+  const router = new Router({ engine: start("engine"), measurer: start("measurer"), send: (h) => sent.push(h) });
+  const ask = (h, blobs = []) => router.receive({ header: { id: ++id, ...h }, blobs });
+  return { sent, workers, router, ask };
+}
+const load = { type: "load", plan: { name: "m" } };
+const infer = { type: "infer", inputs: [], runs: 1, profile: false };
+const fixture = { type: "fixture", workload: "add", args: [], outputs: [] };
+const measure = { type: "measure", challenger: header("add", 1), incumbent: null, policy };
+
+test("requests are worked off one after another, each reply with its id", async () => {
+  let active = 0;
+  const { ask, sent, workers } = office(() => {
+    assert.equal(active++, 0);
+    setTimeout(() => active--, 0);
+    return { header: { type: "ok" }, blobs: [] };
+  });
+  await Promise.all([ask(load), ask(infer), ask(fixture), ask(measure, [blob()]), ask(infer)]);
+  assert.deepEqual(sent.map((h) => h.id), [1, 2, 3, 4, 5]);
+  assert.ok(sent.every((h) => h.type === "ok"));
+  assert.deepEqual(workers.engine[0].calls, ["load", "infer", "infer"]);
+  assert.deepEqual(workers.measurer[0].calls, ["fixture", "measure"]);
+});
+
+test("a load starts a new engine worker and ends the old one", async () => {
+  const { ask, workers } = office();
+  await ask(load);
+  await ask(load);
+  assert.deepEqual(workers.engine.map((w) => w.ended), [true, false]);
+});
+
+test("the measuring worker is made anew after its kernels, with the fixture", async () => {
+  const { ask, workers } = office();
+  await ask(fixture);
+  for (let i = 0; i <= KERNELS_PER_WORKER; i++) await ask(measure, [blob()]);
+  assert.deepEqual(workers.measurer.map((w) => w.ended), [true, false]);
+  assert.equal(workers.measurer[0].calls.length, 1 + KERNELS_PER_WORKER);
+  assert.deepEqual(workers.measurer[1].calls, ["fixture", "measure"]);
+});
+
+test("a kernel that does not end is a failed measurement, and the page goes on", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let silent = true;
+  const { ask, sent, workers } = office(({ header }) => (header.type === "measure" && silent ? "silence" : { header: { type: "ok" }, blobs: [] }));
+  const settle = async (promise, ticks) => {
+    for (let i = 0; i < 20; i++) {
+      t.mock.timers.tick(ticks);
+      await Promise.resolve();
+      await new Promise((r) => setImmediate(r));
+    }
+    await promise;
+  };
+  await settle(ask(fixture), 1);
+  await settle(ask(measure, [blob()]), 10_300);
+  silent = false;
+  await settle(ask(measure, [blob()]), 1);
+  assert.deepEqual(sent.map((h) => h.type), ["ok", "measured", "ok"]);
+  assert.match(sent[1].error, /did not end within 10.3 s/);
+  assert.equal(sent[1].error_ratio, "inf");
+  assert.deepEqual(workers.measurer.map((w) => w.ended), [true, false]);
+});
+
+test("a dead engine worker is an error; the next load starts another", async () => {
+  let dead = true;
+  const { ask, sent, workers } = office(({ header }) => (header.type === "infer" && dead ? "die" : { header: { type: "ok" }, blobs: [] }));
+  await ask(load);
+  await ask(infer);
+  await ask(infer);
+  dead = false;
+  await ask(load);
+  await ask(infer);
+  assert.deepEqual(sent.map((h) => h.type), ["ok", "error", "error", "ok", "ok"]);
+  assert.match(sent[1].error, /worker of the page died: out of memory/);
+  assert.match(sent[2].error, /No model is loaded/);
+  assert.equal(workers.engine.length, 2);
+});
+
+test("a fixture that the worker refuses is not kept", async () => {
+  const { ask, sent, workers } = office(({ header }) => ({ header: header.type === "fixture" ? { type: "error", error: "bad", hint: "" } : { type: "ok" }, blobs: [] }));
+  await ask(fixture);
+  await ask(measure, [blob()]);
+  assert.equal(sent[0].type, "error");
+  assert.deepEqual(workers.measurer[0].calls, ["fixture", "measure"]);
+});
+
+test("malformed requests are answered by an error that names the field", async () => {
+  const { ask, sent, workers } = office();
+  const cases = [
+    [{ type: "sing" }, [], /no answer to "sing"/],
+    [{ type: "load" }, [], /"plan" \(object\)/],
+    [{ type: "weights", offset: 0 }, [], /needs 1 blobs and carries 0/],
+    [{ ...infer, inputs: [{ name: "x", dtype: "f32", shape: [-1] }] }, [blob()], /input 0" needs the field "shape"/],
+    [{ ...measure, policy: { ...policy, pairs: undefined } }, [blob()], /measure, policy" needs the field "pairs"/],
+    [{ ...measure, incumbent: header("add", 1) }, [blob()], /needs 2 blobs/],
+    [{ ...fixture, args: [{ role: "input", dtype: "f32", nbytes: 4, pack: null, blob: 3 }] }, [], /names blob 3/],
+    [{ type: "register", kernels: [{ workload: "add" }] }, [blob()], /kernel 0" needs the field "settings"/],
+    [{ type: "load", id: "7", plan: {} }, [], /has no id/],
+  ];
+  for (const [request, blobs, message] of cases) {
+    await ask(request, blobs);
+    assert.equal(sent.at(-1).type, "error");
+    assert.match(sent.at(-1).error, message);
+  }
+  assert.equal(workers.engine.length + workers.measurer.length, 0);
+});
+
+test("a probe has a worker of its own that ends with it", async () => {
+  const { ask, workers } = office();
+  await ask({ type: "probe", peak: [] });
+  assert.deepEqual(workers.measurer.map((w) => w.ended), [true]);
+});
+
+test("after close the workers are ended and nothing is sent", async () => {
+  const { ask, sent, workers, router } = office();
+  await ask(load);
+  router.close();
+  await ask(infer);
+  assert.equal(sent.length, 1);
+  assert.equal(workers.engine[0].ended, true);
+});

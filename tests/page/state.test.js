@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started } from "../../resources/page/state.js";
+
+const load = { type: "load", plan: { name: "minilm" } };
+const measure = { type: "measure", challenger: { workload: "matmul:8x8x8:f32", settings: "x0=8" } };
+const infer = { type: "infer" };
+const after = (state, request, reply) => done(started(state, request), request, reply);
+const loaded = after(connected(START), load, { type: "ok" });
+
+test("from waiting to ready, running and measuring", () => {
+  assert.equal(connected(START).phase, "waiting");
+  assert.equal(started(connected(START), load).phase, "loading");
+  assert.deepEqual([loaded.phase, loaded.model], ["ready", "minilm"]);
+  assert.equal(started(loaded, infer).phase, "running");
+  const measuring = started(loaded, measure);
+  assert.equal(measuring.phase, "measuring");
+  assert.deepEqual(measuring.kernel, { workload: "matmul:8x8x8:f32", settings: "x0=8" });
+  const measured = done(measuring, measure, { type: "measured" });
+  assert.deepEqual([measured.phase, measured.measured], ["ready", 1]);
+});
+
+test("the last latencies are kept, a new model clears them", () => {
+  const runs_ms = Array.from({ length: 100 }, (_, i) => i);
+  const twice = [0, 1].reduce((s) => after(s, infer, { type: "inferred", runs_ms }), loaded);
+  assert.equal(twice.latencies_ms.length, LATENCIES_SHOWN);
+  assert.equal(twice.latencies_ms.at(-1), 99);
+  assert.deepEqual(started(twice, load).latencies_ms, []);
+});
+
+test("an error is shown and leaves the state as it was; a failed load leaves no model", () => {
+  const failed = after(loaded, infer, { type: "error", error: "It broke.", hint: "Try again." });
+  assert.deepEqual([failed.phase, failed.warning], ["ready", "It broke. Try again."]);
+  const unloaded = after(loaded, load, { type: "error", error: "No.", hint: "" });
+  assert.deepEqual([unloaded.phase, unloaded.model], ["waiting", ""]);
+});
+
+test("a closed link says why", () => {
+  assert.deepEqual([closed(loaded, "gone").phase, closed(loaded, "gone").closed], ["closed", "gone"]);
+});
+
+test("milliseconds have three digits", () => {
+  assert.deepEqual([0.1234, 5, 12.34, 123.4].map(formatMs), ["0.12", "5.00", "12.3", "123"]);
+});
+
+test("the sparkline ends at the right edge and stays inside", () => {
+  const points = sparkline([1, 2, 4], 119, 50).split(" ").map((p) => p.split(",").map(Number));
+  assert.deepEqual(points.map(([x]) => x), [117, 118, 119]);
+  assert.ok(points.every(([, y]) => y >= 0 && y <= 50));
+  assert.ok(points[0][1] > points[2][1]);
+});
