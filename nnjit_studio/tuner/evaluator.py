@@ -134,13 +134,15 @@ def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
     )
 
 
+def is_intact(record: TuningRecord) -> bool:
+    """Whether a winner's bytes are those that were measured; only winners are ever run again."""
+    return record.state != "won" or hashlib.sha256(record.wasm).hexdigest() == record.sha256
+
+
 def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:
-    """The last record that won and whose bytes are intact.
+    """The last record that won, or None.
 
     The last one, not the fastest: each winner beat the one before it in a
     direct comparison, while rates of different days do not compare.
     """
-    for record in reversed(records):
-        if record.state == "won" and hashlib.sha256(record.wasm).hexdigest() == record.sha256:
-            return record
-    return None
+    return next((r for r in reversed(records) if r.state == "won"), None)

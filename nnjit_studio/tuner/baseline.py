@@ -1,0 +1,107 @@
+"""Where tuning starts: default kernels that are right, and the model timed with them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import BugError
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.records import (
+    CompileResult,
+    DeviceProfile,
+    KernelKey,
+    MeasurePolicy,
+    RunResult,
+    TuningRecord,
+)
+from nnjit_studio.tuner.evaluator import Outcome
+from nnjit_studio.tuner.events import ModelTimed
+from nnjit_studio.tuner.payoff import WorkloadState
+from nnjit_studio.tuner.protocols import Runner
+from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
+
+WARMUP_RUNS = 3
+TIMED_RUNS = 10
+MIN_TIMED_RUNS = 3
+PROFILED_RUNS = 3
+TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
+
+
+def state_of(compiled: CompileResult, workload: Workload, key: KernelKey) -> WorkloadState:
+    """The state of a workload whose default kernel was compiled.
+
+    Raises
+    ------
+    BugError
+        When it was not: the model cannot run without it.
+    """
+    if compiled.error:
+        raise BugError(
+            f"The default kernel of {workload.name} could not be compiled: {compiled.error}.",
+            "Report it together with the model.",
+        )
+    kernel = compiled.kernel(key.tier)
+    return WorkloadState(
+        workload, key, default=kernel, incumbent=kernel, measured={kernel.sha256: kernel.settings}
+    )
+
+
+def stored_default(state: WorkloadState, records: Sequence[TuningRecord]) -> TuningRecord | None:
+    """An earlier check of the very same default kernel."""
+    same = (r for r in records if r.state == "default" and r.sha256 == state.default.sha256)
+    return next(same, None)
+
+
+def check_policy(policy: MeasurePolicy, workload: Workload) -> MeasurePolicy:
+    """Short samples for workloads that will not be tuned: there the check matters, not the rate."""
+    return policy if workload.tunable else replace(policy, pairs=2, min_sample_ms=1, warmup_ms=5)
+
+
+def judge_default(
+    compiled: CompileResult,
+    state: WorkloadState,
+    result: RunResult,
+    device: DeviceProfile,
+    thresholds: SwapPolicy,
+) -> Outcome:
+    """Compare a default kernel with the float64 reference.
+
+    Raises
+    ------
+    BugError
+        When it is wrong, crashed, or is faster than the device: everything
+        after would be built on it.
+    """
+    peak = device.peak_gflops.get(state.key.tier)
+    verdict = decide(result, state.workload.flops, peak, thresholds)
+    if verdict.state != "won":
+        raise BugError(
+            f"The default kernel of {state.workload.name} is {verdict.state}: {verdict.reason}.",
+            "Report it together with the model.",
+        )
+    return Outcome(compiled, verdict, state.default, result, state.workload.flops)
+
+
+def time_model(
+    runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Milliseconds of some runs, and the median ms of each step from runs of their own.
+
+    Warm runs come first. Timed are :data:`TIMED_RUNS` where they fit
+    ``limit_s``, never fewer than :data:`MIN_TIMED_RUNS`.
+    """
+    warm_ms = min(runner.infer(feeds, WARMUP_RUNS).runs_ms)
+    fitting = int(limit_s * 1000 / warm_ms) if warm_ms > 0 else TIMED_RUNS
+    runs = max(MIN_TIMED_RUNS, min(TIMED_RUNS, fitting))
+    timed = runner.infer(feeds, runs)
+    profiled = runner.infer(feeds, PROFILED_RUNS, profile=True)
+    return timed.runs_ms, profiled.steps_ms
+
+
+def model_event(t_s: float, runs_ms: Sequence[float], steps_ms: Sequence[float] = ()) -> ModelTimed:
+    return ModelTimed(t_s, statistics.median(runs_ms), tuple(runs_ms), tuple(steps_ms))

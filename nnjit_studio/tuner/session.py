@@ -1,0 +1,377 @@
+"""A tuning session: a generator of events from the first kernels to the summary."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.graph import Plan, Workload
+from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.lite_space import build_lite_space
+from nnjit_studio.space.records import (
+    TIERS,
+    CompileResult,
+    DeviceProfile,
+    Kernel,
+    KernelKey,
+    MeasurePolicy,
+    TuningRecord,
+)
+from nnjit_studio.tuner.baseline import (
+    TIMING_RUNS,
+    check_policy,
+    judge_default,
+    model_event,
+    state_of,
+    stored_default,
+    time_model,
+)
+from nnjit_studio.tuner.evaluator import (
+    Outcome,
+    evaluate,
+    is_intact,
+    measured_event,
+    record_of,
+    stored_winner,
+)
+from nnjit_studio.tuner.events import (
+    Compiled,
+    Event,
+    Failed,
+    Finished,
+    RoundDone,
+    SessionStarted,
+    SpaceBuilt,
+    Swapped,
+)
+from nnjit_studio.tuner.payoff import (
+    ROUNDS_A_TURN,
+    WorkloadState,
+    next_turn,
+    shares_of,
+    take_candidates,
+)
+from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
+from nnjit_studio.tuner.queue import KernelQueue
+from nnjit_studio.tuner.summary import compile_summary, target_json, workload_summaries
+from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
+
+TIMING_LIMIT_S = 5.0
+"""Of the timed runs of the model, before and after."""
+RESERVED_SHARE = 1 / 3
+"""Most of the budget that may be kept for timing the model at the end."""
+LIVE_INTERVAL_S = 0.25
+FULL_SPEED_INTERVAL_S = 2.0
+"""Between two inferences of the running model while tuning goes on."""
+LIVE_PAUSE = 4
+"""An inference is followed by at least this many times its own length of tuning."""
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What the user may choose.
+
+    Attributes
+    ----------
+    seconds
+        Budget from the lite spaces to the summary; the check of the default
+        kernels comes before. None: until every space is exhausted.
+    full_speed
+        Run the model less often in between.
+    tier
+        Instruction tier to tune; None takes the device's best.
+    packable
+        Keys of the workloads whose B is a weight that may be packed.
+    """
+
+    seconds: float | None = 30.0
+    policy: MeasurePolicy = field(default_factory=MeasurePolicy)
+    thresholds: SwapPolicy = field(default_factory=SwapPolicy)
+    full_speed: bool = False
+    tier: str | None = None
+    packable: frozenset[str] = frozenset()
+
+
+class TuningSession:
+    """Tunes a model that the runner has loaded; :meth:`run` may be consumed once.
+
+    Parameters
+    ----------
+    workloads
+        Every workload of the plan, tunable or not.
+    feeds
+        Inputs for the inferences between rounds, by name.
+    cancelled
+        Asked before every round; True ends the session with its summary.
+
+    Raises
+    ------
+    UserError
+        When the device lacks the tier asked for.
+    """
+
+    def __init__(
+        self,
+        model_name: str,
+        plan: Plan,
+        workloads: Sequence[Workload],
+        runner: Runner,
+        compiler: Compiler,
+        records: Records,
+        device: DeviceProfile,
+        clock: Clock,
+        feeds: Mapping[str, NDArray[Any]],
+        options: TuneOptions,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._tier = options.tier or device.best_tier
+        if self._tier not in device.tiers:
+            raise UserError(
+                f"The target has no {self._tier} kernels.",
+                f"Choose one of its tiers: {', '.join(device.tiers)}.",
+            )
+        self._model = model_name
+        self._plan = plan
+        self._workloads = sorted(workloads, key=lambda w: -w.uses * w.flops)
+        self._runner, self._compiler, self._records = runner, compiler, records
+        self._device, self._clock, self._feeds = device, clock, feeds
+        self._options, self._cancelled = options, cancelled
+        self._target = target_json(device, self._tier)
+        self._states: list[WorkloadState] = []
+        self._compile_ms: list[float] = []
+        self._model_ms = {"before": 0.0, "after": 0.0}
+        self._began_s = self._best_s = 0.0
+        self._rounds_end_s: float | None = None
+        self._live_due_s = 0.0
+
+    def run(self) -> Iterator[Event]:
+        """Yield every event; the last one is ``Finished`` or ``Failed``.
+
+        Closing the generator early ends the compile-ahead thread. A model
+        that was never timed, because of an early cancel, counts 0 ms.
+        """
+        self._began_s = self._clock.monotonic_s()
+        try:
+            with KernelQueue(self._compiler) as queue:
+                yield SessionStarted(
+                    self._t(), self._model, tuple(w.key for w in self._workloads), self._target
+                )
+                reason = yield from self._stages(queue)
+                yield Finished(
+                    t_s=self._t(),
+                    reason=reason,
+                    model=self._model,
+                    model_ms=self._model_ms,
+                    compile_ms=compile_summary(self._compile_ms),
+                    seconds_to_best=self._best_s,
+                    workloads=workload_summaries(self._states),
+                    target=self._target,
+                )
+        except NnjitError as error:
+            yield Failed(self._t(), error.to_json())
+
+    def _stages(self, queue: KernelQueue) -> Generator[Event, None, str]:
+        yield from self._baseline(queue)
+        if self._cancelled():
+            return "cancelled"
+        self._runner.register([s.default for s in self._states])
+        steps_ms = yield from self._time_model("before", TIMING_LIMIT_S)
+        shares = shares_of(self._plan, steps_ms)
+        for state in self._states:
+            state.share = shares.get(state.workload.key, 0.0)
+        self._model_ms["after"] = self._model_ms["before"]
+        self._start_budget()
+        yield from self._build_spaces()
+        reason = yield from self._rounds(queue)
+        seconds = self._options.seconds
+        limit_s = TIMING_LIMIT_S if seconds is None else seconds * RESERVED_SHARE
+        yield from self._time_model("after", min(TIMING_LIMIT_S, limit_s))
+        return reason
+
+    # The first kernels
+
+    def _baseline(self, queue: KernelQueue) -> Iterator[Event]:
+        """Compile and check the default kernel of every workload."""
+        for workload in self._workloads:
+            queue.put(workload, None, TIERS)
+        for workload in self._workloads:
+            if self._cancelled():
+                return
+            compiled = queue.get()
+            yield self._compiled(compiled)
+            key = KernelKey.of(workload, self._device, self._tier, self._compiler.version)
+            state = state_of(compiled, workload, key)
+            self._states.append(state)
+            known = stored_default(state, self._records.records(key))
+            state.default_ms = known.median_ms if known else self._check(compiled, state, queue)
+            state.best_ms = state.default_ms
+
+    def _check(self, compiled: CompileResult, state: WorkloadState, queue: KernelQueue) -> float:
+        options = self._options
+        self._runner.set_fixture(queue.fixture(state.workload))
+        policy = check_policy(options.policy, state.workload)
+        result = self._runner.measure(state.default, None, policy)
+        outcome = judge_default(compiled, state, result, self._device, options.thresholds)
+        self._commit(outcome, state, "default")
+        return outcome.ms
+
+    # The lite spaces and what is known of them
+
+    def _build_spaces(self) -> Iterator[Event]:
+        for state in self._tunable():
+            packable = state.workload.key in self._options.packable
+            space = build_lite_space(state.workload, self._device, packable)
+            past = [r for r in self._records.records(state.key) if is_intact(r)]
+            settings = [str(e.candidate) for e in space.entries]
+            known = {r.settings for r in past} & set(settings)
+            state.candidates = len(space.entries)
+            state.pending = [e for e in space.entries if str(e.candidate) not in known]
+            state.measured |= {r.sha256: r.settings for r in past if r.sha256}
+            yield SpaceBuilt(
+                self._t(),
+                state.workload.key,
+                tuple(settings),
+                tuple(e.reason for e in space.entries),
+                space.naive_size,
+                len(known),
+            )
+            winner = stored_winner(past)
+            if winner is not None:
+                yield self._swap(state, _kernel_of(winner, state), winner.median_ms, stored=True)
+
+    # Rounds
+
+    def _rounds(self, queue: KernelQueue) -> Generator[Event, None, str]:
+        """Turns of a few rounds for one workload each, until nothing is left to do."""
+        while True:
+            state = next_turn(self._tunable())
+            if reason := self._stop():
+                return reason
+            if state is None:
+                return "exhausted"
+            candidates = take_candidates(state, ROUNDS_A_TURN)
+            fixture = queue.fixture(state.workload)
+            for candidate in candidates:
+                queue.put(state.workload, candidate, (self._tier,))
+            self._runner.set_fixture(fixture)
+            for left in reversed(range(len(candidates))):
+                if reason := self._stop():
+                    return reason
+                yield from self._round(state, queue.get(), left)
+                yield from self._live()
+
+    def _round(self, state: WorkloadState, compiled: CompileResult, left: int) -> Iterator[Event]:
+        yield self._compiled(compiled)
+        outcome = evaluate(
+            compiled,
+            state,
+            self._runner,
+            self._device,
+            self._options.policy,
+            self._options.thresholds,
+        )
+        self._commit(outcome, state)
+        state.rounds += 1
+        state.since_win += 1
+        yield measured_event(outcome, state.workload.key, self._t())
+        if outcome.verdict.state == "won" and outcome.kernel is not None:
+            state.since_win = 0
+            yield self._swap(state, outcome.kernel, outcome.ms)
+        yield RoundDone(
+            self._t(),
+            state.workload.key,
+            state.rounds,
+            settings_of(compiled.candidate),
+            outcome.gflops,
+            gflops_of(state.workload.flops, state.best_ms),
+            settings_of(state.incumbent.candidate),
+            len(state.pending) + left,
+        )
+
+    def _swap(
+        self, state: WorkloadState, kernel: Kernel, ms: float, stored: bool = False
+    ) -> Swapped:
+        self._runner.register([kernel])
+        before = gflops_of(state.workload.flops, state.best_ms)
+        state.incumbent, state.best_ms = kernel, ms
+        self._best_s = self._t()
+        gflops = gflops_of(state.workload.flops, ms)
+        return Swapped(
+            self._best_s, state.workload.key, kernel.settings, before, gflops, from_database=stored
+        )
+
+    def _commit(self, outcome: Outcome, state: WorkloadState, as_state: str = "") -> None:
+        now = self._clock.now_iso()
+        self._records.commit_record(record_of(outcome, state.key, self._device, now, as_state))
+        if outcome.kernel is not None:
+            state.measured.setdefault(outcome.kernel.sha256, outcome.kernel.settings)
+
+    # The running model
+
+    def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, tuple[float, ...]]:
+        runs_ms, steps_ms = time_model(self._runner, self._feeds, limit_s)
+        self._model_ms[when] = statistics.median(runs_ms)
+        yield model_event(self._t(), runs_ms, steps_ms)
+        return steps_ms
+
+    def _live(self) -> Iterator[Event]:
+        """One inference between rounds, when one is due."""
+        began_s = self._clock.monotonic_s()
+        if began_s < self._live_due_s:
+            return
+        runs_ms = self._runner.infer(self._feeds).runs_ms
+        ended_s = self._clock.monotonic_s()
+        interval_s = FULL_SPEED_INTERVAL_S if self._options.full_speed else LIVE_INTERVAL_S
+        self._live_due_s = ended_s + max(interval_s, LIVE_PAUSE * (ended_s - began_s))
+        yield model_event(self._t(), runs_ms)
+
+    # Time
+
+    def _t(self) -> float:
+        return self._clock.monotonic_s() - self._began_s
+
+    def _start_budget(self) -> None:
+        seconds = self._options.seconds
+        if seconds is not None:
+            timing_s = min(TIMING_RUNS * self._model_ms["before"] / 1000, seconds * RESERVED_SHARE)
+            self._rounds_end_s = self._clock.monotonic_s() + seconds - timing_s
+
+    def _stop(self) -> str:
+        if self._cancelled():
+            return "cancelled"
+        over = self._rounds_end_s is not None and self._clock.monotonic_s() >= self._rounds_end_s
+        return "time" if over else ""
+
+    def _tunable(self) -> list[WorkloadState]:
+        return [s for s in self._states if s.workload.tunable]
+
+    def _compiled(self, result: CompileResult) -> Compiled:
+        if not result.error:
+            self._compile_ms.append(result.ms)
+        nbytes = sum(len(k.data) for k in result.kernels if k.tier == self._tier)
+        return Compiled(
+            self._t(),
+            result.workload,
+            settings_of(result.candidate),
+            result.ms,
+            nbytes,
+            result.pass_ms,
+            result.error,
+        )
+
+
+def _kernel_of(record: TuningRecord, state: WorkloadState) -> Kernel:
+    return Kernel(
+        state.workload.key,
+        Candidate.parse(record.settings),
+        state.key.tier,
+        record.wasm,
+        record.sha256,
+        record.panels,
+        record.parallel_extent,
+    )

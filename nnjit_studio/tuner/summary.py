@@ -1,0 +1,49 @@
+"""The summary at the end of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from nnjit_studio.space.candidate import settings_of
+from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.tuner.events import WorkloadSummary
+from nnjit_studio.tuner.payoff import WorkloadState
+from nnjit_studio.tuner.swap_policy import gflops_of
+
+
+def target_json(device: DeviceProfile, tier: str) -> dict[str, Any]:
+    """The device with the tier that was measured."""
+    return {**asdict(device), "tier": tier}
+
+
+def compile_summary(times_ms: Sequence[float]) -> dict[str, float]:
+    """Median and 99th percentile of all successful builds, in ms; 0 without any."""
+    if not times_ms:
+        return {"median": 0.0, "p99": 0.0}
+    median, p99 = np.percentile(times_ms, (50, 99))
+    return {"median": float(median), "p99": float(p99)}
+
+
+def workload_summaries(states: Sequence[WorkloadState]) -> tuple[WorkloadSummary, ...]:
+    """Every workload of the model, the largest share of its time first."""
+    ranked = sorted(states, key=lambda s: -s.share)
+    return tuple(
+        WorkloadSummary(
+            workload=s.workload.key,
+            uses=s.workload.uses,
+            rounds=s.rounds,
+            candidates=s.candidates,
+            gflops={
+                "before": gflops_of(s.workload.flops, s.default_ms),
+                "after": gflops_of(s.workload.flops, s.best_ms),
+            },
+            ms={"before": s.default_ms, "after": s.best_ms},
+            best=settings_of(s.incumbent.candidate),
+            share=s.share,
+        )
+        for s in ranked
+    )

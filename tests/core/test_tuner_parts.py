@@ -1,0 +1,230 @@
+"""The parts of a session: payoff, choice of candidates, queue, second look, summary."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tuner_fakes import DEVICE, TUNABLE, FakeClock, FakeCompiler, FakeRunner, Stage
+
+from nnjit_studio.errors import BugError, CompileError
+from nnjit_studio.graph import Plan, PlanStep, Workload
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.lite_space import build_lite_space
+from nnjit_studio.space.records import (
+    CompileResult,
+    Fixture,
+    Kernel,
+    KernelKey,
+    MeasurePolicy,
+    RunResult,
+)
+from nnjit_studio.tuner.baseline import state_of, time_model
+from nnjit_studio.tuner.evaluator import evaluate
+from nnjit_studio.tuner.payoff import (
+    MIN_ROUNDS,
+    WorkloadState,
+    next_turn,
+    shares_of,
+    take_candidates,
+)
+from nnjit_studio.tuner.queue import KernelQueue
+from nnjit_studio.tuner.summary import compile_summary
+from nnjit_studio.tuner.swap_policy import SwapPolicy
+
+BIG, SMALL = TUNABLE
+TILE = Candidate(8, 6, 4, 8, 6, 768)
+
+
+def state(workload: Workload, **values: float) -> WorkloadState:
+    compiled = FakeCompiler().compile(workload, None, ("simd128",))
+    key = KernelKey.of(workload, DEVICE, "simd128", "test-1")
+    found = state_of(compiled, workload, key)
+    found.pending = list(build_lite_space(workload, DEVICE, workload is BIG).entries)
+    found.default_ms = found.best_ms = 10.0
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found
+
+
+def test_shares_follow_the_steps() -> None:
+    plan = Plan(
+        "toy",
+        (),
+        (),
+        (),
+        (PlanStep("call", "a"), PlanStep("call", "b"), PlanStep("call", "a"), PlanStep("return")),
+        0,
+        0,
+    )
+    assert shares_of(plan, (1.0, 2.0, 5.0)) == {"a": 0.75, "b": 0.25}
+    with pytest.raises(BugError, match="2 steps of a plan with 3"):
+        shares_of(plan, (1.0, 2.0))
+
+
+def test_payoff_falls_with_rounds_without_a_win_and_with_what_was_saved() -> None:
+    fresh = state(BIG, share=0.8)
+    assert state(BIG, share=0.8, since_win=5).payoff < fresh.payoff
+    assert state(BIG, share=0.8, best_ms=2.0).payoff == pytest.approx(fresh.payoff / 5)
+
+
+def test_turns_go_to_the_highest_payoff_once_all_have_their_rounds() -> None:
+    big, small = state(BIG, share=0.9), state(SMALL, share=0.1)
+    assert next_turn([small, big]) is big
+    big.rounds = MIN_ROUNDS
+    assert next_turn([small, big]) is small
+    small.rounds = MIN_ROUNDS
+    assert next_turn([small, big]) is big
+    big.pending = []
+    assert next_turn([small, big]) is small
+    small.pending = []
+    assert next_turn([small, big]) is None
+
+
+def test_first_choices_come_first_then_the_incumbents_tile() -> None:
+    some = state(BIG)
+    tiles = sum(not e.varies for e in some.pending)
+    first = take_candidates(some, tiles)
+    assert len({(c.x0, c.y0) for c in first}) == tiles
+    some.incumbent = replace(some.incumbent, candidate=TILE)
+    variations = [e.candidate for e in some.pending if (e.candidate.x0, e.candidate.y0) == (8, 6)]
+    assert set(take_candidates(some, len(variations))) == set(variations)
+    assert take_candidates(some, 1000)[-1:] != []
+    assert some.pending == []
+
+
+class SlowCompiler(FakeCompiler):
+    def compile(
+        self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+    ) -> CompileResult:
+        time.sleep(0.005)
+        return super().compile(workload, candidate, tiers)
+
+
+def test_queue_keeps_the_order_and_its_bound() -> None:
+    compiler = SlowCompiler()
+    candidates = [replace(TILE, r0=r) for r in (1, 2, 4, 8)] * 3
+    with KernelQueue(compiler, depth=2) as queue:
+        for candidate in candidates:
+            queue.put(BIG, candidate, ("simd128",))
+        for done, candidate in enumerate(candidates):
+            assert len(compiler.built) <= done + 2
+            assert queue.get().candidate == candidate
+        with pytest.raises(IndexError):
+            queue.get()
+
+
+def test_queue_compiles_on_one_thread_of_its_own_and_ends_it() -> None:
+    seen: set[int] = set()
+
+    class Watching(FakeCompiler):
+        def fixture(self, workload: Workload) -> Fixture:
+            seen.add(threading.get_ident())
+            return super().fixture(workload)
+
+        def compile(
+            self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+        ) -> CompileResult:
+            seen.add(threading.get_ident())
+            return super().compile(workload, candidate, tiers)
+
+    with KernelQueue(Watching()) as queue:
+        queue.put(BIG, TILE, ("simd128",))
+        queue.fixture(BIG)
+        queue.get()
+    assert len(seen) == 1
+    assert threading.get_ident() not in seen
+    assert not any(t.name.startswith("compile-ahead") for t in threading.enumerate())
+
+
+def test_queue_keeps_fixtures_within_its_bytes() -> None:
+    made: list[str] = []
+
+    class Large(FakeCompiler):
+        def fixture(self, workload: Workload) -> Fixture:
+            made.append(workload.key)
+            zeros = np.zeros(100, np.float32)
+            return Fixture(workload.key, (), (zeros,), (zeros,))
+
+    with KernelQueue(Large(), cache_bytes=2000) as queue:
+        for workload in (BIG, SMALL, BIG, SMALL):
+            queue.fixture(workload)
+        assert made == [BIG.key, SMALL.key]
+    made.clear()
+    with KernelQueue(Large(), cache_bytes=1000) as queue:
+        for workload in (BIG, BIG, SMALL, BIG):
+            queue.fixture(workload)
+    assert made == [BIG.key, SMALL.key, BIG.key]
+
+
+def test_what_the_compiler_raises_reaches_the_session() -> None:
+    class Broken(FakeCompiler):
+        def compile(
+            self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+        ) -> CompileResult:
+            raise CompileError("The compile process does not start.", "See nnjit doctor.")
+
+    stage = Stage(compiler=Broken())
+    events = list(stage.session().run())
+    assert [e.name for e in events] == ["started", "failed"]
+    assert "does not start" in json_error(events[-1].to_json())
+
+
+def json_error(event: dict[str, object]) -> str:
+    error = event["error"]
+    assert isinstance(error, dict)
+    return str(error["error"])
+
+
+def test_an_unbuilt_default_kernel_is_a_bug() -> None:
+    broken = CompileResult(BIG.key, None, error="no such op")
+    with pytest.raises(BugError, match="no such op"):
+        state_of(broken, BIG, KernelKey.of(BIG, DEVICE, "simd128", "test-1"))
+
+
+class NoisyRunner(FakeRunner):
+    """The first look meets a busy machine; the second does not."""
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
+        quiet = super().measure(challenger, incumbent, policy)
+        if policy.pairs > MeasurePolicy().pairs:
+            return quiet
+        return replace(quiet, samples_ms=(27, 26, 200, 190, 27, 26), incumbent_ms=(90,) * 6)
+
+
+def test_an_unproven_gain_gets_one_second_look() -> None:
+    some = state(BIG)
+    runner = NoisyRunner(FakeClock(), Plan("toy", (), (), (), (), 0, 0))
+    runner.set_fixture(FakeCompiler().fixture(BIG))
+    compiled = FakeCompiler().compile(BIG, TILE, ("simd128",))
+    outcome = evaluate(compiled, some, runner, DEVICE, MeasurePolicy(), SwapPolicy())
+    assert len(runner.measured) == 2
+    assert outcome.verdict.state == "won"
+    assert len(outcome.samples_ms) == 2 * MeasurePolicy().pairs
+    slow = FakeCompiler().compile(BIG, replace(TILE, r0=8), ("simd128",))
+    runner.speed = lambda workload, candidate: 90.0
+    outcome = evaluate(slow, some, runner, DEVICE, MeasurePolicy(), SwapPolicy())
+    assert len(runner.measured) == 4
+    assert outcome.verdict.state == "slower"
+
+
+def test_a_slow_model_is_timed_less_often() -> None:
+    stage = Stage()
+    list(stage.session(cancelled=lambda: bool(stage.runner.swaps)).run())
+    runs, steps = time_model(stage.runner, {}, limit_s=100.0)
+    assert len(runs) == 10
+    assert len(steps) == len(stage.runner.plan.steps) - 1
+    runs, _ = time_model(stage.runner, {}, limit_s=0.01)
+    assert len(runs) == 3
+
+
+def test_compile_summary() -> None:
+    assert compile_summary([]) == {"median": 0.0, "p99": 0.0}
+    found = compile_summary([float(i) for i in range(101)])
+    assert found == {"median": 50.0, "p99": 99.0}

@@ -1,0 +1,311 @@
+"""The tuning session against fakes: what it does, in which order, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+from tuner_fakes import DEVICE, SOFTMAX, TUNABLE, WORKLOADS, FakeRecords, Stage
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.space.records import TIERS
+from nnjit_studio.tuner.events import (
+    Compiled,
+    Event,
+    Failed,
+    Finished,
+    Measured,
+    ModelTimed,
+    RoundDone,
+    SessionStarted,
+    SpaceBuilt,
+    Swapped,
+)
+from nnjit_studio.tuner.payoff import MIN_ROUNDS
+
+E = TypeVar("E", bound=Event)
+BIG = TUNABLE[0]
+
+
+def of(kind: type[E], events: list[Event]) -> list[E]:
+    return [e for e in events if isinstance(e, kind)]
+
+
+def last(events: list[Event]) -> Finished:
+    assert isinstance(events[-1], Finished), events[-1]
+    return events[-1]
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[Stage, list[Event]]:
+    """A session without a limit, to the end of every space."""
+    stage = Stage()
+    return stage, list(stage.session().run())
+
+
+def test_events_come_in_order(whole: tuple[Stage, list[Event]]) -> None:
+    names = [e.name for e in whole[1]]
+    baseline = ["started", *["compiled"] * len(WORKLOADS), "model", "space", "space"]
+    assert names[: len(baseline)] == baseline
+    assert names[-2:] == ["model", "summary"]
+    rounds = [n for n in names[len(baseline) : -2] if n != "model"]
+    text = " ".join(rounds).replace("compiled measured swapped round", "win")
+    assert set(text.replace("compiled measured round", "lose").split()) == {"win", "lose"}
+    times = [e.t_s for e in whole[1]]
+    assert times == sorted(times)
+    assert times[0] == 0
+
+
+def test_the_best_kernel_of_each_space_is_found_and_registered(
+    whole: tuple[Stage, list[Event]],
+) -> None:
+    stage, events = whole
+    for workload in TUNABLE:
+        winner = stage.runner.registered[workload.key].candidate
+        assert winner is not None
+        assert (winner.y0, winner.x0) == (6, 8)
+    summary = last(events)
+    assert summary.reason == "exhausted"
+    big = next(w for w in summary.workloads if w.workload == BIG.key)
+    assert big.gflops["before"] == pytest.approx(453_000_000 / 90 / 1e6, rel=0.01)
+    assert big.gflops["after"] > 6 * big.gflops["before"]
+    assert big.rounds == big.candidates > 10
+    assert summary.model_ms["after"] < summary.model_ms["before"] / 5
+    assert summary.seconds_to_best == of(Swapped, events)[-1].t_s
+    assert summary.compile_ms == {"median": 4.0, "p99": 4.0}
+
+
+def test_summary_names_every_workload(whole: tuple[Stage, list[Event]]) -> None:
+    summary = last(whole[1])
+    assert [w.workload for w in summary.workloads] == [w.key for w in WORKLOADS]
+    untouched = summary.workloads[-1]
+    assert (untouched.workload, untouched.rounds, untouched.best) == (SOFTMAX.key, 0, "default")
+    assert untouched.gflops == {"before": 0.0, "after": 0.0}
+    assert sum(w.share for w in summary.workloads) == pytest.approx(1)
+
+
+def test_every_event_is_strict_json(whole: tuple[Stage, list[Event]]) -> None:
+    for event in whole[1]:
+        back = json.loads(json.dumps(event.to_json(), allow_nan=False))
+        assert back["event"] == event.name
+
+
+def test_before_is_timed_with_default_kernels_of_this_run(
+    whole: tuple[Stage, list[Event]],
+) -> None:
+    stage, events = whole
+    again = Stage(records=FakeRecords(list(stage.records.rows)))
+    second = last(list(again.session().run()))
+    assert second.model_ms["before"] == last(events).model_ms["before"]
+    assert second.model_ms["after"] == last(events).model_ms["after"]
+    assert [k.settings for k in again.runner.swaps[: len(WORKLOADS)]] == ["default"] * 3
+
+
+def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
+    stage, first = whole
+    again = Stage(records=FakeRecords(list(stage.records.rows)))
+    events = list(again.session().run())
+    assert again.runner.measured == []
+    assert {settings for _, settings, _ in again.compiler.built} == {"default"}
+    assert all(e.known == len(e.candidates) for e in of(SpaceBuilt, events))
+    assert all(e.known == 0 for e in of(SpaceBuilt, first))
+    swaps = of(Swapped, events)
+    assert [s.from_database for s in swaps] == [True, True]
+    assert {s.candidate for s in swaps} == {w.best for w in last(first).workloads[:2]}
+    assert last(events).reason == "exhausted"
+
+
+def test_a_damaged_winner_of_the_database_is_not_registered(
+    whole: tuple[Stage, list[Event]],
+) -> None:
+    rows = [replace(r, wasm=r.wasm + b"!") for r in whole[0].records.rows]
+    again = Stage(records=FakeRecords(rows))
+    events = list(again.session().run())
+    assert all(e.known < len(e.candidates) for e in of(SpaceBuilt, events))
+    assert not any(s.from_database for s in of(Swapped, events))
+    assert all(not k.data.endswith(b"!") for k in again.runner.swaps)
+    winner = again.runner.registered[BIG.key].candidate
+    assert winner is not None  # the damaged winners were tried again
+    assert (winner.y0, winner.x0) == (6, 8)
+
+
+def test_another_compiler_version_knows_nothing(whole: tuple[Stage, list[Event]]) -> None:
+    again = Stage(records=FakeRecords(list(whole[0].records.rows)))
+    again.compiler.version = "test-2"
+    events = list(again.session().run())
+    assert all(e.known == 0 for e in of(SpaceBuilt, events))
+    assert len(again.runner.measured) > 10
+
+
+def test_default_kernels_exist_in_both_tiers_and_the_best_is_measured() -> None:
+    stage = Stage()
+    events = list(stage.session().run())
+    tiers = {tiers for _, settings, tiers in stage.compiler.built if settings == "default"}
+    assert tiers == {TIERS}
+    assert {k.tier for k in stage.runner.swaps} == {"relaxed-simd"}
+    assert last(events).target["tier"] == "relaxed-simd"
+    plain = Stage()
+    list(plain.session(tier="simd128").run())
+    assert {k.tier for k in plain.runner.swaps} == {"simd128"}
+
+
+def test_wrong_candidates_are_never_registered() -> None:
+    stage = Stage()
+    stage.runner.wrong = lambda k: k.candidate is not None and k.candidate.y0 == 6
+    events = list(stage.session().run())
+    wrong = [m for m in of(Measured, events) if m.state == "wrong"]
+    assert wrong
+    assert all("y0=6" in m.candidate for m in wrong)
+    assert all(k.candidate is None or k.candidate.y0 != 6 for k in stage.runner.swaps)
+    assert {r.settings for r in stage.records.rows if r.state == "wrong"} >= {
+        wrong[0].candidate,
+    }
+
+
+def test_only_winners_are_swapped_in(whole: tuple[Stage, list[Event]]) -> None:
+    stage, events = whole
+    won = [(m.workload, m.candidate) for m in of(Measured, events) if m.state == "won"]
+    assert won == [(s.workload, s.candidate) for s in of(Swapped, events)]
+    assert won == [(k.workload, k.settings) for k in stage.runner.swaps[len(WORKLOADS) :]]
+    assert stage.records.states() == {"default", "won", "slower"}
+
+
+def test_impossible_rates_are_not_swapped_in() -> None:
+    stage = Stage(device=replace(DEVICE, peak_gflops={"relaxed-simd": 10.0}))
+    events = list(stage.session().run())
+    impossible = {m.candidate for m in of(Measured, events) if m.state == "impossible"}
+    assert any("y0=6" in c for c in impossible)
+    assert not impossible & {s.candidate for s in of(Swapped, events)}
+    assert last(events).workloads[0].gflops["after"] <= 11.0
+
+
+def test_failed_builds_are_recorded_and_the_session_goes_on() -> None:
+    stage = Stage()
+    stage.compiler.fails = lambda c: c.x0 == 16
+    events = list(stage.session().run())
+    failed = [r for r in stage.records.rows if r.state == "failed"]
+    assert failed
+    assert {r.error for r in failed} == {"too many locals"}
+    assert all(r.sha256 == "" and r.samples_ms == () for r in failed)
+    assert last(events).reason == "exhausted"
+    assert any(c.error for c in of(Compiled, events))
+
+
+def test_equal_bytes_are_measured_once() -> None:
+    stage = Stage()
+    stage.compiler.same_bytes = lambda c: c.order == "mn"
+    events = list(stage.session().run())
+    copies = [m for m in of(Measured, events) if m.state == "duplicate"]
+    assert copies
+    assert all("order=mn" in m.candidate and "order=mn" in m.reason for m in copies)
+    assert sum("order=mn" in s for _, s in stage.runner.measured) == len(TUNABLE)
+
+
+def test_wrong_default_kernel_is_a_bug_that_names_the_workload() -> None:
+    stage = Stage()
+    stage.runner.wrong = lambda k: k.workload == SOFTMAX.key
+    events = list(stage.session().run())
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error["kind"] == "bug"
+    assert SOFTMAX.name in failed.error["error"]
+    assert stage.runner.swaps == []
+
+
+def test_a_page_error_ends_the_session_with_failed() -> None:
+    stage = Stage()
+    stage.runner.crashes_after = 8
+    events = list(stage.session().run())
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error["error"] == "The page went silent."
+    assert len(stage.runner.measured) == 9
+
+
+def test_cancel_ends_with_a_summary() -> None:
+    stage = Stage()
+    session = stage.session(cancelled=lambda: len(stage.runner.measured) >= 9)
+    events = list(session.run())
+    summary = last(events)
+    assert summary.reason == "cancelled"
+    assert len(stage.runner.measured) == 9
+    assert summary.model_ms["after"] <= summary.model_ms["before"]
+    assert isinstance(events[-2], ModelTimed)
+
+
+def test_cancel_before_the_model_ran_has_no_times() -> None:
+    stage = Stage()
+    summary = last(list(stage.session(cancelled=lambda: True).run()))
+    assert summary.reason == "cancelled"
+    assert summary.model_ms == {"before": 0.0, "after": 0.0}
+    assert stage.runner.inferences == 0
+
+
+@pytest.mark.parametrize("seconds", [6.0, 12.0, 18.0])
+def test_budget_is_kept_but_for_one_round(seconds: float) -> None:
+    stage = Stage()
+    events = list(stage.session(seconds=seconds).run())
+    begin = of(SpaceBuilt, events)[0].t_s
+    assert last(events).t_s - begin <= seconds + stage.runner.round_s + 1e-9
+    assert last(events).reason == "time"
+    assert len(of(RoundDone, events)) > 3
+
+
+def test_every_tunable_workload_gets_its_rounds() -> None:
+    stage = Stage()
+    events = list(stage.session(seconds=15.0).run())
+    rounds = Counter(e.workload for e in of(RoundDone, events))
+    assert all(rounds[w.key] >= MIN_ROUNDS for w in TUNABLE)
+    assert last(events).reason == "time"
+
+
+def test_model_keeps_running_between_rounds(whole: tuple[Stage, list[Event]]) -> None:
+    _, events = whole
+    live = of(ModelTimed, events)[1:-1]
+    assert len(live) > 5
+    assert all(len(e.runs_ms) == 1 and not e.steps_ms for e in live)
+    busy = Stage()
+    fast = list(busy.session(full_speed=True).run())
+    assert len(of(ModelTimed, fast)) < len(of(ModelTimed, events))
+
+
+def test_fixtures_are_sent_once_a_turn(whole: tuple[Stage, list[Event]]) -> None:
+    stage, events = whole
+    rounds = len(of(RoundDone, events))
+    assert len(stage.runner.fixtures) < len(WORKLOADS) + rounds / 2
+
+
+def test_first_event_names_target_and_workloads_by_work(whole: tuple[Stage, list[Event]]) -> None:
+    started = whole[1][0]
+    assert isinstance(started, SessionStarted)
+    assert started.workloads == tuple(w.key for w in WORKLOADS)
+    assert started.target["device_id"] == "cpu"
+
+
+def compile_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("compile-ahead")]
+
+
+def test_compile_ahead_thread_ends_with_the_session() -> None:
+    list(Stage().session(seconds=5.0).run())
+    assert compile_threads() == []
+
+
+def test_compile_ahead_thread_ends_when_the_consumer_leaves() -> None:
+    events = Stage().session().run()
+    for event in events:
+        if isinstance(event, RoundDone):
+            break
+    assert len(compile_threads()) == 1
+    events.close()  # type: ignore[attr-defined]
+    assert compile_threads() == []
+
+
+def test_a_tier_that_the_device_lacks_is_refused() -> None:
+    stage = Stage(device=replace(DEVICE, tiers=("simd128",)))
+    with pytest.raises(UserError, match="no relaxed-simd kernels"):
+        stage.session(tier="relaxed-simd")

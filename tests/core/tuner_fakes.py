@@ -1,0 +1,201 @@
+"""Fakes of the rooms that a tuning session works with; time passes only where they say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.graph import Plan, PlanStep, Workload
+from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.records import (
+    CompileResult,
+    DeviceProfile,
+    Fixture,
+    Kernel,
+    KernelKey,
+    MeasurePolicy,
+    RunResult,
+    TuningRecord,
+)
+from nnjit_studio.tuner import TuneOptions, TuningSession
+from nnjit_studio.tuner.protocols import Inference
+
+BIG = Workload("matmul", (384, 768, 768), "f32", fingerprint="aa", uses=4, flops=453_000_000)
+SMALL = Workload("batch_matmul", (12, 64, 64, 64), "f32", fingerprint="bb", flops=6_000_000)
+SOFTMAX = Workload("softmax", (12, 64, 64), "f32", fingerprint="cc")
+TUNABLE = tuple(
+    Workload(w.kind, w.dims, w.dtype, (), w.fingerprint, w.uses, w.flops, True)
+    for w in (BIG, SMALL)
+)
+WORKLOADS = (*TUNABLE, SOFTMAX)
+DEVICE = DeviceProfile(
+    "cpu",
+    "embedded",
+    tiers=("simd128", "relaxed-simd"),
+    peak_gflops={"simd128": 60.0, "relaxed-simd": 100.0},
+)
+DEFAULT_MS = {"matmul": 90.0, "batch_matmul": 2.0, "softmax": 0.5}
+
+
+def best_is_6x8(workload: str, candidate: Candidate | None) -> float:
+    """Ms of one run: the 6x8 tile is the fastest, the default schedule the slowest."""
+    slow = DEFAULT_MS[workload.split(":")[0]]
+    if candidate is None:
+        return slow
+    tile = {(6, 8): 0.15, (8, 8): 0.3}.get((candidate.y0, candidate.x0), 0.6)
+    return slow * (tile + 0.001 * candidate.r0)
+
+
+@dataclass
+class FakeClock:
+    now_s: float = 100.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def now_iso(self) -> str:
+        return "2026-11-21T00:00:00Z"
+
+
+@dataclass
+class FakeCompiler:
+    """Bytes spell the settings; ``fails`` and ``same_bytes`` pick candidates by a test."""
+
+    version: str = "test-1"
+    fails: Callable[[Candidate], bool] = lambda c: False
+    same_bytes: Callable[[Candidate], bool] = lambda c: False
+    built: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+
+    def compile(
+        self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+    ) -> CompileResult:
+        self.built.append((workload.key, settings_of(candidate), tuple(tiers)))
+        if candidate is not None and self.fails(candidate):
+            return CompileResult(workload.key, candidate, error="too many locals")
+        same = candidate is not None and self.same_bytes(candidate)
+        spelled = "same" if same else settings_of(candidate)
+        kernels = []
+        for tier in tiers:
+            data = f"{workload.key} {spelled} {tier}".encode()
+            sha = hashlib.sha256(data).hexdigest()
+            kernels.append(Kernel(workload.key, candidate, tier, data, sha))
+        return CompileResult(workload.key, candidate, tuple(kernels), ms=4.0)
+
+    def fixture(self, workload: Workload) -> Fixture:
+        return Fixture(workload.key, (), (np.zeros(4),), (np.ones(4, np.float32),))
+
+
+@dataclass
+class FakeRunner:
+    """A page whose kernels take the time that ``speed`` says; ``round_s`` passes a measurement."""
+
+    clock: FakeClock
+    plan: Plan
+    speed: Callable[[str, Candidate | None], float] = best_is_6x8
+    wrong: Callable[[Kernel], bool] = lambda k: False
+    crashes_after: int | None = None
+    round_s: float = 0.2
+    registered: dict[str, Kernel] = field(default_factory=dict)
+    swaps: list[Kernel] = field(default_factory=list)
+    fixtures: list[str] = field(default_factory=list)
+    measured: list[tuple[str, str]] = field(default_factory=list)
+    inferences: int = 0
+
+    def load(self, plan: Plan, weights: Path) -> None:
+        self.plan = plan
+
+    def register(self, kernels: Sequence[Kernel]) -> None:
+        self.swaps.extend(kernels)
+        self.registered |= {k.workload: k for k in kernels}
+
+    def infer(
+        self, feeds: Mapping[str, NDArray[Any]], runs: int = 1, profile: bool = False
+    ) -> Inference:
+        kernels = [self.registered[s.workload] for s in self.plan.steps if s.op == "call"]
+        steps_ms = tuple(self.speed(k.workload, k.candidate) for k in kernels)
+        self.clock.now_s += runs * sum(steps_ms) / 1000
+        self.inferences += runs
+        return Inference({}, (sum(steps_ms),) * runs, steps_ms if profile else ())
+
+    def set_fixture(self, fixture: Fixture) -> None:
+        self.fixtures.append(fixture.workload)
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
+        assert self.fixtures[-1] == challenger.workload
+        self.clock.now_s += self.round_s
+        self.measured.append((challenger.workload, challenger.settings))
+        if self.crashes_after is not None and len(self.measured) > self.crashes_after:
+            raise PageError("The page went silent.", "Start it again.")
+        jitter = [1 + 0.002 * (i % 3) for i in range(policy.pairs)]
+
+        def samples(kernel: Kernel) -> tuple[float, ...]:
+            return tuple(self.speed(kernel.workload, kernel.candidate) * j for j in jitter)
+
+        return RunResult(
+            challenger.workload,
+            challenger.settings,
+            challenger.tier,
+            samples(challenger),
+            samples(incumbent) if incumbent else (),
+            batch=8,
+            error_ratio=float("inf") if self.wrong(challenger) else 0.2,
+            guard_ok=True,
+        )
+
+
+@dataclass
+class FakeRecords:
+    rows: list[TuningRecord] = field(default_factory=list)
+
+    def commit_record(self, record: TuningRecord) -> None:
+        self.rows.append(record)
+
+    def records(self, key: KernelKey) -> Sequence[TuningRecord]:
+        return [r for r in self.rows if r.key == key]
+
+    def states(self) -> set[str]:
+        return {r.state for r in self.rows}
+
+
+@dataclass
+class Stage:
+    """Everything around one session; a later session may share the records."""
+
+    workloads: Iterable[Workload] = WORKLOADS
+    device: DeviceProfile = DEVICE
+    records: FakeRecords = field(default_factory=FakeRecords)
+    compiler: FakeCompiler = field(default_factory=FakeCompiler)
+    clock: FakeClock = field(default_factory=FakeClock)
+    runner: FakeRunner = field(init=False)
+
+    def __post_init__(self) -> None:
+        steps = [PlanStep("call", w.key) for w in self.workloads for _ in range(w.uses)]
+        plan = Plan("toy", (), (), (), (*steps, PlanStep("return")), 0, 0)
+        self.runner = FakeRunner(self.clock, plan)
+
+    def session(
+        self, seconds: float | None = None, cancelled: Callable[[], bool] = lambda: False, **kw: Any
+    ) -> TuningSession:
+        options = TuneOptions(seconds=seconds, packable=frozenset({TUNABLE[0].key}), **kw)
+        return TuningSession(
+            "toy",
+            self.runner.plan,
+            tuple(self.workloads),
+            self.runner,
+            self.compiler,
+            self.records,
+            self.device,
+            self.clock,
+            {},
+            options,
+            cancelled,
+        )
