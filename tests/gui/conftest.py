@@ -1,0 +1,53 @@
+"""Every GUI test runs offscreen, with settings of its own."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+
+import pytest
+from fakes import FakeWorkbench, small_model
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QLabel
+
+from nnjit_studio.ui.main_window import StudioWindow
+
+
+def engine_label(url, parent):
+    return QLabel(f"engine at {url}", parent)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+
+
+@pytest.fixture
+def workbench():
+    bench = FakeWorkbench(small_model())
+    yield bench
+    bench.release.set()
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(b"not read by the fake")
+    return path
+
+
+@pytest.fixture
+def window(qtbot, workbench, settings):
+    made = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
+    made.show()
+    return made
+
+
+def finish(qtbot, workbench, window):
+    """Let the window end its threads, as a user's closing it would."""
+    workbench.release.set()
+    if not window._closed:
+        with qtbot.waitSignal(window.closed, timeout=8000):
+            window.close()

@@ -1,0 +1,259 @@
+"""A workbench that plays a session, and models of any size for it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import DeviceProfile, KernelKey, TuningRecord
+from nnjit_studio.tuner import events as ev
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """The fields of an opened model."""
+
+    path: Path
+    graph: Graph
+    workloads: tuple[Workload, ...]
+    plan: Plan
+    weights: Path = Path("weights.bin")
+    packable: frozenset[str] = frozenset()
+    import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
+
+
+class Builder:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.tensors: dict[str, TensorSpec] = {}
+        self.workloads: dict[str, Workload] = {}
+
+    def tensor(self, name: str, *shape: int, dtype: str = "f32") -> str:
+        self.tensors[name] = TensorSpec(name, shape, dtype)
+        return name
+
+    def node(self, kind, dims, out, inputs, shape, epilogue=(), source=()) -> str:
+        tunable = kind in ("matmul", "batch_matmul")
+        flops = 2 * dims[-1] * dims[-2] * dims[-3] if tunable else 8 * dims[-1] * dims[0]
+        if kind == "batch_matmul":
+            flops *= dims[0]
+        probe = Workload(kind, dims, "f32", epilogue, f"{abs(hash((kind, dims))) % 16**12:012x}")
+        uses = self.workloads[probe.name].uses + 1 if probe.name in self.workloads else 1
+        w = Workload(kind, dims, "f32", epilogue, probe.fingerprint, uses, flops, tunable)
+        self.workloads[probe.name] = w
+        self.tensor(out, *shape)
+        op = " + ".join((kind, *epilogue))
+        self.nodes.append(
+            Node(f"n{len(self.nodes)}", op, tuple(inputs), (out,), w.key, tuple(source), flops)
+        )
+        return out
+
+    def build(self, path: Path, inputs, outputs, weights_bytes=0) -> FakeModel:
+        graph = Graph(
+            self.name, tuple(inputs), tuple(outputs), tuple(self.nodes), dict(self.tensors)
+        )
+        steps = tuple(PlanStep("call", n.workload, (), n.name) for n in self.nodes)
+        plan = Plan(self.name, (), (), (), (*steps, PlanStep("return")), weights_bytes, 0)
+        return FakeModel(path, graph, tuple(self.workloads.values()), plan)
+
+
+def small_model(path: Path = Path("tiny.onnx")) -> FakeModel:
+    """Four nodes, three workloads, a residual connection."""
+    b = Builder("tiny")
+    b.tensor("x", 8, 16)
+    b.tensor("w", 16, 16)
+    a = b.node("matmul", (8, 16, 16), "a", ["x", "w"], (8, 16), ("bias",), ["/fc1/MatMul"])
+    c = b.node("matmul", (8, 16, 16), "b", [a, "w"], (8, 16), ("bias",), ["/fc2/MatMul"])
+    s = b.node("add", (8, 16), "c", [a, c], (8, 16), (), ["/add/Add"])
+    b.node("matmul", (8, 16, 4), "y", [s, "w"], (8, 4), (), ["/head/MatMul"])
+    return b.build(path, ["x"], ["y"])
+
+
+def encoder_model(path: Path, layers: int = 6, tokens: int = 128, width: int = 384) -> FakeModel:
+    """A transformer encoder after fusion, about a dozen nodes a layer."""
+    b = Builder("all-MiniLM-L6-v2")
+    heads, head = 12, width // 12
+    ids = b.tensor("input_ids", 1, tokens, dtype="i64")
+    mask = b.tensor("attention_mask", 1, tokens, dtype="i64")
+    row = (tokens, width)
+    x = b.node("take + add", row, "emb", [ids], row, (), ["/embeddings/Gather", "/embeddings/Add"])
+    x = b.node("layer_norm", row, "emb_n", [x], row, (), ["/embeddings/LayerNorm"])
+    bias = b.node("cast + mul", (1, tokens), "mask_bias", [mask], (1, 1, 1, tokens), (), ["/Cast"])
+    for i in range(layers):
+        at = f"/encoder/layer.{i}"
+        q, k, v = (
+            b.node(
+                "matmul", (tokens, width, width), f"{n}{i}", [x], (1, heads, tokens, head),
+                ("bias",), [f"{at}/{n}/MatMul", f"{at}/{n}/Add"],
+            )
+            for n in ("query", "key", "value")
+        )  # fmt: skip
+        s = b.node(
+            "batch_matmul", (heads, tokens, head, tokens), f"qk{i}", [q, k],
+            (heads, tokens, tokens), (), [f"{at}/MatMul"],
+        )  # fmt: skip
+        s = b.node(
+            "softmax", (heads, tokens, tokens), f"sm{i}", [s, bias], (heads, tokens, tokens),
+            (), [f"{at}/Add", f"{at}/Softmax"],
+        )  # fmt: skip
+        s = b.node(
+            "batch_matmul", (heads, tokens, tokens, head), f"av{i}", [s, v], row, (),
+            [f"{at}/MatMul_1", f"{at}/Transpose"],
+        )  # fmt: skip
+        s = b.node(
+            "matmul", (tokens, width, width), f"o{i}", [s, x], row, ("bias", "add"),
+            [f"{at}/out/MatMul", f"{at}/out/Add", f"{at}/Add_1"],
+        )  # fmt: skip
+        x = b.node("layer_norm", row, f"n1_{i}", [s], row, (), [f"{at}/LayerNorm"])
+        f = b.node(
+            "matmul", (tokens, width, 4 * width), f"f{i}", [x], (tokens, 4 * width),
+            ("bias", "gelu"), [f"{at}/inter/MatMul", f"{at}/inter/Erf"],
+        )  # fmt: skip
+        f = b.node(
+            "matmul", (tokens, 4 * width, width), f"g{i}", [f, x], row, ("bias", "add"),
+            [f"{at}/output/MatMul", f"{at}/output/Add"],
+        )  # fmt: skip
+        x = b.node("layer_norm", row, f"n2_{i}", [f], row, (), [f"{at}/output/LayerNorm"])
+    b.node("mean", (1, width), "pooled", [x, mask], (1, width), (), ["/ReduceMean"])
+    return b.build(path, ["input_ids", "attention_mask"], ["pooled"], 87_240_192)
+
+
+def candidates() -> list[str]:
+    tiles = itertools.product((4, 8, 16), (4, 6, 8), (1, 4))
+    return [str(Candidate(x, y, r, 4 * x, 4 * y, 384)) for x, y, r in tiles]
+
+
+def play(model: FakeModel, seed: int = 1):
+    """Events of a believable session, with every kind of outcome."""
+    rng = random.Random(seed)
+    t = 0.0
+    tunable = sorted(
+        (w for w in model.workloads if w.tunable), key=lambda w: -w.flops * w.uses
+    )  # fmt: skip
+    names = {w.key: w for w in model.workloads}
+    rate = {w.key: 11.0 if w.tunable else 1.5 for w in model.workloads}
+
+    def timed():
+        steps = [
+            names[n.workload].flops / rate[n.workload] / 1e6 * rng.uniform(0.97, 1.03)
+            for n in model.graph.nodes
+        ]
+        return ev.ModelTimed(t, sum(steps), (sum(steps),) * 5, tuple(steps))
+
+    yield ev.SessionStarted(t, model.graph.name, tuple(w.key for w in tunable), {"target": "emb"})
+    t = 0.8
+    before = timed()
+    yield before
+    settings = candidates()
+    reasons = [f"x0*y0 fills {4 + i % 11} of 16 registers" for i in range(len(settings))]
+    for w in tunable:
+        yield ev.SpaceBuilt(t, w.key, tuple(settings), tuple(reasons), 1_207_959_552, 7)
+    best = {w.key: ("default", 11.0) for w in tunable}
+    for number, (i, w) in enumerate(itertools.product(range(14), tunable), 1):
+        candidate = settings[(i * 5) % len(settings)]
+        t += rng.uniform(0.03, 0.09)
+        yield ev.Compiled(t, w.key, candidate, 4.1, 900)
+        t += rng.uniform(0.03, 0.09)
+        held = best[w.key][1]
+        speed = rng.uniform(9, 34) * (1 + min(i, 8) / 9)
+        state, reason = "slower", "slower than the incumbent with 95 % confidence"
+        if i % 9 == 4:
+            state, reason, speed = "wrong", "error 3.1 times the bound", 0.0
+        elif speed > held * 1.03:
+            state, reason = "won", "the interval excludes 1 and the gain is over 3 %"
+        ms = w.flops / speed / 1e6 if speed else 0.0
+        up = speed / held
+        yield ev.Measured(
+            t, w.key, candidate, state, reason, speed, ms, (ms,) * 6, up, up * 0.97, up * 1.03, 0.2
+        )
+        if state == "won":
+            yield ev.Swapped(t, w.key, candidate, held, speed)
+            best[w.key] = (candidate, speed)
+            rate[w.key] = speed
+        held = best[w.key][1]
+        yield ev.RoundDone(t, w.key, i + 1, candidate, speed, held, best[w.key][0], 17 - i)
+        if number % 10 == 0:
+            yield timed()
+    after = timed()
+    yield after
+    yield ev.Finished(
+        t, "time", model.graph.name, {"before": before.ms, "after": after.ms},
+        {"median": 4.1, "p99": 9.0}, t * 0.8, (), {"target": "emb"},
+    )  # fmt: skip
+
+
+def record(workload: Workload, settings: str, state: str, gflops: float, day: int) -> TuningRecord:
+    device = DeviceProfile("epyc-2c-a91f", "embedded")
+    ms = workload.flops / gflops / 1e6 if gflops else 0.0
+    return TuningRecord(
+        KernelKey.of(workload, device, "relaxed-simd", "1"), workload.key, settings, state, ms,
+        gflops, (ms,) * 6, "00" * 32, b"", (), 1, 4.0, "QtWebEngine 6.12", "", 0.1,
+        f"2026-11-{day:02d}T09:30:12.125+00:00",
+    )  # fmt: skip
+
+
+class FakeWorkbench:
+    """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
+
+    page_url = "http://127.0.0.1:1/"
+
+    def __init__(self, model: FakeModel) -> None:
+        self.model = model
+        self.script: list[ev.Event] = list(play(model))
+        self.hold = False
+        self.open_error: Exception | None = None
+        self.tune_error: Exception | None = None
+        self.pace_s = 0.0
+        self.stored: list[TuningRecord] = []
+        self.release = threading.Event()
+        self.cancelled = threading.Event()
+        self.tuned_seconds: list[float | None] = []
+
+    def open_model(self, path, on_phase):
+        self.cancelled.clear()
+        on_phase("Reading the model")
+        if self.open_error is not None:
+            raise self.open_error
+        m = self.model
+        return FakeModel(path, m.graph, m.workloads, m.plan)
+
+    def tune(self, seconds=None):
+        self.cancelled.clear()
+        self.tuned_seconds.append(seconds)
+        for event in self.script:
+            if self.cancelled.is_set():
+                return
+            if self.pace_s:
+                time.sleep(self.pace_s)
+            yield event
+        if self.tune_error is not None:
+            raise self.tune_error
+        while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
+            pass
+
+    def cancel(self):
+        self.cancelled.set()
+
+    def export(self, out):
+        if not out.parent.is_dir():
+            raise UserError(f"{out.parent.name} is not a folder.", "Choose another place.")
+        out.write_bytes(b"zip")
+        return out
+
+    def report(self, out):
+        out.write_text("<html>")
+        return out
+
+    def records(self, limit=5000):
+        return self.stored[:limit]
+
+    def badges(self):
+        return [("no sandbox", "The embedded engine runs without its sandbox (root).")]

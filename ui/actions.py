@@ -1,0 +1,82 @@
+"""One registry of actions: it feeds the menus, the shortcuts and their list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
+
+from nnjit_studio.ui.theme import named
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """What the user can do. ``needs``: ``idle``, ``model`` (and idle), ``busy`` or nothing."""
+
+    id: str
+    menu: str
+    text: str
+    shortcut: str = ""
+    needs: str = ""
+    tip: str = ""
+
+
+ACTIONS = (
+    ActionSpec("open", "&File", "&Open model…", "Ctrl+O", "idle", "Open an ONNX model"),
+    ActionSpec(
+        "export", "&File", "&Export bundle…", "Ctrl+E", "model", "Write the tuned kernel bundle"
+    ),
+    ActionSpec(
+        "report", "&File", "Export &report…", "Ctrl+Shift+E", "model", "Write an HTML report"
+    ),
+    ActionSpec("quit", "&File", "&Quit", "Ctrl+Q"),
+    ActionSpec(
+        "tune", "&Tune", "&Start tuning", "F5", "model", "Tune the model's kernels, heaviest first"
+    ),
+    ActionSpec("stop", "&Tune", "S&top", "Shift+F5", "busy", "Stop what is running"),
+    ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down"),
+    ActionSpec("previous", "&Tune", "Select &previous workload", "Alt+Up"),
+    ActionSpec("find", "&View", "&Find in graph", "Ctrl+F"),
+    ActionSpec("fit", "&View", "Fi&t graph", "Ctrl+0"),
+    ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),
+    ActionSpec("refresh", "&View", "Refresh &kernel database", "Ctrl+D"),
+    ActionSpec("reset_layout", "&View", "&Reset layout"),
+    ActionSpec("shortcuts", "&Help", "&Keyboard shortcuts", "F1"),
+    ActionSpec("about", "&Help", "&About NNJIT Studio"),
+)
+
+
+def build(
+    window: QWidget, bar: QMenuBar, handlers: Mapping[str, Callable[[], object]]
+) -> tuple[dict[str, QAction], dict[str, QMenu]]:
+    """Make every action, connected and placed; returns them by id, and the menus by title.
+
+    Raises
+    ------
+    KeyError
+        When an action has no handler.
+    """
+    actions: dict[str, QAction] = {}
+    menus: dict[str, QMenu] = {}
+    for spec in ACTIONS:
+        if spec.menu not in menus:
+            menus[spec.menu] = named(bar.addMenu(spec.menu), spec.menu.replace("&", ""))
+        action = QAction(spec.text, window)
+        action.setObjectName(spec.id)
+        action.setShortcut(QKeySequence(spec.shortcut))
+        plain = spec.tip or spec.text.replace("&", "")
+        action.setToolTip(f"{plain} ({spec.shortcut})" if spec.shortcut else plain)
+        handler = handlers[spec.id]
+        action.triggered.connect(lambda _=False, handler=handler: handler())
+        menus[spec.menu].addAction(action)
+        actions[spec.id] = action
+    return actions, menus
+
+
+def enable(actions: Mapping[str, QAction], busy: bool, has_model: bool) -> None:
+    """Make possible what is possible now."""
+    able = {"": True, "idle": not busy, "model": has_model and not busy, "busy": busy}
+    for spec in ACTIONS:
+        actions[spec.id].setEnabled(able[spec.needs])

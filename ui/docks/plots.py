@@ -1,0 +1,117 @@
+"""What both plots share: theme, reset, image and data export."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPen
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from nnjit_studio.ui.theme import Theme, named, scaled_font
+
+Array = NDArray[np.float64]
+
+
+class PlotPanel(QWidget):
+    """A plot with a button bar and a sentence while it is empty."""
+
+    def __init__(self, title: str, x: str, y: str, y_units: str, empty: str, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("panel")
+        self.theme = theme
+        self._axis_names = {"bottom": (x, ""), "left": (y, y_units)}
+        self.plot = named(pg.PlotWidget(background=None), title)
+        self.plot.setMenuEnabled(False)
+        self.plot.hideButtons()
+        self.plot.setAccessibleDescription("The table of the lite space shows the same figures.")
+        self.item: pg.PlotItem = self.plot.getPlotItem()
+        self.item.showGrid(x=True, y=True, alpha=0.15)
+        self.item.getViewBox().setDefaultPadding(0.04)
+        small = scaled_font(self.font(), 0.85)
+        for side in ("bottom", "left"):
+            self.item.getAxis(side).setStyle(tickFont=small, hideOverlappingLabels=True)
+            self.item.getAxis(side).enableAutoSIPrefix(False)
+        self.empty = QLabel(empty, self.plot, alignment=Qt.AlignmentFlag.AlignCenter)
+        self.empty.setObjectName("empty")
+        self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.reset_button = named(
+            QPushButton("Reset view"), f"{title}: reset view", "Show all data again (Ctrl+R)"
+        )
+        self.reset_button.clicked.connect(self.reset)
+        self.png_button = named(QPushButton("PNG…"), f"{title}: export PNG", "Save as an image")
+        self.csv_button = named(QPushButton("CSV…"), f"{title}: export CSV", "Save the numbers")
+        self.bar = QHBoxLayout()
+        self.bar.setContentsMargins(8, 6, 8, 2)
+        self.bar.addStretch(1)
+        for button in (self.reset_button, self.png_button, self.csv_button):
+            self.bar.addWidget(button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(self.bar)
+        layout.addWidget(self.plot, 1)
+        self.label_axes()
+
+    def label_axes(self, **names: tuple[str, str]) -> None:
+        """Name axes as ``side=(name, unit)``; those not given keep theirs."""
+        self._axis_names |= names
+        for side, (name, unit) in self._axis_names.items():
+            label = f"{name} ({unit})" if unit else name
+            axis = self.item.getAxis(side)
+            axis.setLabel(label, color=self.theme.muted)
+            axis.setPen(self.theme.line)
+            axis.setTextPen(self.theme.muted)
+
+    def show_empty(self, empty: bool) -> None:
+        self.empty.setVisible(empty)
+        self.empty.setGeometry(self.plot.rect())
+
+    def resizeEvent(self, event: object) -> None:
+        self.empty.setGeometry(self.plot.rect())
+
+    def reset(self) -> None:
+        self.item.enableAutoRange()
+
+    def set_theme(self, theme: Theme) -> None:
+        self.theme = theme
+        self.label_axes()
+
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        """Header and rows for the CSV file."""
+        raise NotImplementedError
+
+    def export_csv(self, path: Path) -> None:
+        header, rows = self.table()
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(header)
+            writer.writerows(rows)
+
+    def export_png(self, path: Path) -> None:
+        """Save what is seen.
+
+        Raises
+        ------
+        OSError
+            When the image cannot be written.
+        """
+        if not self.plot.grab().save(str(path), "PNG"):
+            raise OSError(f"The image {path.name} could not be written.")
+
+
+def steps(x: Array, y: Array) -> tuple[Array, Array]:
+    """A staircase: each value holds until the next one."""
+    return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
+
+
+def pen(colour: str, width: float, dash: Sequence[float] = ()) -> QPen:
+    made = pg.mkPen(QColor(colour), width=width)
+    if dash:
+        made.setDashPattern(list(dash))
+    return made

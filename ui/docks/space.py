@@ -1,0 +1,170 @@
+"""The lite space of the selected workload: every candidate, its outcome and why."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy
+
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.ui import text
+from nnjit_studio.ui.session import Session
+from nnjit_studio.ui.state import INCUMBENT, MEASURING, NOT_TRIED, CandidateRow, WorkloadState
+from nnjit_studio.ui.tables import Column, TablePanel
+from nnjit_studio.ui.theme import Theme, named
+
+GLYPHS = {
+    INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
+    "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○",
+}  # fmt: skip
+TONES = {
+    INCUMBENT: "good", "won": "good", "wrong": "bad", "impossible": "bad", "failed": "bad",
+    MEASURING: "accent", "slower": "muted", "duplicate": "muted", NOT_TRIED: "muted",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _parsed(settings: str) -> Candidate | None:
+    return None if settings == DEFAULT_SETTINGS else Candidate.parse(settings)
+
+
+def _setting(name: str) -> Any:
+    def value(row: CandidateRow) -> Any:
+        candidate = _parsed(row.settings)
+        return None if candidate is None else getattr(candidate, name)
+
+    return value
+
+
+def _speedup(row: CandidateRow) -> float | None:
+    return row.speedup
+
+
+def _interval(row: CandidateRow) -> str:
+    if row.speedup_low is None or row.speedup_high is None:
+        return text.NONE
+    return f"{row.speedup_low:.2f} to {row.speedup_high:.2f}"
+
+
+def _or_dash(value: Any) -> str:
+    return text.NONE if value is None else str(value)
+
+
+TILE_TIPS = {
+    "x0": "columns of the inner tile", "y0": "rows of the inner tile",
+    "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
+    "r1": "depth of a reduction block",
+}  # fmt: skip
+
+COLUMNS = (
+    Column(
+        "state",
+        lambda r: r.state,
+        lambda s: f"{GLYPHS.get(s, ' ')} {s}",
+        width=104,
+        tone=lambda r: TONES.get(r.state, ""),
+        tip="incumbent: the kernel that runs in the engine now",
+    ),
+    *(
+        Column(
+            name,
+            _setting(name),
+            lambda v: "default" if v is None else str(v),
+            True,
+            f"{tip}, in elements",
+            46 if name[1] == "0" else 50,
+        )
+        for name, tip in TILE_TIPS.items()
+    ),
+    Column("order", _setting("order"), _or_dash, width=50, tip="order of the outer loops"),
+    Column(
+        "pack",
+        _setting("pack"),
+        lambda v: text.NONE if v is None else "yes" if v else "no",
+        width=46,
+        tip="B is read from panels",
+    ),
+    Column("GFLOP/s", lambda r: r.gflops, lambda v: text.fixed(v, 1), True, width=74),
+    Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
+    Column(
+        "speed-up",
+        _speedup,
+        lambda v: text.fixed(v, 2),
+        True,
+        "over the incumbent of that moment",
+        72,
+    ),
+    Column("95 % interval", _interval, width=96, tip="confidence interval of the speed-up"),
+    Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
+    Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
+)
+
+
+class SpacePanel(TablePanel):
+    """Table, workload chooser and one line about the size of the space."""
+
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__("Lite space", COLUMNS, theme)
+        self._session = session
+        self._shown = ""
+        self._labels: list[tuple[str, str]] = []
+        self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
+        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.chooser.setMinimumWidth(300)
+        self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
+        self.summary = QLabel("Open a model to see its lite spaces.")
+        self.summary.setObjectName("muted")
+        self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.bar.takeAt(0)
+        self.bar.insertWidget(0, self.chooser)
+        self.bar.insertWidget(1, self.summary, 1)
+
+    def render(self, changes: frozenset[str]) -> None:
+        if not changes & {"space", "model"}:
+            return
+        state = self._session.state
+        self._choose(state.by_share(), state.selected)
+        workload = state.workloads.get(state.selected)
+        self.summary.setText(describe(workload))
+        self.summary.setToolTip(self.summary.text())
+        rows = workload.rows() if workload else []
+        self.model.set_rows(rows, keep=state.selected == self._shown)
+        self._shown = state.selected
+
+    def set_theme(self, theme: Theme) -> None:
+        self.model.set_theme(theme)
+
+    def default_file(self) -> Path:
+        return Path("lite-space.csv")
+
+    def _choose(self, workloads: list[WorkloadState], selected: str) -> None:
+        labels = [(_label(w), w.workload.key) for w in workloads]
+        if labels != self._labels and not self.chooser.view().isVisible():
+            self._labels = labels
+            self.chooser.clear()
+            for label, key in labels:
+                self.chooser.addItem(label, key)
+        self.chooser.setCurrentIndex(self.chooser.findData(selected))
+
+
+def _label(w: WorkloadState) -> str:
+    share = "" if w.share is None else f"{100 * w.share:4.1f} %   "
+    uses = f"   x{w.workload.uses}" if w.workload.uses > 1 else ""
+    return f"{share}{w.workload.name}{uses}"
+
+
+def describe(workload: WorkloadState | None) -> str:
+    """The line above the table: how small the lite space is, and what is known of it."""
+    if workload is None:
+        return "Open a model to see its lite spaces."
+    if not workload.workload.tunable:
+        return "This workload has no schedule template: it runs its default kernel."
+    if not workload.candidates:
+        return "Start tuning (F5) to build this workload's lite space."
+    built = len(workload.candidates)
+    return (
+        f"{built} candidates of {text.count(workload.naive_size)} in the naive space, "
+        f"{workload.known} known from the database"
+    )

@@ -1,0 +1,143 @@
+"""The line on top: which model, what is going on, what it brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from nnjit_studio.ui import text
+from nnjit_studio.ui.session import Session
+from nnjit_studio.ui.theme import named, scaled_font
+
+
+class Figure(QWidget):
+    """A large number with its unit and a small caption."""
+
+    def __init__(self, caption: str, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+        self._caption = caption
+        self.number = QLabel(text.NONE, alignment=Qt.AlignmentFlag.AlignRight)
+        self.number.setFont(scaled_font(self.font(), 1.7, bold=True))
+        self.number.setMinimumWidth(self.number.fontMetrics().horizontalAdvance("188.8 ms"))
+        label = QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight)
+        label.setObjectName("muted")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 0, 6, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.number)
+        layout.addWidget(label)
+
+    def show_value(self, value: str) -> None:
+        shown = value if value == text.NONE else f"{value}{self._unit}"
+        self.number.setText(shown)
+        self.number.setAccessibleName(f"{self._caption}: {shown}")
+
+
+class Header(QFrame):
+    """Model, phase with progress and Start or Stop, latency figures, badges."""
+
+    def __init__(
+        self, session: Session, tune: QAction, stop: QAction, badges: Sequence[tuple[str, str]]
+    ) -> None:
+        super().__init__()
+        self.setObjectName("header")
+        self._session = session
+        self.model = QLabel("No model")
+        self.model.setFont(scaled_font(self.font(), 1.25, bold=True))
+        self.details = QLabel("Drop an .onnx model here, or press Ctrl+O")
+        self.details.setObjectName("muted")
+        self.phase = QLabel("Idle")
+        self.progress = named(QProgressBar(textVisible=False), "Progress")
+        self.detail = QLabel()
+        self.detail.setObjectName("muted")
+        self.detail.setFont(scaled_font(self.font(), 1.0))
+        self.button = named(QPushButton(), "Start or stop")
+        self.button.setMinimumWidth(110)
+        self.button.clicked.connect(lambda: (stop if session.busy else tune).trigger())
+        self._tune, self._stop = tune, stop
+        tune.changed.connect(self.render)
+        self.before = Figure("model before", " ms")
+        self.now = Figure("model now", " ms")
+        self.speedup = Figure("speed-up", "x")
+        self.speedup.number.setObjectName("good")
+
+        row = QHBoxLayout(self)
+        row.setContentsMargins(14, 8, 14, 8)
+        row.setSpacing(16)
+        row.addLayout(_stack(self.model, self.details), 3)
+        row.addLayout(_stack(self.phase, self.progress, self.detail), 3)
+        row.addWidget(self.button)
+        row.addSpacing(8)
+        for figure in (self.before, self.now, self.speedup):
+            row.addWidget(figure)
+        if badges:
+            column = QVBoxLayout()
+            column.setSpacing(3)
+            for short, tip in badges:
+                badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
+                badge.setObjectName("badge")
+                column.addWidget(badge, 0, Qt.AlignmentFlag.AlignRight)
+            row.addLayout(column)
+        self.render()
+
+    def render(self) -> None:
+        """Draw the session's state as it is now."""
+        state, busy = self._session.state, self._session.busy
+        model = state.model
+        if model is not None:
+            self.model.setText(model.path.name)
+            self.model.setToolTip(str(model.path))
+            tunable = sum(w.tunable for w in model.workloads)
+            facts = [
+                f"{len(model.graph.nodes)} fused nodes",
+                f"{len(model.workloads)} workloads, {tunable} tunable",
+                f"{text.nbytes(model.plan.weights_bytes)} weights",
+                f"imported in {sum(model.import_ms.values()) / 1e3:.1f} s",
+            ]
+            self.details.setText("  ·  ".join(facts))
+        self.phase.setText(state.phase or "Idle")
+        tried, total = state.tried()
+        parts = [f"{tried} of {total} candidates"] if total else []
+        if busy:
+            parts.append(text.elapsed(self._session.elapsed_s))
+        self.detail.setText("  ·  ".join(parts))
+        self._render_progress(busy, tried, total)
+        self.button.setText("Stop" if busy else "Start tuning")
+        self.button.setEnabled((self._stop if busy else self._tune).isEnabled())
+        self.button.setToolTip((self._stop if busy else self._tune).toolTip())
+        self.before.show_value(text.latency(state.before_ms))
+        self.now.show_value(text.latency(state.now_ms))
+        self.speedup.show_value(text.fixed(state.speedup, 2))
+
+    def _render_progress(self, busy: str, tried: int, total: int) -> None:
+        budget = self._session.budget_s
+        if not busy:
+            self.progress.setRange(0, 1000)
+            self.progress.setValue(1000 if self._session.state.summary else 0)
+        elif busy == "tune" and (budget or total):
+            by_time = self._session.elapsed_s / budget if budget else 0.0
+            by_count = tried / total if total else 0.0
+            self.progress.setRange(0, 1000)
+            self.progress.setValue(round(1000 * min(max(by_time, by_count), 1.0)))
+        else:
+            self.progress.setRange(0, 0)
+
+
+def _stack(*widgets: QWidget) -> QVBoxLayout:
+    layout = QVBoxLayout()
+    layout.setSpacing(3)
+    for widget in widgets:
+        layout.addWidget(widget)
+    return layout

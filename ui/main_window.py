@@ -1,0 +1,451 @@
+"""The window: the engine page in the middle, the views around it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDockWidget,
+    QFileDialog,
+    QMainWindow,
+    QMenuBar,
+    QMessageBox,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from nnjit_studio import __version__
+from nnjit_studio.ui import actions as registry
+from nnjit_studio.ui import recent
+from nnjit_studio.ui.docks.database import DatabasePanel
+from nnjit_studio.ui.docks.graph import GraphPanel
+from nnjit_studio.ui.docks.latency import LatencyPanel
+from nnjit_studio.ui.docks.log import LineHandler, LogPanel
+from nnjit_studio.ui.docks.plots import PlotPanel
+from nnjit_studio.ui.docks.rounds import RoundsPanel
+from nnjit_studio.ui.docks.space import SpacePanel
+from nnjit_studio.ui.header import Header
+from nnjit_studio.ui.message_bar import MessageBar
+from nnjit_studio.ui.services import Workbench
+from nnjit_studio.ui.session import Problem, Session
+from nnjit_studio.ui.tables import TablePanel
+from nnjit_studio.ui.theme import Themes, named
+
+log = logging.getLogger(__name__)
+
+LAYOUT_VERSION = 1
+CLOSE_WAIT_S = 5.0
+"""How long a closing window waits for its session before it goes anyway."""
+
+MakeEngineView = Callable[[str, QWidget], QWidget]
+
+
+class StudioWindow(QMainWindow):
+    """Wires session, views and actions; holds no facts of its own.
+
+    Signals
+    -------
+    closed()
+        The window is gone for good; its threads have ended or were given up.
+    """
+
+    closed = Signal()
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        make_engine_view: MakeEngineView,
+        settings: QSettings | None = None,
+    ) -> None:
+        super().__init__()
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        self.settings = settings if settings is not None else QSettings()
+        self.session = Session(workbench, self)
+        self.themes = Themes(app)
+        self.themes.choose(str(self.settings.value("theme", "system")))
+        self.setWindowTitle("NNJIT Studio")
+        self.setAcceptDrops(True)
+        self.setDockNestingEnabled(True)
+        self._closing = self._closed = False
+        self._log_handler = LineHandler()
+        logging.getLogger("nnjit_studio").addHandler(self._log_handler)
+
+        self.menu_bar = QMenuBar()
+        self.actions_by_id, menus = registry.build(self, self.menu_bar, self._handlers())
+        self.message = MessageBar()
+        self.header = Header(
+            self.session,
+            self.actions_by_id["tune"],
+            self.actions_by_id["stop"],
+            workbench.badges(),
+        )
+        self.engine_view = make_engine_view(workbench.page_url, self)
+        lost = getattr(self.engine_view, "page_lost", None)
+        if lost is not None:
+            lost.connect(self._page_lost)
+        self._build_views()
+        self._fill_menus(menus)
+        self._connect()
+        self._default_state = self.saveState(LAYOUT_VERSION)
+        self._restore_layout()
+        self._enable()
+        self.session.read_records()
+
+    # What the user can do
+
+    def open_model(self, path: Path) -> bool:
+        """Open a model unless something is wrong with the path or the session is busy."""
+        if self.session.busy:
+            self.message.say("Something is running: stop it first (Shift+F5), then open a model.")
+            return False
+        if path.suffix.lower() != ".onnx":
+            self.message.say(
+                f"{path.name} is not an ONNX model: drop one file that ends in .onnx.", "bad"
+            )
+            return False
+        if not path.is_file():
+            self.message.say(f"{path.name} is not there any more: choose another model.", "bad")
+            return False
+        return self.session.open(path)
+
+    def start_tuning(self, seconds: float | None = None) -> bool:
+        self.message.hide()
+        return self.session.tune(seconds)
+
+    def reset_layout(self) -> None:
+        """Put every dock where it was at first."""
+        self.restoreState(self._default_state, LAYOUT_VERSION)
+        self._size_docks()
+
+    def choose_theme(self, name: str) -> None:
+        self.settings.setValue("theme", name)
+        self.themes.choose(name)
+
+    # Building
+
+    def _build_views(self) -> None:
+        theme = self.themes.current
+        self.graph = GraphPanel(self.session, theme)
+        self.space = SpacePanel(self.session, theme)
+        self.rounds = RoundsPanel(self.session, theme)
+        self.latency = LatencyPanel(self.session, theme)
+        self.database = DatabasePanel(self.session, theme)
+        self.log_panel = LogPanel(self._log_handler, theme)
+
+        top = QWidget()
+        column = QVBoxLayout(top)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.menu_bar, self.header, self.message):
+            column.addWidget(widget)
+        # The menu widget is the only place of a main window that spans it above all docks.
+        self.setMenuWidget(top)
+        self.setCentralWidget(self.engine_view)
+
+        area = Qt.DockWidgetArea
+        self.setCorner(Qt.Corner.BottomLeftCorner, area.LeftDockWidgetArea)
+        self.setCorner(Qt.Corner.BottomRightCorner, area.BottomDockWidgetArea)
+        self.docks = {
+            "graph": self._dock("Model graph", self.graph, area.LeftDockWidgetArea),
+            "rounds": self._dock("GFLOP/s per round", self.rounds, area.RightDockWidgetArea),
+            "latency": self._dock("Model latency", self.latency, area.RightDockWidgetArea),
+            "space": self._dock("Lite space", self.space, area.BottomDockWidgetArea),
+            "database": self._dock("Kernel database", self.database, area.BottomDockWidgetArea),
+            "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
+        }
+        self.tabifyDockWidget(self.docks["space"], self.docks["database"])
+        self.tabifyDockWidget(self.docks["database"], self.docks["log"])
+        self.docks["space"].raise_()
+        self.resize(1600, 1000)
+        self._size_docks()
+
+    def _dock(self, title: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
+        dock = named(QDockWidget(title, self), title)
+        dock.setObjectName(title)
+        dock.setWidget(widget)
+        self.addDockWidget(area, dock)
+        return dock
+
+    def _size_docks(self) -> None:
+        d, way = self.docks, Qt.Orientation
+        self.resizeDocks([d["graph"], d["rounds"]], [330, 640], way.Horizontal)
+        self.resizeDocks([d["space"]], [330], way.Vertical)
+        self.resizeDocks([d["rounds"], d["latency"]], [330, 190], way.Vertical)
+
+    def _handlers(self) -> dict[str, Callable[[], object]]:
+        return {
+            "open": self._ask_model,
+            "export": lambda: self._ask_save(
+                "Export bundle", f"{self._stem()}.nnjit.zip", self.session.export
+            ),
+            "report": lambda: self._ask_save(
+                "Export report", f"{self._stem()}-report.html", self.session.report
+            ),
+            "quit": self.close,
+            "tune": self.start_tuning,
+            "stop": self.session.cancel,
+            "next": lambda: self._step_workload(1),
+            "previous": lambda: self._step_workload(-1),
+            "find": self._find,
+            "fit": lambda: self.graph.view.fit(),
+            "reset_plots": lambda: (self.rounds.reset(), self.latency.reset()),
+            "refresh": self.session.read_records,
+            "reset_layout": self.reset_layout,
+            "shortcuts": self._show_shortcuts,
+            "about": self._show_about,
+        }
+
+    def _fill_menus(self, menus: dict[str, object]) -> None:
+        file, view = menus["&File"], menus["&View"]
+        self.recent_menu = named(file.addMenu("Open &recent"), "Open recent")
+        file.insertMenu(self.actions_by_id["export"], self.recent_menu)
+        self.recent_menu.aboutToShow.connect(self._fill_recent)
+        self._fill_recent()
+        view.addSeparator()
+        for dock in self.docks.values():
+            view.addAction(dock.toggleViewAction())
+        view.addSeparator()
+        themes = named(view.addMenu("T&heme"), "Theme")
+        self.theme_actions = QActionGroup(self)
+        for name in ("system", "light", "dark"):
+            action = themes.addAction(name.capitalize())
+            action.setCheckable(True)
+            action.setChecked(name == self.themes.choice)
+            action.triggered.connect(lambda _=False, name=name: self.choose_theme(name))
+            self.theme_actions.addAction(action)
+
+    def _connect(self) -> None:
+        session = self.session
+        session.refreshed.connect(self._render)
+        session.busy_changed.connect(lambda _: self._enable())
+        session.done.connect(self._done)
+        session.problem.connect(self._problem)
+        self.themes.changed.connect(self._set_theme)
+        for panel in (self.space, self.database):
+            panel.export_button.clicked.connect(lambda _=False, p=panel: self._ask_csv(p))
+        for plot in (self.rounds, self.latency):
+            plot.csv_button.clicked.connect(lambda _=False, p=plot: self._ask_csv(p))
+            plot.png_button.clicked.connect(
+                lambda _=False, p=plot: self._ask_save(
+                    "Export image", "plot.png", self._writer(p.export_png)
+                )
+            )
+        self._clock = QTimer(self, interval=500)
+        self._clock.timeout.connect(self._tick)
+        self._clock.start()
+
+    # Following the session
+
+    def _render(self, changes: frozenset[str]) -> None:
+        for panel in (self.graph, self.space, self.rounds, self.latency):
+            panel.render(changes)
+        if changes & {"model", "phase", "latency", "space"}:
+            self.header.render()
+
+    def _tick(self) -> None:
+        if self.session.busy:
+            self.header.render()
+
+    def _enable(self) -> None:
+        registry.enable(
+            self.actions_by_id, bool(self.session.busy), self.session.state.model is not None
+        )
+
+    def _done(self, job: str, result: object) -> None:
+        self._enable()
+        if job == "open":
+            model = self.session.state.model
+            assert model is not None
+            recent.remember(self.settings, model.path)
+            self.setWindowTitle(f"{model.path.name} - NNJIT Studio")
+            self.message.hide()
+        elif job in ("export", "report"):
+            self.message.say(f"Written: {result}", "good")
+
+    def _problem(self, problem: Problem) -> None:
+        self._enable()
+        self.message.say(f"{problem.error} {problem.hint}".strip(), "bad", problem.details)
+
+    def _page_lost(self, reason: str) -> None:
+        self.message.say(
+            f"The engine page was lost: {reason.rstrip('.')}. "
+            "What was tuned is in the database; open the model again to go on.",
+            "bad",
+            reason,
+        )
+
+    def _set_theme(self, theme: object) -> None:
+        for panel in (
+            self.graph, self.space, self.rounds, self.latency, self.database, self.log_panel,
+        ):  # fmt: skip
+            panel.set_theme(theme)
+
+    # Dialogs, none of them modal
+
+    def _stem(self) -> str:
+        model = self.session.state.model
+        return model.path.stem if model else "model"
+
+    def _ask_model(self) -> None:
+        dialog = QFileDialog(self, "Open model", self._folder(), "ONNX models (*.onnx)")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(lambda text: self.open_model(Path(text)))
+        self._show(dialog)
+
+    def _ask_save(self, title: str, name: str, write: Callable[[Path], object]) -> None:
+        dialog = QFileDialog(self, title, str(Path(self._folder()) / name))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.fileSelected.connect(lambda text: write(Path(text)))
+        self._show(dialog)
+
+    def _ask_csv(self, panel: TablePanel | PlotPanel) -> None:
+        self._ask_save("Export CSV", "table.csv", self._writer(panel.export_csv))
+
+    def _writer(self, write: Callable[[Path], None]) -> Callable[[Path], None]:
+        def guarded(path: Path) -> None:
+            try:
+                write(path)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self.message.say(f"{path.name} was not written: {reason}.", "bad", str(error))
+            else:
+                self.message.say(f"Written: {path}", "good")
+
+        return guarded
+
+    def _folder(self) -> str:
+        paths = recent.recent(self.settings)
+        return str(paths[0].parent) if paths else str(Path.home())
+
+    def _show(self, dialog: QWidget) -> None:
+        dialog.setWindowModality(Qt.WindowModality.NonModal)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.show()
+
+    def _show_about(self) -> None:
+        words = (
+            f"NNJIT Studio {__version__}\n\nTunes the kernels of neural networks just in time, "
+            "inside a real browser engine, and ships them as a static bundle.\n\n"
+            "Apache License 2.0. No packet leaves this machine."
+        )
+        box = QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=self)
+        self._show(box)
+
+    def _show_shortcuts(self) -> None:
+        rows = [(s.text, s.shortcut) for s in registry.ACTIONS if s.shortcut]
+        rows += [
+            ("Graph: next, previous node", "Down, Up"),
+            ("Graph: zoom", "+, -, wheel"),
+            ("Graph: fit, top", "F, Home"),
+            ("Table: copy rows as TSV", "Ctrl+C"),
+        ]
+        table = named(QTableWidget(len(rows), 2), "Keyboard shortcuts")
+        table.setHorizontalHeaderLabels(["action", "keys"])
+        table.verticalHeader().hide()
+        table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        table.horizontalHeader().setStretchLastSection(True)
+        for i, (name, keys) in enumerate(rows):
+            table.setItem(i, 0, QTableWidgetItem(name.replace("&", "").rstrip("…")))
+            table.setItem(i, 1, QTableWidgetItem(keys))
+        table.resizeColumnToContents(0)
+        dialog = QDialog(self)
+        dialog.setWindowTitle("Keyboard shortcuts")
+        QVBoxLayout(dialog).addWidget(table)
+        dialog.resize(460, 560)
+        self._show(dialog)
+
+    def _find(self) -> None:
+        self.docks["graph"].show()
+        self.docks["graph"].raise_()
+        self.graph.search.setFocus()
+        self.graph.search.selectAll()
+
+    def _step_workload(self, step: int) -> None:
+        keys = [w.workload.key for w in self.session.state.by_share()]
+        if keys:
+            selected = self.session.state.selected
+            place = keys.index(selected) + step if selected in keys else 0
+            self.session.select(keys[place % len(keys)])
+
+    def _fill_recent(self) -> None:
+        self.recent_menu.clear()
+        for number, path in enumerate(recent.recent(self.settings), 1):
+            there = path.is_file()
+            text = f"&{number}  {path.name}" + ("" if there else "  (missing)")
+            action = QAction(text, self.recent_menu)
+            action.setToolTip(str(path))
+            action.setEnabled(there)
+            action.triggered.connect(lambda _=False, path=path: self.open_model(path))
+            self.recent_menu.addAction(action)
+        if self.recent_menu.isEmpty():
+            self.recent_menu.addAction("No model was opened yet").setEnabled(False)
+        else:
+            self.recent_menu.addSeparator()
+            clear = self.recent_menu.addAction("Clear list")
+            clear.triggered.connect(lambda: recent.forget(self.settings))
+
+    # Layout and the end
+
+    def _restore_layout(self) -> None:
+        geometry, state = self.settings.value("geometry"), self.settings.value("state")
+        if isinstance(geometry, QByteArray):
+            self.restoreGeometry(geometry)
+        if isinstance(state, QByteArray):
+            self.restoreState(state, LAYOUT_VERSION)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        # Any file is taken, so that a wrong one can be answered in words.
+        if event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        event.acceptProposedAction()
+        self.drop([Path(url.toLocalFile()) for url in event.mimeData().urls()])
+
+    def drop(self, paths: list[Path]) -> bool:
+        """Open the one model that was dropped; False, and a sentence, for anything else."""
+        if len(paths) != 1:
+            self.message.say(f"{len(paths)} files were dropped: drop one .onnx model.", "bad")
+            return False
+        return self.open_model(paths[0])
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._closed:
+            event.accept()
+            return
+        if not self._closing:
+            self._closing = True
+            self.settings.setValue("geometry", self.saveGeometry())
+            self.settings.setValue("state", self.saveState(LAYOUT_VERSION))
+            self.settings.sync()
+            self.session.cancel()
+            self._waited_s = 0.0
+            self._end_timer = QTimer(self, interval=50)
+            self._end_timer.timeout.connect(self._try_end)
+            self._end_timer.start()
+        event.ignore()
+
+    def _try_end(self) -> None:
+        self._waited_s += self._end_timer.interval() / 1000
+        running = self.session.busy or self.session.reader.job
+        if running and self._waited_s < CLOSE_WAIT_S:
+            return
+        if running:
+            log.error("The window closes although %s did not end.", running)
+        self._end_timer.stop()
+        self._clock.stop()
+        logging.getLogger("nnjit_studio").removeHandler(self._log_handler)
+        self._closed = True
+        self.close()
+        # Deleting or quitting inside an event of the web view crashes: defer both.
+        self.engine_view.deleteLater()
+        QTimer.singleShot(0, self.closed.emit)

@@ -1,0 +1,53 @@
+"""What the window needs from the core: one protocol, so that tests can play it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from nnjit_studio.space.records import TuningRecord
+from nnjit_studio.tuner.events import Event
+
+if TYPE_CHECKING:
+    from nnjit_studio.workbench import OpenedModel
+
+OnPhase = Callable[[str], None]
+
+
+class Workbench(Protocol):
+    """The facade that the window drives.
+
+    Blocking calls are made from worker threads, one at a time; only
+    ``cancel`` (any thread) and ``records`` (a second worker) may run beside
+    them.
+    """
+
+    page_url: str
+
+    def open_model(self, path: Path, on_phase: OnPhase) -> OpenedModel:
+        """Import a model and load it into the page.
+
+        Raises
+        ------
+        NnjitError
+            The model that was open before stays open.
+        """
+
+    def tune(self, seconds: float | None = None) -> Iterator[Event]:
+        """Tune the open model; blocks between events."""
+
+    def cancel(self) -> None:
+        """End ``tune`` or ``open_model`` soon. Thread-safe."""
+
+    def export(self, out: Path) -> Path:
+        """Write the tuned kernel bundle, a zip."""
+
+    def report(self, out: Path) -> Path:
+        """Write the self-contained HTML report."""
+
+    def records(self, limit: int = 5000) -> list[TuningRecord]:
+        """The kernel database, newest first."""
+
+    def badges(self) -> list[tuple[str, str]]:
+        """Short text and tooltip of what the user must know of this session."""

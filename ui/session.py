@@ -1,0 +1,199 @@
+"""The one session of the window: jobs on the workbench in, refreshed state out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.services import Workbench
+from nnjit_studio.ui.state import SessionState
+from nnjit_studio.ui.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error as the message bar shows it: one sentence, the next step, the details."""
+
+    job: str
+    error: str
+    hint: str = ""
+    details: str = ""
+    kind: str = "bug"
+
+    @property
+    def cause(self) -> NnjitError:
+        """The error to raise where nobody looks at the window."""
+        made = UserError if self.kind == "user" else BugError
+        return made(self.error, self.hint)
+
+    @classmethod
+    def of(cls, job: str, error: BaseException) -> Problem:
+        details = "".join(traceback.format_exception(error))
+        if isinstance(error, NnjitError):
+            return cls(job, error.error, error.hint, details, error.kind)
+        text = str(error) or type(error).__name__
+        return cls(
+            job,
+            f"Something unexpected went wrong: {text.splitlines()[0].rstrip('.')}.",
+            "Copy the details into a bug report.",
+            details,
+        )
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A job's word about what it is doing."""
+
+    text: str
+
+
+class Session(QObject):
+    """Runs the jobs of the window one after the other and keeps their state.
+
+    Signals
+    -------
+    refreshed(frozenset)
+        Names of the views to draw again (``state.VIEWS``).
+    busy_changed(str)
+        The running job (``open``, ``tune``, ``export``, ``report``) or ``""``.
+    done(str, object)
+        A job returned.
+    problem(Problem)
+        A job failed; what was shown before is still true.
+    records(list)
+        The kernel database, newest first.
+    """
+
+    refreshed = Signal(frozenset)
+    busy_changed = Signal(str)
+    done = Signal(str, object)
+    problem = Signal(object)
+    records = Signal(list)
+
+    def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.workbench = workbench
+        self.state = SessionState()
+        self.events: list[ev.Event] = []
+        self.budget_s: float | None = None
+        self._started_s = 0.0
+        self._idle_phase = ""
+        self.worker = Worker(self)
+        self.worker.yielded.connect(self._take)
+        self.worker.returned.connect(self._returned)
+        self.worker.failed.connect(self._failed)
+        self.reader = Worker(self)
+        self.reader.returned.connect(lambda _, rows: self.records.emit(rows))
+        self.reader.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
+
+    @property
+    def busy(self) -> str:
+        return self.worker.job
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the running job began; 0 when idle."""
+        return time.monotonic() - self._started_s if self.busy else 0.0
+
+    def open(self, path: Path) -> bool:
+        """Import a model; False when another job is running."""
+        workbench = self.workbench
+        return self._start(
+            "open",
+            f"Opening {path.name}",
+            lambda emit: workbench.open_model(path, lambda text: emit(Phase(text))),
+        )
+
+    def tune(self, seconds: float | None = None) -> bool:
+        """Tune the open model; False when there is none or a job is running."""
+        if self.state.model is None:
+            return False
+        self.budget_s = seconds
+        workbench = self.workbench
+        return self._start("tune", "Starting", lambda _: workbench.tune(seconds))
+
+    def export(self, out: Path) -> bool:
+        workbench = self.workbench
+        return self._start("export", f"Writing {out.name}", lambda _: workbench.export(out))
+
+    def report(self, out: Path) -> bool:
+        workbench = self.workbench
+        return self._start("report", f"Writing {out.name}", lambda _: workbench.report(out))
+
+    def read_records(self) -> bool:
+        """Read the kernel database in the second worker, also while tuning."""
+        workbench = self.workbench
+        return self.reader.start("records", lambda _: workbench.records())
+
+    def cancel(self) -> None:
+        if self.busy:
+            self.state.set_phase("Stopping")
+            self.refresh()
+            self.workbench.cancel()
+
+    def select(self, key: str) -> None:
+        if self.state.select(key):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Tell the views what changed since they were told last."""
+        changes = self.state.take_changes()
+        if changes:
+            self.refreshed.emit(changes)
+
+    def _start(self, job: str, phase: str, work: Callable[[Callable[[Any], None]], Any]) -> bool:
+        if self.busy:
+            return False
+        self._idle_phase = self.state.phase
+        self._started_s = time.monotonic()
+        self.worker.start(job, work)
+        self.state.set_phase(phase)
+        self.busy_changed.emit(job)
+        self.refresh()
+        return True
+
+    def _take(self, items: list[Any]) -> None:
+        phases = [item for item in items if isinstance(item, Phase)]
+        events = [item for item in items if isinstance(item, ev.Event)]
+        self.events.extend(events)
+        self.state.reduce(events)
+        if phases:
+            self.state.set_phase(phases[-1].text)
+        for event in events:
+            if isinstance(event, ev.Failed):
+                said = {k: str(event.error.get(k, "")) for k in ("error", "hint", "kind")}
+                details = json.dumps(event.error, indent=2, default=str)
+                self.problem.emit(Problem("tune", details=details, **said))
+        self.refresh()
+
+    def _returned(self, job: str, result: object) -> None:
+        if job == "open":
+            self.state.open(result)  # type: ignore[arg-type]
+        elif job != "tune":
+            self.state.set_phase(self._idle_phase)
+        self._end(job)
+        self.done.emit(job, result)
+
+    def _failed(self, job: str, error: BaseException) -> None:
+        log.error("%s failed: %s", job, error, exc_info=error)
+        self.state.set_phase("Tuning failed" if job == "tune" else self._idle_phase)
+        self._end(job)
+        self.problem.emit(Problem.of(job, error))
+
+    def _end(self, job: str) -> None:
+        self.busy_changed.emit("")
+        self.refresh()
+        if job in ("open", "tune"):
+            self.read_records()

@@ -1,0 +1,283 @@
+"""What the views show, reduced from the stream of events. Knows no Qt."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.text import short_key
+
+if TYPE_CHECKING:
+    from nnjit_studio.workbench import OpenedModel
+
+log = logging.getLogger(__name__)
+
+NOT_TRIED, MEASURING, INCUMBENT = "not tried", "measuring", "incumbent"
+VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase"})
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """One line of the lite space; ``None`` where nothing was measured yet."""
+
+    settings: str
+    state: str = NOT_TRIED
+    reason: str = ""
+    verdict: str = ""
+    gflops: float | None = None
+    ms: float | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+
+
+@dataclass(frozen=True)
+class RoundPoint:
+    """One tuning round of one workload; ``gflops`` is 0 where nothing could be measured."""
+
+    round: int
+    t_s: float
+    candidate: str
+    gflops: float
+    best_gflops: float
+
+
+@dataclass
+class WorkloadState:
+    """Everything known of one workload in this session."""
+
+    workload: Workload
+    rank: int = 0
+    share: float | None = None
+    candidates: dict[str, CandidateRow] = field(default_factory=dict)
+    naive_size: int = 0
+    known: int = 0
+    incumbent: str = ""
+    rounds: list[RoundPoint] = field(default_factory=list)
+
+    @property
+    def weight(self) -> float:
+        """For sorting: share of model time, or of its FLOPs before any profile."""
+        return self.share if self.share is not None else self.workload.flops * self.workload.uses
+
+    def rows(self) -> list[CandidateRow]:
+        """The candidates in order, the incumbent marked."""
+        return [
+            replace(row, state=INCUMBENT) if row.settings == self.incumbent else row
+            for row in self.candidates.values()
+        ]
+
+    def update(self, settings: str, **changes: object) -> None:
+        row = self.candidates.get(settings)
+        if row is None:
+            reason = "default schedule" if settings == DEFAULT_SETTINGS else "known before"
+            row = CandidateRow(settings, reason=reason)
+        self.candidates[settings] = replace(row, **changes)  # type: ignore[arg-type]
+
+
+class SessionState:
+    """The open model and the tuning session on it.
+
+    Views read the attributes; :meth:`take_changes` tells them which of
+    :data:`VIEWS` need to be drawn again.
+    """
+
+    def __init__(self) -> None:
+        self.model: OpenedModel | None = None
+        self.workloads: dict[str, WorkloadState] = {}
+        self.node_ms: Mapping[str, float] = MappingProxyType({})
+        self.latency: list[tuple[float, float]] = []
+        self.phase = ""
+        self.target = ""
+        self.summary: ev.Finished | None = None
+        self.failure: Mapping[str, object] | None = None
+        self.selected = ""
+        self._changed: set[str] = set()
+
+    def open(self, model: OpenedModel) -> None:
+        """Show another model; nothing of the old one stays."""
+        self.model = model
+        self.selected = ""
+        self._reset()
+        first = self.by_share()
+        self.selected = first[0].workload.key if first else ""
+        self.phase = "Ready to tune"
+        self._changed |= VIEWS
+
+    def select(self, key: str) -> bool:
+        """Select a workload everywhere; False when it is unknown or selected already."""
+        if key == self.selected or key not in self.workloads:
+            return False
+        self.selected = key
+        self._changed |= {"graph", "space", "rounds"}
+        return True
+
+    def set_phase(self, text: str) -> None:
+        self.phase = text
+        self._changed.add("phase")
+
+    def take_changes(self) -> frozenset[str]:
+        """The views that are out of date; asking clears the list."""
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+    def by_share(self) -> list[WorkloadState]:
+        """All workloads, the heaviest first, tunable ones before others of equal weight."""
+        return sorted(
+            self.workloads.values(), key=lambda w: (-w.weight, not w.workload.tunable, w.rank)
+        )
+
+    def find(self, text: str) -> WorkloadState | None:
+        """The workload of a key or of a name (summaries may use either)."""
+        if text in self.workloads:
+            return self.workloads[text]
+        named = [w for w in self.workloads.values() if w.workload.name == short_key(text)]
+        return named[0] if len(named) == 1 else None
+
+    @property
+    def before_ms(self) -> float | None:
+        return self.latency[0][1] if self.latency else None
+
+    @property
+    def now_ms(self) -> float | None:
+        return self.latency[-1][1] if self.latency else None
+
+    @property
+    def speedup(self) -> float | None:
+        before, now = self.before_ms, self.now_ms
+        return before / now if before and now else None
+
+    def tried(self) -> tuple[int, int]:
+        """Candidates with a verdict, and all candidates of the spaces built so far."""
+        rows = [row for w in self.workloads.values() for row in w.candidates.values()]
+        return sum(r.state not in (NOT_TRIED, MEASURING) for r in rows), len(rows)
+
+    def reduce(self, events: Iterable[ev.Event]) -> None:
+        """Take events in, in order."""
+        for event in events:
+            self._reduce(event)
+
+    def _reset(self) -> None:
+        workloads = self.model.workloads if self.model else ()
+        heavy_first = sorted(workloads, key=lambda w: -w.flops * w.uses)
+        self.workloads = {w.key: WorkloadState(w, rank) for rank, w in enumerate(heavy_first)}
+        self.node_ms = MappingProxyType({})
+        self.latency = []
+        self.summary = self.failure = None
+
+    def _of(self, event: ev.Event) -> WorkloadState | None:
+        found = self.find(event.workload)  # type: ignore[attr-defined]
+        if found is None:
+            log.warning("An event names a workload that the model does not have: %s", event)
+        return found
+
+    def _reduce(self, event: ev.Event) -> None:
+        match event:
+            case ev.SessionStarted():
+                self._start(event)
+            case ev.ModelTimed():
+                self._time(event)
+            case ev.Finished():
+                self.summary = event
+                self.set_phase(_END.get(event.reason, event.reason))
+            case ev.Failed():
+                self.failure = event.error
+                self.set_phase("Tuning failed")
+            case _ if hasattr(event, "workload"):
+                workload = self._of(event)
+                if workload is not None:
+                    self._reduce_workload(workload, event)
+
+    def _start(self, event: ev.SessionStarted) -> None:
+        selected = self.selected
+        self._reset()
+        for rank, key in enumerate(event.workloads):
+            workload = self.find(key)
+            if workload is not None:
+                workload.rank = rank
+        others = [w for w in self.workloads.values() if w.workload.key not in event.workloads]
+        for rank, workload in enumerate(others, len(event.workloads)):
+            workload.rank = rank
+        self.selected = selected if selected in self.workloads else ""
+        self.target = str(event.target.get("target") or event.target.get("name") or "")
+        self.phase = "Measuring the untuned model"
+        self._changed |= VIEWS
+
+    def _time(self, event: ev.ModelTimed) -> None:
+        self.latency.append((event.t_s, event.ms))
+        self._changed |= {"latency", "phase"}
+        if event.steps_ms and self.model:
+            self._profile(event.steps_ms)
+
+    def _profile(self, steps_ms: tuple[float, ...]) -> None:
+        assert self.model is not None
+        steps = self.model.plan.steps
+        if len(steps) != len(steps_ms):
+            steps = tuple(step for step in steps if step.op == "call")
+        if len(steps) != len(steps_ms):
+            log.warning("The profile has %d steps, the plan %d.", len(steps_ms), len(steps))
+            return
+        node_ms: dict[str, float] = {}
+        workload_ms: dict[str, float] = {}
+        for step, ms in zip(steps, steps_ms, strict=True):
+            node_ms[step.node] = node_ms.get(step.node, 0.0) + ms
+            workload_ms[step.workload] = workload_ms.get(step.workload, 0.0) + ms
+        total = sum(steps_ms)
+        for key, workload in self.workloads.items():
+            workload.share = workload_ms.get(key, 0.0) / total if total else None
+        self.node_ms = MappingProxyType(node_ms)
+        self._changed |= {"graph", "space"}
+
+    def _reduce_workload(self, workload: WorkloadState, event: ev.Event) -> None:
+        name = workload.workload.name
+        match event:
+            case ev.SpaceBuilt():
+                workload.candidates = {
+                    settings: CandidateRow(settings, reason=reason)
+                    for settings, reason in zip(event.candidates, event.reasons, strict=True)
+                }
+                workload.naive_size, workload.known = event.naive_size, event.known
+                self.set_phase(f"Lite space of {name}")
+            case ev.Compiled():
+                if event.error:
+                    workload.update(event.candidate, state="failed", verdict=event.error)
+                else:
+                    workload.update(event.candidate, state=MEASURING)
+                self.set_phase(f"Tuning {name}")
+            case ev.Measured():
+                measured = bool(event.ms)
+                workload.update(
+                    event.candidate,
+                    state=event.state,
+                    verdict=event.reason,
+                    gflops=event.gflops if measured else None,
+                    ms=event.ms if measured else None,
+                    speedup=event.speedup or None,
+                    speedup_low=event.speedup_low or None,
+                    speedup_high=event.speedup_high or None,
+                )
+            case ev.Swapped():
+                if event.candidate not in workload.candidates:
+                    workload.update(event.candidate, state="won", gflops=event.gflops)
+                workload.incumbent = event.candidate
+            case ev.RoundDone():
+                workload.rounds.append(
+                    RoundPoint(
+                        event.round, event.t_s, event.candidate, event.gflops, event.best_gflops
+                    )
+                )
+                self._changed |= {"rounds", "phase"}
+        self._changed.add("space")
+
+
+_END = {
+    "time": "Done: the time was used up",
+    "exhausted": "Done: every candidate was tried",
+    "cancelled": "Stopped",
+}
