@@ -268,6 +268,7 @@ def _server(app: ASGIApp) -> uvicorn.Server:
             ws="websockets-sansio",
             lifespan="off",
             log_config=None,
+            log_level="warning",  # below that uvicorn logs addresses with the token
             access_log=False,
             proxy_headers=False,
             server_header=False,

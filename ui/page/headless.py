@@ -1,0 +1,114 @@
+"""The embedded page without a window, for the command line and the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from types import FrameType
+from typing import TypeVar, cast
+
+from nnjit_studio.ui.page.host import EngineView
+from nnjit_studio.ui.page.process import check_sandbox, choose_platform
+from PySide6.QtCore import QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
+from PySide6.QtWidgets import QApplication
+
+from nnjit_studio.link.hub import Hub
+
+T = TypeVar("T")
+
+_SIGNAL_POLL_MS = 100
+_QT_LEVELS = {
+    QtMsgType.QtDebugMsg: logging.DEBUG,
+    QtMsgType.QtInfoMsg: logging.INFO,
+    QtMsgType.QtWarningMsg: logging.WARNING,
+    QtMsgType.QtCriticalMsg: logging.ERROR,
+    QtMsgType.QtFatalMsg: logging.CRITICAL,
+}
+
+
+def run_with_embedded_page(hub: Hub, work: Callable[[], T], no_sandbox: bool) -> T:
+    """Run ``work`` in a thread while Qt's main thread keeps the page of ``hub`` alive.
+
+    The hub is started; when ``work`` is done it is closed, then the page and
+    its profile go, in that order. A page that crashes is reported to the hub,
+    so that calls in ``work`` fail at once. Ctrl-C cancels what ``work`` waits
+    for; call from the main thread.
+
+    Returns
+    -------
+    T
+        What ``work`` returned.
+
+    Raises
+    ------
+    UserError
+        As root without ``no_sandbox``.
+    KeyboardInterrupt
+        After Ctrl-C, when ``work`` did not return a result in spite of it.
+    Exception
+        What ``work`` raised.
+    """
+    check_sandbox(no_sandbox)
+    choose_platform()
+    with qt_messages_to_logging():
+        app = QApplication.instance() or QApplication(["nnjit"])
+        result: Future[T] = Future()
+        view = EngineView(hub.url)
+        view.page_lost.connect(hub.report_lost)
+        worker = threading.Thread(target=_fulfil, args=(result, work), name="nnjit-work")
+        ended = QTimer()  # a look now and then also lets Python run its signal handlers
+        ended.timeout.connect(lambda: app.quit() if result.done() else None)
+        ended.start(_SIGNAL_POLL_MS)
+        with _interrupt_cancels(hub) as interrupted:
+            try:
+                view.start()
+                worker.start()
+                cast(QApplication, app).exec()
+            finally:
+                hub.close()
+                worker.join()
+                view.shut_down()
+    if interrupted.is_set() and result.exception() is not None:
+        raise KeyboardInterrupt from result.exception()
+    return result.result()
+
+
+@contextlib.contextmanager
+def qt_messages_to_logging() -> Iterator[None]:
+    """Send Qt's own messages to the logger ``nnjit.qt`` while inside."""
+
+    def handle(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        logging.getLogger("nnjit.qt").log(_QT_LEVELS[kind], "%s", message)
+
+    before = qInstallMessageHandler(handle)
+    try:
+        yield
+    finally:
+        qInstallMessageHandler(before)
+
+
+def _fulfil(result: Future[T], work: Callable[[], T]) -> None:
+    try:
+        result.set_result(work())
+    except BaseException as error:
+        result.set_exception(error)
+
+
+@contextlib.contextmanager
+def _interrupt_cancels(hub: Hub) -> Iterator[threading.Event]:
+    """Ctrl-C sets the event and cancels the hub's calls instead of raising in Qt's loop."""
+    interrupted = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        hub.cancel()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,155 @@
+"""The embedded view: one page, from one origin, that can go nowhere else."""
+
+from __future__ import annotations
+
+import logging
+
+from PySide6.QtCore import QTimer, QUrl, Signal
+from PySide6.QtWebEngineCore import (
+    QWebEngineDownloadRequest,
+    QWebEnginePage,
+    QWebEnginePermission,
+    QWebEngineProfile,
+    QWebEngineSettings,
+    QWebEngineUrlRequestInfo,
+    QWebEngineUrlRequestInterceptor,
+)
+from PySide6.QtWebEngineWidgets import QWebEngineView
+from PySide6.QtWidgets import QWidget
+from shiboken6 import delete, isValid
+
+LOGGER = logging.getLogger("nnjit.page")
+
+_Level = QWebEnginePage.JavaScriptConsoleMessageLevel
+_LEVELS = {
+    _Level.InfoMessageLevel: logging.INFO,
+    _Level.WarningMessageLevel: logging.WARNING,
+    _Level.ErrorMessageLevel: logging.ERROR,
+}
+_SWITCHED_OFF = (
+    QWebEngineSettings.WebAttribute.PluginsEnabled,
+    QWebEngineSettings.WebAttribute.PdfViewerEnabled,
+    QWebEngineSettings.WebAttribute.LocalStorageEnabled,
+    QWebEngineSettings.WebAttribute.JavascriptCanOpenWindows,
+    QWebEngineSettings.WebAttribute.JavascriptCanAccessClipboard,
+    QWebEngineSettings.WebAttribute.HyperlinkAuditingEnabled,
+    QWebEngineSettings.WebAttribute.DnsPrefetchEnabled,
+    QWebEngineSettings.WebAttribute.FullScreenSupportEnabled,
+    QWebEngineSettings.WebAttribute.ScreenCaptureEnabled,
+)
+
+
+class EngineView(QWebEngineView):
+    """Shows the engine page of a hub.
+
+    Call :meth:`shut_down` before the application ends; page and profile must
+    go in that order.
+
+    Parameters
+    ----------
+    url
+        The hub's ``url``. Nothing of another origin is ever loaded.
+
+    Signals
+    -------
+    page_lost : str
+        The page's process ended, or the page could not be loaded; the reason.
+    """
+
+    page_lost = Signal(str)
+
+    def __init__(self, url: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._url = QUrl(url)
+        self._profile = QWebEngineProfile()  # without a name: off the record
+        self._interceptor = _SameOrigin(self._url)
+        self._profile.setUrlRequestInterceptor(self._interceptor)
+        self._profile.setSpellCheckEnabled(False)
+        self._profile.downloadRequested.connect(_refuse_download)
+        self._page = _EnginePage(self._profile, self._url)
+        for attribute in _SWITCHED_OFF:
+            self._page.settings().setAttribute(attribute, False)
+        self._page.permissionRequested.connect(_refuse_permission)
+        self._page.fileSystemAccessRequested.connect(lambda request: request.reject())
+        self._page.renderProcessTerminated.connect(self._on_terminated)
+        self._page.loadFinished.connect(self._on_loaded)
+        self.setPage(self._page)
+
+    def start(self) -> None:
+        """Load the page; :attr:`page_lost` tells when that fails."""
+        self._page.load(self._url)
+
+    def shut_down(self) -> None:
+        """End page, then profile; may be called again. Not from a slot of the page."""
+        if not isValid(self._page):
+            return
+        self._page.renderProcessTerminated.disconnect(self._on_terminated)
+        self._page.loadFinished.disconnect(self._on_loaded)
+        delete(self._page)
+        delete(self._profile)
+
+    def _on_loaded(self, ok: bool) -> None:
+        if not ok:
+            self._lose("The embedded view could not load the page.")
+
+    def _on_terminated(
+        self, status: QWebEnginePage.RenderProcessTerminationStatus, code: int
+    ) -> None:
+        self._lose(f"The page's process ended: {status.name}, code {code}.")
+
+    def _lose(self, reason: str) -> None:
+        # Whoever listens may delete the view, which crashes inside the page's own call.
+        QTimer.singleShot(0, self, lambda: self.page_lost.emit(reason))
+
+
+class _EnginePage(QWebEnginePage):
+    """Goes nowhere, opens nothing, and logs what the console says."""
+
+    def __init__(self, profile: QWebEngineProfile, home: QUrl) -> None:
+        super().__init__(profile)
+        self._home = home
+
+    def acceptNavigationRequest(
+        self, url: QUrl | str, kind: QWebEnginePage.NavigationType, is_main_frame: bool
+    ) -> bool:
+        return is_main_frame and _same_origin(QUrl(url), self._home)
+
+    def createWindow(self, kind: QWebEnginePage.WebWindowType) -> QWebEnginePage | None:  # type: ignore[override]
+        return None
+
+    def javaScriptConsoleMessage(
+        self,
+        level: QWebEnginePage.JavaScriptConsoleMessageLevel,
+        message: str,
+        line: int,
+        source: str,
+    ) -> None:
+        place = QUrl(source).fileName() or "page"  # without the query, which holds the token
+        LOGGER.log(_LEVELS[level], "%s:%d: %s", place, line, message)
+
+
+class _SameOrigin(QWebEngineUrlRequestInterceptor):
+    """Blocks every request that does not go to the hub."""
+
+    def __init__(self, home: QUrl) -> None:
+        super().__init__()
+        self._home = home
+
+    def interceptRequest(self, info: QWebEngineUrlRequestInfo) -> None:
+        if not _same_origin(info.requestUrl(), self._home):
+            LOGGER.warning("A request to %s was blocked.", info.requestUrl().host())
+            info.block(True)
+
+
+def _same_origin(url: QUrl, home: QUrl) -> bool:
+    return (
+        url.scheme() in ("http", "ws") and url.host() == home.host() and url.port() == home.port()
+    )
+
+
+def _refuse_download(request: QWebEngineDownloadRequest) -> None:
+    request.cancel()
+
+
+def _refuse_permission(permission: QWebEnginePermission) -> None:
+    permission.deny()

@@ -1,0 +1,59 @@
+"""What must be set before QtWebEngine starts its processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from nnjit_studio.errors import UserError
+
+FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
+NO_SANDBOX = "--no-sandbox"
+
+_FLAGS = (
+    # A page that nobody looks at works at full speed.
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+)
+
+
+def check_sandbox(no_sandbox: bool) -> str:
+    """Set the engine's flags, and its sandbox off where that was asked for.
+
+    Call it before the first view or profile is made: the engine reads its
+    environment once.
+
+    Returns
+    -------
+    str
+        The flags of the engine, as they are stored with every measurement.
+
+    Raises
+    ------
+    UserError
+        As root on Linux without ``no_sandbox``: Chromium's sandbox cannot
+        work there, and it is not switched off unasked.
+    """
+    flags = os.environ.get(FLAGS_VARIABLE, "").split()
+    off = NO_SANDBOX in flags or os.environ.get("QTWEBENGINE_DISABLE_SANDBOX") == "1"
+    if _is_root() and not (no_sandbox or off):
+        raise UserError(
+            "The embedded view does not start as root with its sandbox.",
+            "Run as another user, or give --no-sandbox.",
+        )
+    wanted = (*_FLAGS, NO_SANDBOX) if no_sandbox or off else _FLAGS
+    flags += [flag for flag in wanted if flag not in flags]
+    os.environ[FLAGS_VARIABLE] = " ".join(flags)
+    return os.environ[FLAGS_VARIABLE]
+
+
+def choose_platform() -> None:
+    """Without a display, draw into memory (Linux)."""
+    displays = ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+
+
+def _is_root() -> bool:
+    return sys.platform.startswith("linux") and os.geteuid() == 0
