@@ -49,6 +49,7 @@ from nnjit_studio.tuner.events import (
     SpaceBuilt,
     Swapped,
 )
+from nnjit_studio.tuner.pace import RESERVED_SHARE, Pace
 from nnjit_studio.tuner.payoff import (
     ROUNDS_A_TURN,
     WorkloadState,
@@ -63,13 +64,6 @@ from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
 
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
-RESERVED_SHARE = 1 / 3
-"""Most of the budget that may be kept for timing the model at the end."""
-LIVE_INTERVAL_S = 0.25
-FULL_SPEED_INTERVAL_S = 2.0
-"""Between two inferences of the running model while tuning goes on."""
-LIVE_PAUSE = 4
-"""An inference is followed by at least this many times its own length of tuning."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +139,8 @@ class TuningSession:
         self._states: list[WorkloadState] = []
         self._compile_ms: list[float] = []
         self._model_ms = {"before": 0.0, "after": 0.0}
-        self._began_s = self._best_s = 0.0
-        self._rounds_end_s: float | None = None
-        self._live_due_s = 0.0
+        self._best_s = 0.0
+        self._pace = Pace(clock, cancelled, options.full_speed)
 
     def run(self) -> Iterator[Event]:
         """Yield every event; the last one is ``Finished`` or ``Failed``.
@@ -155,15 +148,18 @@ class TuningSession:
         Closing the generator early ends the compile-ahead thread. A model
         that was never timed, because of an early cancel, counts 0 ms.
         """
-        self._began_s = self._clock.monotonic_s()
+        self._pace = Pace(self._clock, self._cancelled, self._options.full_speed)
         try:
             with KernelQueue(self._compiler) as queue:
                 yield SessionStarted(
-                    self._t(), self._model, tuple(w.key for w in self._workloads), self._target
+                    self._pace.t_s(),
+                    self._model,
+                    tuple(w.key for w in self._workloads),
+                    self._target,
                 )
                 reason = yield from self._stages(queue)
                 yield Finished(
-                    t_s=self._t(),
+                    t_s=self._pace.t_s(),
                     reason=reason,
                     model=self._model,
                     model_ms=self._model_ms,
@@ -173,11 +169,11 @@ class TuningSession:
                     target=self._target,
                 )
         except NnjitError as error:
-            yield Failed(self._t(), error.to_json())
+            yield Failed(self._pace.t_s(), error.to_json())
 
     def _stages(self, queue: KernelQueue) -> Generator[Event, None, str]:
         yield from self._baseline(queue)
-        if self._cancelled():
+        if self._pace.cancelled():
             return "cancelled"
         self._runner.register([s.default for s in self._states])
         steps_ms = yield from self._time_model("before", TIMING_LIMIT_S)
@@ -185,7 +181,8 @@ class TuningSession:
         for state in self._states:
             state.share = shares.get(state.workload.key, 0.0)
         self._model_ms["after"] = self._model_ms["before"]
-        self._start_budget()
+        timing_s = TIMING_RUNS * self._model_ms["before"] / 1000
+        self._pace.start_budget(self._options.seconds, timing_s)
         yield from self._build_spaces()
         reason = yield from self._rounds(queue)
         seconds = self._options.seconds
@@ -200,7 +197,7 @@ class TuningSession:
         for workload in self._workloads:
             queue.put(workload, None, TIERS)
         for workload in self._workloads:
-            if self._cancelled():
+            if self._pace.cancelled():
                 return
             compiled = queue.get()
             yield self._compiled(compiled)
@@ -233,7 +230,7 @@ class TuningSession:
             state.pending = [e for e in space.entries if str(e.candidate) not in known]
             state.measured |= {r.sha256: r.settings for r in past if r.sha256}
             yield SpaceBuilt(
-                self._t(),
+                self._pace.t_s(),
                 state.workload.key,
                 tuple(settings),
                 tuple(e.reason for e in space.entries),
@@ -250,7 +247,7 @@ class TuningSession:
         """Turns of a few rounds for one workload each, until nothing is left to do."""
         while True:
             state = next_turn(self._tunable())
-            if reason := self._stop():
+            if reason := self._pace.stop():
                 return reason
             if state is None:
                 return "exhausted"
@@ -260,7 +257,7 @@ class TuningSession:
                 queue.put(state.workload, candidate, (self._tier,))
             self._runner.set_fixture(fixture)
             for left in reversed(range(len(candidates))):
-                if reason := self._stop():
+                if reason := self._pace.stop():
                     return reason
                 yield from self._round(state, queue.get(), left)
                 yield from self._live()
@@ -278,12 +275,12 @@ class TuningSession:
         self._commit(outcome, state)
         state.rounds += 1
         state.since_win += 1
-        yield measured_event(outcome, state.workload.key, self._t())
+        yield measured_event(outcome, state.workload.key, self._pace.t_s())
         if outcome.verdict.state == "won" and outcome.kernel is not None:
             state.since_win = 0
             yield self._swap(state, outcome.kernel, outcome.ms)
         yield RoundDone(
-            self._t(),
+            self._pace.t_s(),
             state.workload.key,
             state.rounds,
             settings_of(compiled.candidate),
@@ -299,7 +296,7 @@ class TuningSession:
         self._runner.register([kernel])
         before = gflops_of(state.workload.flops, state.best_ms)
         state.incumbent, state.best_ms = kernel, ms
-        self._best_s = self._t()
+        self._best_s = self._pace.t_s()
         gflops = gflops_of(state.workload.flops, ms)
         return Swapped(
             self._best_s, state.workload.key, kernel.settings, before, gflops, from_database=stored
@@ -316,36 +313,14 @@ class TuningSession:
     def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, tuple[float, ...]]:
         runs_ms, steps_ms = time_model(self._runner, self._feeds, limit_s)
         self._model_ms[when] = statistics.median(runs_ms)
-        yield model_event(self._t(), runs_ms, steps_ms)
+        yield model_event(self._pace.t_s(), runs_ms, steps_ms)
         return steps_ms
 
     def _live(self) -> Iterator[Event]:
         """One inference between rounds, when one is due."""
-        began_s = self._clock.monotonic_s()
-        if began_s < self._live_due_s:
-            return
-        runs_ms = self._runner.infer(self._feeds).runs_ms
-        ended_s = self._clock.monotonic_s()
-        interval_s = FULL_SPEED_INTERVAL_S if self._options.full_speed else LIVE_INTERVAL_S
-        self._live_due_s = ended_s + max(interval_s, LIVE_PAUSE * (ended_s - began_s))
-        yield model_event(self._t(), runs_ms)
-
-    # Time
-
-    def _t(self) -> float:
-        return self._clock.monotonic_s() - self._began_s
-
-    def _start_budget(self) -> None:
-        seconds = self._options.seconds
-        if seconds is not None:
-            timing_s = min(TIMING_RUNS * self._model_ms["before"] / 1000, seconds * RESERVED_SHARE)
-            self._rounds_end_s = self._clock.monotonic_s() + seconds - timing_s
-
-    def _stop(self) -> str:
-        if self._cancelled():
-            return "cancelled"
-        over = self._rounds_end_s is not None and self._clock.monotonic_s() >= self._rounds_end_s
-        return "time" if over else ""
+        runs_ms = self._pace.live(lambda: self._runner.infer(self._feeds).runs_ms)
+        if runs_ms:
+            yield model_event(self._pace.t_s(), runs_ms)
 
     def _tunable(self) -> list[WorkloadState]:
         return [s for s in self._states if s.workload.tunable]
@@ -355,7 +330,7 @@ class TuningSession:
             self._compile_ms.append(result.ms)
         nbytes = sum(len(k.data) for k in result.kernels if k.tier == self._tier)
         return Compiled(
-            self._t(),
+            self._pace.t_s(),
             result.workload,
             settings_of(result.candidate),
             result.ms,

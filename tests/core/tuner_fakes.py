@@ -18,6 +18,7 @@ from nnjit_studio.space.records import (
     CompileResult,
     DeviceProfile,
     Fixture,
+    Inference,
     Kernel,
     KernelKey,
     MeasurePolicy,
@@ -25,7 +26,6 @@ from nnjit_studio.space.records import (
     TuningRecord,
 )
 from nnjit_studio.tuner import TuneOptions, TuningSession
-from nnjit_studio.tuner.protocols import Inference
 
 BIG = Workload("matmul", (384, 768, 768), "f32", fingerprint="aa", uses=4, flops=453_000_000)
 SMALL = Workload("batch_matmul", (12, 64, 64, 64), "f32", fingerprint="bb", flops=6_000_000)
