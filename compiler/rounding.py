@@ -1,0 +1,214 @@
+"""Arithmetic on (value, error): float64 values beside a bound on an f32 kernel's error.
+
+The rules are those of running error analysis (Higham, "Accuracy and Stability
+of Numerical Algorithms", 2nd ed., section 3.3): an operation adds one unit
+roundoff ``u = 2**-24`` of its result to what its operands bring in. Elementary
+functions are allowed :data:`FUNCTION_ULPS`. A sum of K terms in any order, with
+or without fma, adds ``min(gamma_K, gamma~_K) * sum |term|``: ``gamma_K = K u /
+(1 - K u)`` (Higham, lemma 3.1) or, smaller for large K, the probabilistic
+``exp(lambda sqrt(K) u + K u^2 / (1 - u)) - 1`` (Higham and Mary, 2019, "A New
+Approach to Probabilistic Rounding Error Analysis", theorem 2.4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Value = tuple[Array, "Array | float"]
+
+UNIT = 2.0**-24
+UNIT_F16 = 2.0**-11
+FUNCTION_ULPS = 8
+"""Units in the last place that a vector polynomial may be off (of 1 for bounded functions)."""
+CONFIDENCE = 4.0
+"""Lambda of Higham and Mary: the bound fails with probability 2 exp(-lambda^2 / 2) a step."""
+F32_OVERFLOW = float(2.0**128 - 2.0**103)
+_INTEGERS: dict[str, Any] = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def sum_factor(terms: int) -> float:
+    """Factor of ``sum |term|`` that bounds the rounding of a sum of ``terms`` f32 values."""
+    linear = terms * UNIT / (1 - terms * UNIT) if terms * UNIT < 0.5 else math.inf
+    probable = math.expm1(CONFIDENCE * math.sqrt(terms) * UNIT + terms * UNIT**2 / (1 - UNIT))
+    return min(linear, probable)
+
+
+def stored(value: Value, dtype: str) -> Value:
+    """What a buffer of ``dtype`` keeps: overflow to infinity, f16 rounding."""
+    data, error = value
+    if dtype == "f16":
+        return data.astype(np.float16).astype(np.float64), error + UNIT_F16 * np.abs(data)
+    if dtype == "f32" and data.dtype == np.float64:
+        over = np.abs(data) >= F32_OVERFLOW
+        return (np.where(over, np.copysign(np.inf, data), data), error) if over.any() else value
+    return value
+
+
+def binary(op: str, a: Value, b: Value, track: bool) -> Value:
+    """One of ``BINARY_OPS`` on both operands."""
+    (x, ex), (y, ey) = a, b
+    z = _BINARY[op](x, y)
+    if not track or z.dtype != np.float64:
+        return z, 0.0
+    return z, _binary_error(op, (x, ex), (y, ey), z)
+
+
+def _binary_error(op: str, a: Value, b: Value, z: Array) -> Any:
+    (x, ex), (y, ey) = a, b
+    own = UNIT * np.abs(z)
+    if op in ("add", "sub"):
+        return ex + ey + own
+    if op == "mul":
+        return np.abs(x) * ey + np.abs(y) * ex + ex * ey + own
+    if op == "div":
+        return (ex + np.abs(z) * ey) / np.maximum(np.abs(y) - ey, 1e-38) + own
+    if op in ("min", "max"):
+        return np.maximum(ex, ey)
+    if op == "pow":
+        slope = np.abs(y * np.power(np.abs(x), y - 1)) * ex
+        turn = np.abs(z * np.log(np.maximum(np.abs(x), 1e-38))) * ey
+        return slope + turn + 2 * FUNCTION_ULPS * own
+    # Floor division and remainders jump; where an operand is inexact so may the result.
+    exact = np.asarray(ex + ey + np.zeros_like(z)) == 0
+    return np.where(exact, own, 1.0 if op.endswith("div") else np.abs(y)) + own
+
+
+def call(fn: str, argument: Value, track: bool) -> Value:
+    """One of ``CALLS``, elementwise."""
+    x, e = argument
+    if fn in ("floor", "ceil", "round", "trunc") and x.dtype == np.float64:
+        # Decided on what an f32 kernel sees, not on digits that it does not have.
+        return _stepped(_CALLS[fn], x, e, track)
+    z = _CALLS[fn](x)
+    if not track or z.dtype != np.float64:
+        return z, 0.0
+    low, high = x - e, x + e
+    ulps = FUNCTION_ULPS * UNIT
+    if fn in ("abs", "neg"):
+        return z, e
+    if fn == "exp":
+        return z, np.exp(high) - np.exp(low) + ulps * np.abs(z)
+    if fn in ("sqrt", "rsqrt", "log"):
+        positive = np.maximum(low, 1e-38)
+        spread = np.abs(_CALLS[fn](np.maximum(high, 1e-38)) - _CALLS[fn](positive))
+        return z, np.where(np.asarray(e) == 0, 0, spread) + ulps * (np.abs(z) + (fn == "log"))
+    slope = {"erf": 2 / math.sqrt(math.pi), "sigmoid": 0.25}.get(fn, 1.0)
+    return z, slope * e + ulps
+
+
+def _stepped(step: Callable[[Array], Array], x: Array, e: Array | float, track: bool) -> Value:
+    seen = x.astype(np.float32).astype(np.float64)
+    error: Array | float = 0.0
+    if track:
+        error = np.abs(step(x + e) - step(x - e))
+    return step(seen), error
+
+
+def cast(value: Value, dtype: str, track: bool) -> Value:
+    """To integers truncating and saturating, to bool by ``!= 0``, to f32 exactly."""
+    x, e = value
+    if dtype == "bool":
+        return x != 0, 0.0
+    if dtype in ("f32", "f16"):
+        wide = x.astype(np.float64)
+        if dtype == "f16":
+            return stored((wide, e), "f16")
+        inexact = track and x.dtype.kind == "i" and x.dtype.itemsize >= 4
+        return wide, UNIT * np.abs(wide) if inexact else e
+    target = _INTEGERS[dtype]
+    if x.dtype != np.float64:
+        return x.astype(target), 0.0
+    limits: Any = np.iinfo(target)
+    whole, _ = _stepped(np.trunc, np.nan_to_num(x, nan=0.0), e, False)
+    # The largest i64 is not a float64: saturate on the side of the comparison.
+    inside = np.clip(whole, float(limits.min), np.nextafter(float(limits.max) + 1, 0))
+    result = inside.astype(target)
+    result = np.where(whole >= float(limits.max) + 1, limits.max, result)
+    return result.astype(target), 0.0
+
+
+def reduced(op: str, value: Value, dims: tuple[int, ...], depth: int) -> Value:
+    """Reduce over ``dims``; ``depth`` is the length of the whole reduction."""
+    data, error = value
+    z = np.asarray(_UFUNCS[op].reduce(data, axis=dims, dtype=data.dtype))
+    if not isinstance(error, np.ndarray) or data.dtype != np.float64:
+        return z, 0.0
+    if op == "add":
+        spread = sum_factor(depth) * np.abs(data).sum(axis=dims)
+        return z, error.sum(axis=dims) + spread
+    if op == "mul":
+        relative = (error / np.maximum(np.abs(data), 1e-38)).sum(axis=dims)
+        return z, np.abs(z) * (relative + depth * UNIT)
+    return z, error.max(axis=dims)
+
+
+def accumulated(op: str, old: Value, part: Value) -> Value:
+    """``op(old, part)``; the rounding of the whole sum is already in ``part``."""
+    z = _UFUNCS[op](old[0], part[0])
+    if op in ("add", "mul"):
+        return z, old[1] + part[1]
+    return z, np.maximum(old[1], part[1])
+
+
+def _truncdiv(x: Array, y: Array) -> Array:
+    if x.dtype == np.float64:
+        return np.asarray(np.trunc(x / y))
+    return np.asarray((x - np.fmod(x, y)) // y).astype(x.dtype)
+
+
+def _divide(x: Array, y: Array) -> Array:
+    return np.asarray(x / y) if x.dtype == np.float64 else _truncdiv(x, y)
+
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _divide,
+    "floordiv": np.floor_divide,
+    "floormod": np.mod,
+    "truncdiv": _truncdiv,
+    "truncmod": np.fmod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "pow": np.power,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+_CALLS: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "erf": lambda x: np.asarray(_ERF(x)).astype(np.float64),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "log": np.log,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "abs": np.abs,
+    "neg": np.negative,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "trunc": np.trunc,
+    "not": np.logical_not,
+    "sin": np.sin,
+    "cos": np.cos,
+}
