@@ -21,6 +21,7 @@ from nnjit_studio.compiler.schedule.loops import (
 )
 from nnjit_studio.compiler.schedule.rewrite import (
     int32,
+    map_expr,
     plus,
     replace_loads,
     substitute,
@@ -106,6 +107,7 @@ def _plan(program: Program, number: int, stage: Stage) -> _Plan:
     body = tuple(substitute_store(s, ones) for s in stage.body)
     init = tuple(substitute_store(s, ones) for s in stage.init)
     if init:
+        body = _one_spelling(program, stage, body)
         moving = {axis.var for axis in reduce}
         if any(variables(store.index) & moving for store in body):
             raise CompileError(
@@ -118,6 +120,26 @@ def _plan(program: Program, number: int, stage: Stage) -> _Plan:
     spatial.sort(key=lambda axis: axis.var == lanes)
     reduce.sort(key=lambda axis: axis.var == lanes)
     return _Plan(number, tuple(spatial), tuple(reduce), body, init, dtypes, lanes)
+
+
+def _one_spelling(program: Program, stage: Stage, body: Sequence[Store]) -> tuple[Store, ...]:
+    """Reads of accumulators spelled like the stores, so that ``==`` finds them."""
+    stored = {s.buffer: s.index for s in body}
+
+    def visit(expr: Expr) -> Expr | None:
+        if not isinstance(expr, Load) or expr.buffer not in stored:
+            return None
+        index = stored[expr.buffer]
+        mine, theirs = affine(expr.index), affine(index)
+        if dict(mine.terms) != dict(theirs.terms) or mine.constant != theirs.constant:
+            raise CompileError(
+                f"Stage {stage.name} of {program.name} reads {expr.buffer} at another index "
+                "than the one that it reduces into.",
+                "Report the model: the importer should have split this stage.",
+            )
+        return Load(expr.buffer, index)
+
+    return tuple(Store(s.buffer, s.index, map_expr(s.value, visit)) for s in body)
 
 
 def _lane_axis(
