@@ -20,16 +20,30 @@ function typed(dtype, bytes) {
     case "u8":
     case "bool":
       return bytes;
+    case "f16":
+      return Float32Array.from(new Uint16Array(buffer, byteOffset, byteLength / 2), fromHalf);
     default:
-      throw new EngineError(`Outputs of dtype ${dtype} cannot be compared yet.`);
+      throw new EngineError(`Outputs of the unknown dtype ${dtype} cannot be compared.`);
   }
+}
+
+/**
+ * IEEE 754 binary16 to a number.
+ * @param {number} bits
+ */
+export function fromHalf(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return exponent ? sign * 2 ** (exponent - 25) * (1024 + fraction) : sign * 2 ** -24 * fraction;
 }
 
 /**
  * Largest `|got - expected| / bound`. A NaN where the reference has none, or
  * the other way round, is infinite.
  *
- * @param {string} dtype of both
+ * @param {string} dtype of the output; the reference of f16 is f32
  * @param {Uint8Array} gotBytes
  * @param {Uint8Array} expectedBytes
  * @param {Float32Array} bound one for each element
@@ -37,7 +51,7 @@ function typed(dtype, bytes) {
  */
 export function errorRatio(dtype, gotBytes, expectedBytes, bound) {
   const got = typed(dtype, gotBytes);
-  const expected = typed(dtype, expectedBytes);
+  const expected = typed(dtype === "f16" ? "f32" : dtype, expectedBytes);
   if (got.length !== expected.length || got.length !== bound.length)
     throw new EngineError(`The fixture has ${expected.length} values and ${bound.length} bounds for ${got.length} outputs.`);
   let worst = 0;
@@ -45,7 +59,7 @@ export function errorRatio(dtype, gotBytes, expectedBytes, bound) {
     const g = got[i];
     const e = expected[i];
     if (g === e || (g !== g && e !== e)) continue;
-    // bigint and number never mix: both arrays have the same dtype
+    // bigint and number never mix: both arrays have one kind of number
     const difference = Math.abs(Number(/** @type {number} */ (g) - /** @type {number} */ (e)));
     const ratio = difference / bound[i];
     if (!(ratio <= worst)) worst = ratio === ratio ? ratio : Infinity;

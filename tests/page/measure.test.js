@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { errorRatio } from "../../resources/page/compare.js";
+import { errorRatio, fromHalf } from "../../resources/page/compare.js";
 import { FixtureMemory } from "../../resources/page/fixture.js";
 import { Bench } from "../../resources/page/measure.js";
 import { takeSamples, timerQuantum, warmUp } from "../../resources/page/timing.js";
@@ -107,8 +107,15 @@ test("error ratio: integers and bool are compared in their own type", () => {
   assert.equal(errorRatio("i8", Uint8Array.of(255, 0), Uint8Array.of(1, 0), one), 2);
   assert.equal(errorRatio("u8", Uint8Array.of(255, 0), Uint8Array.of(1, 0), one), 254);
   assert.equal(errorRatio("bool", Uint8Array.of(1, 0), Uint8Array.of(1, 1), zero), Infinity);
-  assert.throws(() => errorRatio("f16", Uint8Array.of(1, 0), Uint8Array.of(1, 0), one), /f16 cannot be compared/);
+  assert.throws(() => errorRatio("f8", Uint8Array.of(1, 0), Uint8Array.of(1, 0), one), /unknown dtype f8/);
   assert.throws(() => errorRatio("f32", f32(1), f32(1, 2), one), /2 values and 2 bounds for 1 outputs/);
+});
+
+test("error ratio: f16 outputs have an f32 reference", () => {
+  assert.deepEqual([0x3c00, 0xc000, 0x0001, 0x8000, 0x7bff, 0x7c00, 0xfc00].map(fromHalf), [1, -2, 2 ** -24, -0, 65504, Infinity, -Infinity]);
+  assert.ok(Number.isNaN(fromHalf(0x7e00)));
+  const got = bytesOf(Uint16Array.of(0x3c00, 0x4000));
+  assert.equal(errorRatio("f16", got, f32(1, 2.5), Float32Array.of(1, 0.25)), 2);
 });
 
 const n = 37;
