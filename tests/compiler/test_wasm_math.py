@@ -1,0 +1,132 @@
+"""The vector polynomials: error in ulp against float64, limits, both paths alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from kernel_harness import run_kernel
+
+from nnjit_studio.compiler.pipeline import compile_program
+from nnjit_studio.compiler.tensor_ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Call,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+
+LIMITS = np.array(
+    [
+        0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-39, -1e-39, 1.17549435e-38,
+        88.72283, 88.7229, -87.3365, -103.9, -104.0, -150.0, 3.4e38, -3.4e38, 1.0, -1.0, 0.625,
+        0.9999999, 1.0000001, 4.0, 9.1, 1e-7, -1e-7, 2.0**-126, 0.70710678, 1.41421356,
+    ],
+    np.float32,
+)  # fmt: skip
+
+
+def evaluate(fn: str, x: np.ndarray, tier: str = "relaxed-simd") -> np.ndarray:
+    call = Call(fn, (Load("x", Var("i")),))
+    n = len(x)
+    program = Program(
+        fn,
+        (Buffer("x", "f32", (n,), "input"), Buffer("y", "f32", (n,), "output")),
+        (Stage(fn, (Axis("i", n),), (Store("y", Var("i"), call),)),),
+    )
+    kernel = compile_program(program, None, tier)
+    return run_kernel(program, kernel.data, kernel.parallel_extent, {"x": x})["y"]
+
+
+def ulps(got: np.ndarray, expected: np.ndarray) -> float:
+    """Largest error in units of the last place of the float32 result."""
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(np.float32)
+    both = np.isfinite(got) & np.isfinite(rounded)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(rounded))
+    np.testing.assert_array_equal(got[~both], rounded[~both])
+    spacing = np.spacing(np.abs(rounded[both])).astype(np.float64)
+    return float(np.max(np.abs(got[both] - expected[both]) / spacing))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1.0) / (1.0 + e)
+
+
+FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, float]] = {
+    "exp": (np.exp, -104, 89, 2),
+    "tanh": (np.tanh, -10, 10, 2),
+    "erf": (np.vectorize(math.erf), -4.5, 4.5, 2),
+    "log": (np.log, 0, 100, 2),
+    "sigmoid": (sigmoid, -104, 104, 3),
+    "sin": (np.sin, -1000, 1000, 2),
+    "cos": (np.cos, -1000, 1000, 2),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-30, 1e3, 2),
+    "sqrt": (np.sqrt, 0, 1e6, 0.51),
+}
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS)
+@pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
+def test_error_in_ulp(fn: str, tier: str) -> None:
+    exact, low, high, accepted = FUNCTIONS[fn]
+    rng = np.random.default_rng(1)
+    x = np.concatenate(
+        [
+            rng.uniform(low, high, 60000),
+            rng.uniform(max(low, -2), min(high, 2), 60000),
+            10.0 ** rng.uniform(-44, math.log10(high), 20000),
+        ]
+    ).astype(np.float32)
+    got = evaluate(fn, x, tier)
+    wide = x.astype(np.float64)
+    expected = exact(wide)
+    if fn in ("sin", "cos"):
+        # Near a zero the reduction's absolute error counts.
+        assert np.max(np.abs(got - expected)) < 1.5e-7
+    else:
+        assert ulps(got, expected) <= accepted
+
+
+@pytest.mark.parametrize("fn", ["exp", "tanh", "erf", "sigmoid", "log"])
+def test_limits(fn: str) -> None:
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[fn][0](LIMITS.astype(np.float64))
+    assert ulps(evaluate(fn, LIMITS), expected) <= 3
+
+
+@pytest.mark.parametrize("fn", ["exp", "tanh", "erf", "sigmoid", "log", "sin", "cos"])
+def test_one_value_equals_four(fn: str) -> None:
+    x = np.linspace(-3, 3, 8, dtype=np.float32)
+    single = np.array([evaluate(fn, x[i : i + 1])[0] for i in range(8)])
+    assert single.tobytes() == evaluate(fn, x).tobytes()
+
+
+@pytest.mark.parametrize("fn", ["floor", "ceil", "trunc", "round", "abs", "neg"])
+def test_roundings(fn: str) -> None:
+    x = np.array([-2.5, -1.5, -0.5, -0.2, 0.5, 1.5, 2.5, 7.9, np.inf, -0.0, 1e9], np.float32)
+    numpy = {"round": np.rint, "neg": np.negative}.get(fn) or getattr(np, fn)
+    np.testing.assert_array_equal(evaluate(fn, x), numpy(x))
+
+
+def test_power_of_negative_numbers() -> None:
+    base = np.array([-2, -2, -2, 0, 0, -8, 3, -1.5], np.float32)
+    exponent = np.array([3, 2, 0.5, 0, 2, -1, 0, 5], np.float32)
+    n = len(base)
+    value = Binary("pow", Load("x", Var("i")), Load("z", Var("i")))
+    program = Program(
+        "pow",
+        tuple(Buffer(b, "f32", (n,), "output" if b == "y" else "input") for b in ("x", "z", "y")),
+        (Stage("pow", (Axis("i", n),), (Store("y", Var("i"), value),)),),
+    )
+    kernel = compile_program(program, None, "simd128")
+    got = run_kernel(program, kernel.data, kernel.parallel_extent, {"x": base, "z": exponent})
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(got["y"], base.astype(np.float64) ** exponent, rtol=1e-6)
