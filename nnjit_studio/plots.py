@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 720, 300
+WIDTH, HEIGHT = 540, 270
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 12, 40
 
 
@@ -52,7 +52,7 @@ class Plot:
 
 
 def nice_ticks(high: float, about: int = 5) -> list[float]:
-    """Round numbers from 0 to at least ``high``, in steps of 1, 2, 2.5 or 5 times a power of ten."""
+    """Numbers from 0 to at least ``high``, in steps of 1, 2, 2.5 or 5 times a power of ten."""
     if not (high > 0 and math.isfinite(high)):
         high = 1.0
     power = 10.0 ** math.floor(math.log10(high / about))

@@ -194,8 +194,7 @@ def render_report(
             if target.get(name) not in (None, "")
         ],
         peaks=sorted(target.get("peak_gflops", {}).items()),
-        none=NONE,
-        nil=None,
+        dash=NONE,
     )
 
 
@@ -207,20 +206,15 @@ def _latency_plot(session: Session) -> Plot:
 def _progress_plot(session: Session) -> Plot:
     order = [w["workload"] for w in session.summary["workloads"]]
     tuned = [w for w in order if session.rounds.get(w)][:PLOTTED_WORKLOADS]
-    return line_plot(
-        "Best GFLOP/s so far, by round",
-        "round",
-        "GFLOP/s",
-        [
-            Series(
-                short_name(workload),
-                [(r["round"], r["best_gflops"]) for r in session.rounds[workload]],
-                [(r["round"], r["gflops"]) for r in session.rounds[workload] if r["gflops"] > 0],
-                steps=True,
-            )
-            for workload in tuned
-        ],
-    )
+    series = []
+    for workload in tuned:
+        rounds = session.rounds[workload]
+        # The line begins at the kernel of the default schedule, as round 0.
+        start = [(0, m["gflops"]) for m in session.measured[workload] if m["state"] == "default"]
+        best = [(r["round"], r["best_gflops"]) for r in rounds]
+        tried = [(r["round"], r["gflops"]) for r in rounds if r["gflops"] > 0]
+        series.append(Series(short_name(workload), start[:1] + best, tried, steps=True))
+    return line_plot("Best GFLOP/s so far, by round", "round", "GFLOP/s", series)
 
 
 def number(value: float | str | None, digits: int = 3) -> str:

@@ -167,11 +167,12 @@ def test_a_report_says_what_happened(tmp_path: Path) -> None:
         "3.40 ms",
         "6.10 ms",
         "NNJIT Studio 0.1.0",
-        "the naive space has 41472",
+        "12 candidates, the naive space 41472",
         "unreachable",
         "40.0 %",
     ):
         assert part in words
+    assert "None" not in words
     assert outline.tags.count("details") == 5
     assert outline.tags.count("figure") == 2
     # header rows, workloads, candidates with their default, target
