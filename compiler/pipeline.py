@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.loops import Scheduled
@@ -21,6 +22,7 @@ from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wasm.text import function_text
+
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import TIERS
@@ -53,6 +55,9 @@ class Artifact:
     dump: str = ""
 
 
+_REMEMBERED = 256
+
+
 @dataclass
 class _State:
     """What the passes hand on."""
@@ -76,13 +81,30 @@ def _schedule(state: _State) -> None:
     if state.candidate is None:
         state.scheduled = schedule_default(state.program)
         return
-    contraction = recognize(state.program)
+    contraction = _contraction(state.program)
     if contraction is None:
         raise CompileError(
             f"{state.program.name} is not a matmul, so no candidate applies.",
             "Use the default schedule.",
         )
     state.scheduled = schedule_matmul(state.program, contraction, state.candidate)
+
+
+_recent: dict[int, tuple[Program, Contraction | None]] = {}
+
+
+def _contraction(program: Program) -> Contraction | None:
+    """``recognize``, remembered: many candidates of one program come in a row.
+
+    By identity, because hashing a program costs as much as reading it; the
+    entry keeps the program alive, so its identity stays its own.
+    """
+    found = _recent.get(id(program))
+    if found is None:
+        if len(_recent) >= _REMEMBERED:
+            _recent.clear()
+        found = _recent[id(program)] = program, recognize(program)
+    return found[1]
 
 
 def _lower(state: _State) -> None:

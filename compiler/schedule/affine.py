@@ -127,7 +127,7 @@ def bounds(expr: Expr, known: Bounds) -> tuple[int, int]:
     elif expr.op == "floordiv" and c > 0:
         low, high = min(a // c, a // d), max(b // c, b // d)
     elif expr.op == "floormod" and c > 0:
-        low, high = (a, b) if 0 <= a and b < c else (0, d - 1)
+        low, high = (a, b) if a >= 0 and b < c else (0, d - 1)
     elif expr.op in ("truncdiv", "truncmod") and a >= 0 and c > 0:
         low, high = (a // d, b // c) if expr.op == "truncdiv" else (0, min(b, d - 1))
     else:

@@ -39,6 +39,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+
 from nnjit_studio.errors import CompileError
 
 PARALLEL = "$p"
@@ -346,7 +347,5 @@ def _reduction_on_lanes(plan: _Plan) -> list[Statement]:
             total = Binary(op, Var(first), Var(other))
             result.append(Assign(((first, "f32"),), (total,), axis.var))
         result.append(Reduce(names[i], op, first))
-    stores = (
-        Store(s.buffer, s.index, Var(name)) for s, name in zip(plan.body, names, strict=True)
-    )
+    stores = (Store(s.buffer, s.index, Var(name)) for s, name in zip(plan.body, names, strict=True))
     return [*result, Put(tuple(stores))]

@@ -17,6 +17,7 @@ from nnjit_studio.compiler.schedule.loops import For, Put, Statement, StoreVecto
 from nnjit_studio.compiler.schedule.rewrite import plus, substitute, substitute_store
 from nnjit_studio.compiler.tensor_ir import Binary, Call, Expr, Load, Program, Select, Store, Var
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS
+
 from nnjit_studio.errors import CompileError
 
 ROW, COLUMN = "$m", "$n"
@@ -100,9 +101,7 @@ class Epilogue:
         self.raw_index(0, 0)
         assert self.raw is not None
         held: dict[str, Expr] = {ACCUMULATOR: Load(self.raw.buffer, self.raw.index)}
-        stores = tuple(
-            Store(s.buffer, s.index, substitute(s.value, held)) for s in c.epilogue
-        )
+        stores = tuple(Store(s.buffer, s.index, substitute(s.value, held)) for s in c.epilogue)
         whole = plus(Var(COLUMN), columns // LANES * LANES if self.lanes else 0)
         body: list[Statement] = []
         if self.lanes and columns >= LANES:
@@ -117,11 +116,7 @@ def plan_epilogue(program: Program, contraction: Contraction) -> Epilogue:
     stores = contraction.epilogue
     read = {load.buffer for s in stores for e in (s.value, s.index) for load in loads(e)}
     raw = next(
-        (
-            s
-            for s in stores
-            if s.buffer not in read and program.buffer(s.buffer).dtype == "f32"
-        ),
+        (s for s in stores if s.buffer not in read and program.buffer(s.buffer).dtype == "f32"),
         None,
     )
     known = {a.var: (0, a.extent - 1) for a in contraction.batch}
@@ -144,4 +139,3 @@ def _cost(expr: Expr) -> int:
     if isinstance(expr, Binary):
         return 60 if expr.op == "pow" else 1
     return int(isinstance(expr, (Load, Select)))
-

@@ -27,6 +27,7 @@ from nnjit_studio.compiler.schedule.loops import (
 )
 from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
 from nnjit_studio.compiler.tensor_ir import Binary, Expr, Program, Var
+
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import ORDERS, Candidate
 
@@ -53,9 +54,7 @@ class _Plan:
         return self.depth < self.c.k
 
 
-def schedule_matmul(
-    program: Program, contraction: Contraction, candidate: Candidate
-) -> Scheduled:
+def schedule_matmul(program: Program, contraction: Contraction, candidate: Candidate) -> Scheduled:
     """The loops of one candidate.
 
     Raises
@@ -202,9 +201,7 @@ def _tile(plan: _Plan, rows: int, columns: int) -> list[Statement]:
         assert epilogue.raw is not None
         buffer = epilogue.raw.buffer
         again: list[Statement] = [
-            AssignVector(
-                _acc(i, j), Element(buffer, epilogue.raw_index(i, LANES * j), widths[j])
-            )
+            AssignVector(_acc(i, j), Element(buffer, epilogue.raw_index(i, LANES * j), widths[j]))
             for i, j in grid
         ]
         start = [When(Binary("eq", Var(K_BLOCK), int32(0)), zero, again)]

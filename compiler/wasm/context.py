@@ -19,6 +19,7 @@ from nnjit_studio.compiler.schedule.affine import (
 from nnjit_studio.compiler.schedule.loops import Statement, stored_buffers
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Program
 from nnjit_studio.compiler.wasm.ir import Function, LocalGet, LocalSet, Node, Op, add, i32, scale
+
 from nnjit_studio.errors import CompileError
 
 STORAGE_BYTES = {"f32": 4, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
@@ -200,9 +201,7 @@ class Context:
                 return False
         return True
 
-    def _base(
-        self, buffer: str, terms: tuple[tuple[str | Expr, int], ...], constant: int
-    ) -> Node:
+    def _base(self, buffer: str, terms: tuple[tuple[str | Expr, int], ...], constant: int) -> Node:
         scope, movable = self.root, True
         for atom, _ in terms:
             inner = self._bindings[atom] if isinstance(atom, str) else self._scope_of(atom)
@@ -327,4 +326,3 @@ def _size(shape: tuple[int, ...]) -> int:
     for extent in shape:
         size *= extent
     return size
-

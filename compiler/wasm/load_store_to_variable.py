@@ -103,9 +103,7 @@ class _Keys:
         return (load.op, address.local, offset, load.buffer, *versions, self._region)
 
 
-def _share(
-    function: Function, keys: Sequence[_Key | None], counts: Counter[_Key]
-) -> list[Node]:
+def _share(function: Function, keys: Sequence[_Key | None], counts: Counter[_Key]) -> list[Node]:
     upcoming = iter(keys)
     locals: dict[_Key, int] = {}
 

@@ -19,7 +19,6 @@ from nnjit_studio.compiler.schedule.loops import (
     Scheduled,
     Statement,
     StoreVector,
-    When,
 )
 from nnjit_studio.compiler.tensor_ir import Const, Expr, Program
 from nnjit_studio.compiler.wasm import ir
@@ -73,12 +72,14 @@ def _statement(ctx: Context, statement: Statement) -> None:
         _let(ctx, statement.var, statement.value, statement.body)
     else:
         condition = scalar(ctx, statement.condition)
-        branches = []
-        for body in (statement.then, statement.otherwise):
-            with ctx.branch() as out:
-                out.extend(_block(ctx, body))
-            branches.append(out)
-        ctx.out.append(IfElse(condition, *branches))
+        then, otherwise = (_branch(ctx, b) for b in (statement.then, statement.otherwise))
+        ctx.out.append(IfElse(condition, then, otherwise))
+
+
+def _branch(ctx: Context, statements: Sequence[Statement]) -> list[Node]:
+    with ctx.branch() as out:
+        out.extend(_block(ctx, statements))
+    return out
 
 
 def _accumulator(ctx: Context, name: str, dtype: str, lanes: bool) -> int:
@@ -148,10 +149,7 @@ def _put(ctx: Context, statement: Put) -> None:
     values: list[Node] = []
     for store in statement.stores:
         dtype = ctx.dtypes[store.buffer]
-        if along:
-            value = vector(ctx, store.value, along)
-        else:
-            value = typed(ctx, store.value, dtype)
+        value = vector(ctx, store.value, along) if along else typed(ctx, store.value, dtype)
         if len(statement.stores) > 1:
             value = ctx.keep("v128" if along else WASM_TYPE[dtype], value)
         values.append(value)

@@ -20,6 +20,7 @@ from nnjit_studio.compiler.wasm import ir
 from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, Node, Op, i32
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, power
+
 from nnjit_studio.errors import CompileError
 
 LOADS = {
@@ -214,12 +215,8 @@ def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
     adjust = Op("i32.and", (inexact, opposite))
     if quotient:
         correction: Node = adjust if type == "i32" else Op("i64.extend_i32_u", (adjust,))
-        return narrow(
-            Op(f"{type}.sub", (Op(f"{type}.div_s", (x, y)), correction)), dtype
-        )
-    return Op(
-        f"{type}.add", (remainder, Op("select", (y, zero, adjust)))
-    )
+        return narrow(Op(f"{type}.sub", (Op(f"{type}.div_s", (x, y)), correction)), dtype)
+    return Op(f"{type}.add", (remainder, Op("select", (y, zero, adjust))))
 
 
 def _call(ctx: Context, expr: Call) -> Node:
@@ -242,9 +239,7 @@ def _call(ctx: Context, expr: Call) -> Node:
     if expr.fn == "abs":
         kept = ctx.keep(type, x)
         negative = Op(f"{type}.lt_s", (kept, zero))
-        return narrow(
-            Op("select", (Op(f"{type}.sub", (zero, kept)), kept, negative)), dtype
-        )
+        return narrow(Op("select", (Op(f"{type}.sub", (zero, kept)), kept, negative)), dtype)
     raise CompileError(f"{expr.fn} of {dtype} has no kernel.", "Cast its input to float32.")
 
 
@@ -260,9 +255,7 @@ def _power(ctx: Context, expr: Binary) -> Node:
 SMALL_POWERS = (0.5, 1.0, 2.0, 3.0, 4.0)
 
 
-def small_power(
-    prefix: str, keep: Callable[[Node], Node], base: Node, exponent: float
-) -> Node:
+def small_power(prefix: str, keep: Callable[[Node], Node], base: Node, exponent: float) -> Node:
     """Exact rewrites of powers that models use, on f32 or f32x4."""
     if exponent == 0.5:
         return Op(f"{prefix}.sqrt", (base,))
@@ -298,4 +291,3 @@ def convert(value: Node, source: str, target: str) -> Node:
     if source == "i64":
         value = Op("i32.wrap_i64", (value,))
     return narrow(value, target)
-

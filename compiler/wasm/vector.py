@@ -34,6 +34,7 @@ from nnjit_studio.compiler.wasm.scalar import (
     small_power,
 )
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, constant, integers, power
+
 from nnjit_studio.errors import BugError
 
 _RAMP = ir.Const("v128", struct.pack("<4I", *range(LANES)))
@@ -118,7 +119,9 @@ def _load(ctx: Context, expr: Load, var: str) -> Node:
         return ir.Load("v128.load", address, 0, expr.buffer)
     suffix = "s" if dtype == "i8" else "u"
     quad = ir.Load("v128.load32_zero", address, 0, expr.buffer)
-    wide = Op(f"i32x4.extend_low_i16x8_{suffix}", (Op(f"i16x8.extend_low_i8x16_{suffix}", (quad,)),))
+    wide = Op(
+        f"i32x4.extend_low_i16x8_{suffix}", (Op(f"i16x8.extend_low_i8x16_{suffix}", (quad,)),)
+    )
     return Op("i32x4.ne", (wide, integers(0))) if dtype == "bool" else wide
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import wasmtime
-
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Load, Program, Var
 
 NUMPY = {
@@ -69,7 +69,7 @@ def run_kernel(
     assert [e.name for e in module.exports] == ["run"]
     run = wasmtime.Instance(store, module, [memory]).exports(store)["run"]
     edges = [extent * i // parts for i in range(parts + 1)]
-    for begin, end in reversed(list(zip(edges, edges[1:], strict=False))):
+    for begin, end in reversed(list(pairwise(edges))):
         run(store, *pointers, begin, end)
     after = memory.read(store, 0, pages * 65536)
     results: dict[str, np.ndarray] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_harness import NUMPY, add, at, f32, flat, int32, run_kernel, times
-
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, Artifact, compile_program
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
@@ -22,6 +21,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+
 from nnjit_studio.errors import CompileError
 
 TIERS = ("simd128", "relaxed-simd")
@@ -49,9 +49,7 @@ def run(
     return results[0], kernel
 
 
-def elementwise(
-    n: int, value: Expr, out: str = "f32", **inputs: str
-) -> Program:
+def elementwise(n: int, value: Expr, out: str = "f32", **inputs: str) -> Program:
     """One axis ``i``, inputs of n elements each."""
     buffers = [Buffer(name, dtype, (n,), "input") for name, dtype in inputs.items()]
     body = [Store("y", Var("i"), value)]

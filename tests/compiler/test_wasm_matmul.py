@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import at, f32, flat, run_kernel
-
 from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
@@ -30,6 +29,7 @@ from nnjit_studio.compiler.wasm.encode import encode_module
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
+
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import Candidate
 
@@ -59,7 +59,9 @@ def matmul(
     if epilogue == "rows":
         extra.append(Buffer("scale", "f32", (n, m), "input"))
         value = Binary("mul", value, at("scale", (n, m), "n", "m"))
-    store_index = flat((*lead, n, m), *index, "n", "m") if transposed else flat(out, *index, "m", "n")
+    store_index = (
+        flat((*lead, n, m), *index, "n", "m") if transposed else flat(out, *index, "m", "n")
+    )
     packable = not axes
     buffers = (
         Buffer("A", "f32", (*lead, m, k), "input"),
@@ -137,7 +139,16 @@ def tile(x0: int, y0: int, r0: int = 4, **more: object) -> Candidate:
 @pytest.mark.parametrize("order", ["nm", "mn"])
 @pytest.mark.parametrize(
     "shape",
-    [(1, 1, 1), (1, 3, 5), (6, 8, 4), (7, 13, 11), (13, 2, 17), (5, 37, 1), (12, 16, 9), (1, 64, 33)],
+    [
+        (1, 1, 1),
+        (1, 3, 5),
+        (6, 8, 4),
+        (7, 13, 11),
+        (13, 2, 17),
+        (5, 37, 1),
+        (12, 16, 9),
+        (1, 64, 33),
+    ],
 )
 def test_odd_shapes(shape: tuple[int, int, int], order: str, pack: bool) -> None:
     check(*shape, tile(8, 6, order=order, pack=pack))
@@ -221,5 +232,3 @@ def test_nan_and_infinity_pass_through() -> None:
     got = run_kernel(program, data, extent, {"A": a, "B": b}, panels)["C"]
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(got, (a.astype(float) @ b.astype(float)).astype(np.float32))
-
-
