@@ -42,7 +42,7 @@ export function notMeasured(error) {
 /** Measures kernels of one workload at a time on its fixture. */
 export class Bench {
   /** @type {FixtureMemory | null} */ #fixture = null;
-  /** @type {Map<string, () => void>} incumbents by sha256 */ #incumbents = new Map();
+  /** @type {Map<string, import("./timing.js").Incumbent>} by sha256 */ #incumbents = new Map();
 
   /** @param {{now: () => number, quantum_ms: number}} clock */
   constructor(clock) {
@@ -96,9 +96,9 @@ export class Bench {
    */
   async #incumbent(fixture, kernel) {
     const key = kernel.header.sha256 ?? "";
-    const run = this.#incumbents.get(key) ?? (await bind(fixture, kernel));
-    if (key) this.#incumbents.set(key, run);
-    return run;
+    const known = this.#incumbents.get(key) ?? { run: await bind(fixture, kernel), batch: 0 };
+    if (key) this.#incumbents.set(key, known);
+    return known;
   }
 }
 

@@ -2,8 +2,9 @@
 import { hasTier } from "./features.js";
 import { timeBatch, timerQuantum } from "./timing.js";
 
-const SAMPLE_MS = 10;
-const SAMPLES = 7;
+// many short samples: the best of them is the one that nothing disturbed
+const SAMPLE_MS = 4;
+const SAMPLES = 25;
 
 /**
  * @param {{tier: string, flops_per_iteration: number}[]} peak

@@ -12,6 +12,10 @@ import { median } from "./engine.js";
  * @property {number} early_stop_ratio
  * @property {number} max_ms
  */
+/**
+ * `batch` is 0 until the kernel was warmed up; a measurement fills it in.
+ * @typedef {{run: () => void, batch: number}} Incumbent
+ */
 /** @typedef {{samples_ms: number[], incumbent_ms: number[], batch: number, stopped_early: boolean}} Samples */
 
 const STABLE = 0.05;
@@ -81,7 +85,7 @@ export function warmUp(run, policy, target_ms, now) {
  * machine hits challenger and incumbent alike.
  *
  * @param {() => void} challenger
- * @param {(() => void) | null} incumbent
+ * @param {Incumbent | null} incumbent
  * @param {MeasurePolicy} policy
  * @param {{now: Clock, quantum_ms: number}} clock
  * @returns {Samples} ms of one run each; `batch` is the challenger's
@@ -90,14 +94,14 @@ export function takeSamples(challenger, incumbent, policy, { now, quantum_ms }) 
   const start = now();
   const target_ms = Math.max(policy.min_sample_ms, policy.min_quanta * quantum_ms);
   const batch = warmUp(challenger, policy, target_ms, now);
-  const incumbentBatch = incumbent ? warmUp(incumbent, policy, target_ms, now) : 0;
+  if (incumbent) incumbent.batch ||= warmUp(incumbent.run, policy, target_ms, now);
   /** @type {number[]} */
   const samples_ms = [];
   /** @type {number[]} */
   const incumbent_ms = [];
   const takeC = () => void samples_ms.push(timeBatch(challenger, batch, now) / batch);
   const takeI = () =>
-    incumbent && void incumbent_ms.push(timeBatch(incumbent, incumbentBatch, now) / incumbentBatch);
+    incumbent && void incumbent_ms.push(timeBatch(incumbent.run, incumbent.batch, now) / incumbent.batch);
   let stopped_early = false;
   for (let pair = 0; pair < policy.pairs && !stopped_early; pair++) {
     if (pair && now() - start >= policy.max_ms) break;

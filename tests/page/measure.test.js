@@ -19,11 +19,12 @@ function fakeClock(quantum_ms = 0.005) {
   };
   return { now: () => Math.floor(t / quantum_ms) * quantum_ms, quantum_ms, work, log };
 }
+const rival = (run) => ({ run, batch: 0 });
 const runsOf = (log) => log.filter((name, i) => name !== log[i - 1]).join("");
 
 test("samples are interleaved ABBA", () => {
   const clock = fakeClock();
-  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(clock.work("C", 6), clock.work("I", 7), policy, clock);
+  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(clock.work("C", 6), rival(clock.work("I", 7)), policy, clock);
   assert.equal(clock.log.slice(-12).join(""), "CIICCIICCIIC");
   assert.equal(samples_ms.length, 6);
   assert.equal(incumbent_ms.length, 6);
@@ -44,17 +45,17 @@ test("a sample lasts at least min_sample_ms and min_quanta quanta", () => {
 
 test("the challenger is given up after two samples over the early-stop ratio", () => {
   const clock = fakeClock();
-  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(clock.work("C", 31), clock.work("I", 10), policy, clock);
+  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(clock.work("C", 31), rival(clock.work("I", 10)), policy, clock);
   assert.equal(stopped_early, true);
   assert.equal(samples_ms.length, 2);
   assert.equal(incumbent_ms.length, 2);
   const other = fakeClock();
-  assert.equal(takeSamples(other.work("C", 29), other.work("I", 10), policy, other).stopped_early, false);
+  assert.equal(takeSamples(other.work("C", 29), rival(other.work("I", 10)), policy, other).stopped_early, false);
 });
 
 test("max_ms bounds a slow pair, but one pair is always taken", () => {
   const clock = fakeClock();
-  const { samples_ms, incumbent_ms } = takeSamples(clock.work("C", 900), clock.work("I", 900), policy, clock);
+  const { samples_ms, incumbent_ms } = takeSamples(clock.work("C", 900), rival(clock.work("I", 900)), policy, clock);
   assert.ok(samples_ms.length >= 1 && samples_ms.length < policy.pairs);
   assert.equal(incumbent_ms.length, samples_ms.length);
   assert.ok(clock.now() < policy.max_ms + 4 * 900);
@@ -225,10 +226,20 @@ test("fixture memory grows for large arguments and keeps them aligned", () => {
   assert.throws(() => memory.pointers([[0, 4]]), /no packable weight/);
 });
 
+test("an incumbent that is warm already is not warmed up again", () => {
+  const clock = fakeClock();
+  const incumbent = rival(clock.work("I", 7));
+  takeSamples(clock.work("C", 6), incumbent, policy, clock);
+  assert.equal(incumbent.batch, 1);
+  clock.log.length = 0;
+  takeSamples(clock.work("C", 6), incumbent, policy, clock);
+  assert.equal(clock.log.filter((name) => name === "I").length, policy.pairs);
+});
+
 test("early stop is over the incumbent's median, not over one slow sample of it", () => {
   const clock = fakeClock();
   let calls = 0;
   const shaky = clock.work("I", () => (calls++ === 0 ? 100 : 10));
-  assert.equal(takeSamples(clock.work("C", 40), shaky, policy, clock).stopped_early, true);
+  assert.equal(takeSamples(clock.work("C", 40), rival(shaky), policy, clock).stopped_early, true);
   assert.match(runsOf(clock.log), /CICIC$/);
 });
