@@ -99,8 +99,16 @@ def call(fn: str, argument: Value, track: bool) -> Value:
         positive = np.maximum(low, 1e-38)
         spread = np.abs(_CALLS[fn](np.maximum(high, 1e-38)) - _CALLS[fn](positive))
         return z, np.where(np.asarray(e) == 0, 0, spread) + ulps * (np.abs(z) + (fn == "log"))
-    slope = {"erf": 2 / math.sqrt(math.pi), "sigmoid": 0.25}.get(fn, 1.0)
-    return z, slope * e + ulps
+    return z, _slope(fn, np.maximum(np.abs(x) - e, 0)) * e + ulps
+
+
+def _slope(fn: str, nearest: Array) -> Any:
+    # The steepest that the function is at this distance from 0 or further.
+    if fn == "erf":
+        return 2 / math.sqrt(math.pi) * np.exp(-(nearest**2))
+    if fn == "tanh":
+        return 1 - np.tanh(nearest) ** 2
+    return np.exp(-nearest) if fn == "sigmoid" else 1.0
 
 
 def _stepped(step: Callable[[Array], Array], x: Array, e: Array | float, track: bool) -> Value:
