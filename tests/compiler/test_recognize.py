@@ -11,7 +11,7 @@ from nnjit_studio.compiler.contraction import ACCUMULATOR, Operand
 from nnjit_studio.compiler.labels import epilogue_labels
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.compiler.tensor_ir import Axis, Binary, Call, Load, Program, Store, Var
+from nnjit_studio.compiler.tensor_ir import Axis, Binary, Call, Expr, Load, Program, Store, Var
 
 
 def test_a_plain_matmul_stores_the_accumulator() -> None:
@@ -91,7 +91,7 @@ def test_words_of_an_epilogue() -> None:
     inner = Binary("mul", f32(0.8), Binary("add", total, Binary("mul", f32(0.04), cube)))
     tanh = Binary("add", f32(1.0), Call("tanh", (inner,)))
     residual = Load("a", plus(times("m", 8), Var("n")))
-    words = {
+    words: dict[tuple[str, ...], Expr] = {
         ("gelu",): Binary("mul", Binary("mul", f32(0.5), total), tanh),
         ("silu",): Binary("mul", total, Call("sigmoid", (total,))),
         ("scale", "relu"): Binary("max", Binary("div", total, f32(8.0)), f32(0.0)),
