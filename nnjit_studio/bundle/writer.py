@@ -66,14 +66,10 @@ In a page of yours:
 
 Inputs:  {inputs}
 
-Several threads are used when the page is cross-origin isolated, that is when
-the server also sends
-
-    Cross-Origin-Opener-Policy: same-origin
-    Cross-Origin-Embedder-Policy: require-corp
-
-Without them it runs with one thread. A Content-Security-Policy must allow
-'wasm-unsafe-eval' for scripts.
+The engine runs in one thread and needs no special headers; a page with
+Cross-Origin-Opener-Policy and Cross-Origin-Embedder-Policy may use it too. A
+Content-Security-Policy must allow 'wasm-unsafe-eval' for scripts. Over https
+and on localhost every file is checked against its sha256 when it is loaded.
 """
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -402,6 +403,19 @@ def test_weights_are_not_loaded_whole(
     for room in ("reader", "writer"):
         monkeypatch.setattr(f"nnjit_studio.bundle.{room}.CHUNK_BYTES", 100)
     assert verify_bundle(write()).ok
+
+
+def test_a_bundle_with_the_real_engine_is_closed(write: Callable[..., Path]) -> None:
+    files = engine.engine_files()
+    assert verify_bundle(write(engine_files=files)).ok
+    for name, data in files.items():
+        if name.endswith(".js"):
+            code = re.sub(r"/\*.*?\*/", "", data.decode(), flags=re.S)
+            needed = re.findall(r"""(?:from|import)\s*["']\./([^"']+)["']""", code)
+        else:
+            needed = re.findall(r'(?:src|href)="([^"#]+)"', data.decode())
+        assert set(needed) <= set(files), name
+    assert b"bundle_page.js" in files["index.html"]
 
 
 def test_engine_files_follow_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
