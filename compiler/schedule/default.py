@@ -45,6 +45,7 @@ from nnjit_studio.errors import CompileError
 PARALLEL = "$p"
 _BLOCK = 1024  # elements of a one-dimensional stage that one parallel step covers
 _ENOUGH = 64  # parallel steps that keep any number of threads busy
+_SMALL_PART = 8  # stages of at most one part in so many of the work may lose their lanes
 _ACCUMULATORS = 4  # independent sums that hide the latency of an addition
 _NEUTRAL = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}
 
@@ -61,6 +62,11 @@ class _Plan:
     dtypes: tuple[str, ...]  # of the buffers that the body stores to
     lanes: str
 
+    @property
+    def points(self) -> int:
+        """How often the body runs."""
+        return math.prod(axis.extent for axis in (*self.spatial, *self.reduce))
+
 
 def schedule_default(program: Program) -> Scheduled:
     """Loops for any program.
@@ -70,8 +76,7 @@ def schedule_default(program: Program) -> Scheduled:
     CompileError
         When a reduction's result moves with its reduce axes.
     """
-    plans = [_plan(program, number, stage) for number, stage in enumerate(program.stages)]
-    shared = _shared_axes(program, plans)
+    plans, shared = _plans(program)
     if not shared:
         if len(plans) == 1 and plans[0].spatial:
             return _blocked(plans[0])
@@ -101,7 +106,32 @@ def _unflatten(axes: Sequence[Axis]) -> list[tuple[Axis, Expr]]:
     return result
 
 
-def _plan(program: Program, number: int, stage: Stage) -> _Plan:
+def _plans(program: Program) -> tuple[list[_Plan], int]:
+    """A plan for each stage, and how many leading axes they share as the parallel loop.
+
+    Several stages share axes when each point stays with itself. A small stage
+    gives up its lanes for that, but not one that does a good part of the work.
+    """
+    free = [_plan(program, i, stage, 0) for i, stage in enumerate(program.stages)]
+    if len(free) == 1:
+        extent, count = 1, 0
+        for axis in free[0].spatial:
+            if extent >= _ENOUGH or axis.var == free[0].lanes:
+                break
+            extent, count = extent * axis.extent, count + 1
+        return free, count
+    for count in range(min(len(plan.spatial) for plan in free), 0, -1):
+        plans = [_plan(program, i, stage, count) for i, stage in enumerate(program.stages)]
+        extents = {tuple(a.extent for a in plan.spatial[:count]) for plan in plans}
+        lost = sum(a.points for a, b in zip(free, plans, strict=True) if a.lanes != b.lanes)
+        small = lost * _SMALL_PART <= sum(plan.points for plan in plans)
+        if len(extents) == 1 and small and _stays(program, plans, count):
+            return plans, count
+    return free, 0
+
+
+def _plan(program: Program, number: int, stage: Stage, reserved: int) -> _Plan:
+    """Lanes for a stage, on another axis than the first ``reserved`` spatial ones."""
     ones: dict[str, Expr] = {a.var: int32(0) for a in stage.axes if a.extent == 1}
     spatial = [a for a in stage.axes if a.extent > 1 and a.kind == "spatial"]
     reduce = [a for a in stage.axes if a.extent > 1 and a.kind == "reduce"]
@@ -116,7 +146,7 @@ def _plan(program: Program, number: int, stage: Stage) -> _Plan:
                 "its reduction.",
                 "Report the model: the importer should have split this stage.",
             )
-    lanes = _lane_axis(program, spatial, reduce, body, init)
+    lanes = _lane_axis(program, spatial, reduce, body, init, reserved)
     dtypes = tuple(program.buffer(s.buffer).dtype for s in body)
     spatial.sort(key=lambda axis: axis.var == lanes)
     reduce.sort(key=lambda axis: axis.var == lanes)
@@ -149,12 +179,16 @@ def _lane_axis(
     reduce: Sequence[Axis],
     body: Sequence[Store],
     init: Sequence[Store],
+    reserved: int,
 ) -> str:
     """The axis whose lanes gather the fewest loads; spatial and inner axes win ties."""
     known = {a.var: (0, a.extent - 1) for a in (*spatial, *reduce)}
     lanes = Lanes(program, known)
     best: tuple[int, str] | None = None
-    candidates = [*reversed(spatial), *(reversed(reduce) if _is_plain_reduction(body) else ())]
+    candidates = [
+        *reversed(spatial[reserved:]),
+        *(reversed(reduce) if _is_plain_reduction(body) else ()),
+    ]
     for axis in candidates:
         if axis.extent < LANES:
             continue
@@ -189,25 +223,6 @@ def _reduction(store: Store, body: Sequence[Store]) -> tuple[str, Expr] | None:
         if accumulator == itself and not any(x.buffer in written for x in loads(rest)):
             return value.op, rest
     return None
-
-
-def _shared_axes(program: Program, plans: Sequence[_Plan]) -> int:
-    """How many leading axes all stages share, such that each point stays with itself."""
-    free = [[a for a in plan.spatial if a.var != plan.lanes] for plan in plans]
-    if len(plans) == 1:
-        extent, count = 1, 0
-        for axis in free[0]:
-            if extent >= _ENOUGH:
-                break
-            extent, count = extent * axis.extent, count + 1
-        return count
-    count = min(len(axes) for axes in free)
-    while count:
-        extents = {tuple(a.extent for a in axes[:count]) for axes in free}
-        if len(extents) == 1 and _stays(program, plans, count):
-            return count
-        count -= 1
-    return 0
 
 
 def _stays(program: Program, plans: Sequence[_Plan], count: int) -> bool:
@@ -266,10 +281,10 @@ def _nest(plan: _Plan, axes: Sequence[Axis]) -> list[Statement]:
         return _point(plan, "")
     axis, *rest = axes
     if axis.var == plan.lanes:
-        whole = int32(axis.extent // LANES * LANES)
+        whole = axis.extent // LANES * LANES
         return [
-            For(axis.var, int32(0), whole, LANES, _point(plan, axis.var)),
-            For(axis.var, whole, int32(axis.extent), 1, _point(plan, "")),
+            *_loop(axis.var, 0, whole, LANES, _point(plan, axis.var)),
+            *_loop(axis.var, whole, axis.extent, 1, _point(plan, "")),
         ]
     return [For(axis.var, int32(0), int32(axis.extent), 1, _nest(plan, rest))]
 
@@ -291,6 +306,10 @@ def _point(plan: _Plan, along: str) -> list[Statement]:
     )
     start = Assign(locals, _initial(plan), along)
     return [start, *_loops(plan.reduce, [step]), Put(results, along)]
+
+
+def _loop(var: str, begin: int, end: int, step: int, body: list[Statement]) -> list[Statement]:
+    return [For(var, int32(begin), int32(end), step, body)] if begin < end else []
 
 
 def _loops(axes: Sequence[Axis], body: list[Statement]) -> list[Statement]:
@@ -332,9 +351,9 @@ def _reduction_on_lanes(plan: _Plan) -> list[Statement]:
         for name, (op, value) in zip(names, parts, strict=True)
     ]
     inner: list[Statement] = [
-        For(axis.var, int32(0), int32(wide), LANES * count, step(count)),
-        For(axis.var, int32(wide), int32(whole), LANES, step(1)),
-        For(axis.var, int32(whole), int32(axis.extent), 1, tail),
+        *_loop(axis.var, 0, wide, LANES * count, step(count)),
+        *_loop(axis.var, wide, whole, LANES, step(1)),
+        *_loop(axis.var, whole, axis.extent, 1, tail),
     ]
     result: list[Statement] = [Assign(_locals(plan, names), _initial(plan))]
     for i, (op, _) in enumerate(parts):

@@ -233,10 +233,8 @@ def _reduce(plan: _Plan, rows: int, widths: list[int]) -> list[Statement]:
     whole = k // plan.unroll * plan.unroll
     main, rest = (_steps(plan, rows, widths, count) for count in (plan.unroll, 1))
     if not plan.blocked:
-        return [
-            For(K, int32(0), int32(whole), plan.unroll, main),
-            For(K, int32(whole), int32(k), 1, rest),
-        ]
+        tail = [For(K, int32(whole), int32(k), 1, rest)] if whole < k else []
+        return [For(K, int32(0), int32(whole), plan.unroll, main), *tail]
     begin = times(Var(K_BLOCK), plan.depth)
     end = Binary("min", plus(begin, plan.depth), int32(whole))
     loops: list[Statement] = [For(K, begin, end, plan.unroll, main)]
