@@ -36,7 +36,7 @@ function describe({ manifest, tier, verified, memoryBytes }) {
     [crossOriginIsolated ? "cross-origin isolated" : "not isolated (fine)", true],
     ["1 thread", true],
     [`weights ${mebibytes(manifest.weights.nbytes)}`, true],
-    [`${kernels.length} kernels, ${mebibytes(kernels.reduce((a, b) => a + b, 0))}`, true],
+    [`${kernels.length} kernel${kernels.length === 1 ? "" : "s"}, ${mebibytes(kernels.reduce((a, b) => a + b, 0))}`, true],
     [`memory ${mebibytes(memoryBytes)}`, true],
     [verified ? "hashes checked" : "hashes not checked: no secure context", verified],
   ];
@@ -115,6 +115,7 @@ async function run(session, feeds) {
   const sorted = [...runs_ms].sort((a, b) => a - b);
   const middle = sorted[sorted.length >> 1];
   element("latency").textContent = middle >= 10 ? middle.toFixed(1) : middle.toFixed(2);
+  element("unit").hidden = false;
   element("runs").textContent = `median of ${sorted.length} runs · ${sorted[0].toFixed(2)} to ${sorted[sorted.length - 1].toFixed(2)} ms`;
   preview(outputs);
   /** @type {HTMLButtonElement} */ (element("run")).disabled = false;

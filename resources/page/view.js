@@ -51,6 +51,7 @@ function draw(state) {
 function drawLatency({ latencies_ms }) {
   const any = latencies_ms.length > 0;
   element("latency").textContent = any ? formatMs(latencies_ms[latencies_ms.length - 1]) : "–";
+  element("unit").hidden = !any;
   element("spark").toggleAttribute("hidden", latencies_ms.length < 2);
   if (latencies_ms.length < 2) {
     element("spark-range").textContent = any ? "last inference" : "";
