@@ -77,12 +77,25 @@ def run_with_embedded_page(hub: Hub, work: Callable[[], T], no_sandbox: bool) ->
     return result.result()
 
 
+_SOFTWARE_RENDERING = (
+    "QRhiGles2: Failed to create",
+    "Failed to create RHI for backend",
+    "This plugin does not support createPlatformVulkanInstance",
+    "QVulkanInstance: Failed to initialize Vulkan",
+    "GBM is not supported",
+    "GPUInfo not initialized on GpuInfoUpdate",
+)
+"""Starts of Qt's warnings on a machine without a GPU, where it draws in software."""
+
+
 @contextlib.contextmanager
 def qt_messages_to_logging() -> Iterator[None]:
     """Send Qt's own messages to the logger ``nnjit.qt`` while inside."""
 
     def handle(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-        logging.getLogger("nnjit.qt").log(_QT_LEVELS[kind], "%s", message)
+        usual = message.startswith(_SOFTWARE_RENDERING)
+        level = logging.DEBUG if usual else _QT_LEVELS[kind]
+        logging.getLogger("nnjit.qt").log(level, "%s", message)
 
     before = qInstallMessageHandler(handle)
     try:

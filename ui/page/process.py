@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -11,11 +12,14 @@ FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
 NO_SANDBOX = "--no-sandbox"
 
 _FLAGS = (
-    # A page that nobody looks at works at full speed.
+    # A hidden page's timers run once a second without it (measured: 8 instead of 771 in 8 s).
     "--disable-background-timer-throttling",
-    "--disable-backgrounding-occluded-windows",
+    # Keeps the priority of a hidden page's process; makes no difference on Linux (measured).
     "--disable-renderer-backgrounding",
 )
+_QUIET = "--log-level=3"
+"""Only fatal lines of Chromium on stderr. What fails in the page comes as a signal of
+the view; the rest is talk about services that a machine may lack, such as D-Bus."""
 
 
 def check_sandbox(no_sandbox: bool) -> str:
@@ -44,8 +48,10 @@ def check_sandbox(no_sandbox: bool) -> str:
         )
     wanted = (*_FLAGS, NO_SANDBOX) if no_sandbox or off else _FLAGS
     flags += [flag for flag in wanted if flag not in flags]
-    os.environ[FLAGS_VARIABLE] = " ".join(flags)
-    return os.environ[FLAGS_VARIABLE]
+    loud = logging.getLogger("nnjit.page").isEnabledFor(logging.DEBUG)
+    quiet = [] if loud or any(flag.startswith("--log-level") for flag in flags) else [_QUIET]
+    os.environ[FLAGS_VARIABLE] = " ".join((*flags, *quiet))
+    return " ".join(flag for flag in flags if flag != _QUIET)
 
 
 def choose_platform() -> None:

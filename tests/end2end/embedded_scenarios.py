@@ -1,0 +1,164 @@
+"""Scenarios of the embedded page, each in a process of its own: ``embedded_scenarios.py NAME``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+
+import journey
+from nnjit_studio.ui.page.headless import run_with_embedded_page
+
+from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.link.browsers import is_root
+from nnjit_studio.link.hub import Hub
+
+
+def journey_works() -> None:
+    with Hub() as hub:
+        answer = run_with_embedded_page(
+            hub, lambda: journey.drive(hub, "embedded") or "done", is_root()
+        )
+    assert answer == "done"
+    assert [t.name for t in threading.enumerate()] == ["MainThread"]
+
+
+def error_comes_through() -> None:
+    def work() -> None:
+        hub.wait_for_page(60)
+        raise UserError("The work failed.")
+
+    with Hub() as hub:
+        try:
+            run_with_embedded_page(hub, work, is_root())
+        except UserError as error:
+            assert error.error == "The work failed."
+        else:
+            raise AssertionError("the error was lost")
+
+
+def crash_is_reported() -> None:
+    def work() -> str:
+        hub.wait_for_page(60)
+        renderer = _renderers()
+        assert renderer
+        for pid in renderer:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        try:
+            while time.monotonic() < deadline:
+                hub.request({"type": "probe", "peak": []}, timeout_s=60)
+        except PageError as error:
+            return error.error
+        return "the page lives"
+
+    with Hub() as hub:
+        reason = run_with_embedded_page(hub, work, is_root())
+    assert "process ended" in reason or "closed its connection" in reason, reason
+
+
+def interrupt_ends_the_work() -> None:
+    def work() -> None:
+        hub.wait_for_page(60)
+        os.kill(os.getpid(), signal.SIGINT)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            hub.request({"type": "probe", "peak": []}, cancels=0)
+
+    with Hub() as hub:
+        try:
+            run_with_embedded_page(hub, work, is_root())
+        except KeyboardInterrupt as error:
+            assert isinstance(error.__cause__, PageError)
+            assert error.__cause__.error == "cancelled"
+        else:
+            raise AssertionError("the interrupt was lost")
+
+
+def nothing_of_elsewhere_is_loaded() -> None:
+    from nnjit_studio.ui.page.host import EngineView
+    from nnjit_studio.ui.page.process import check_sandbox, choose_platform
+    from PySide6.QtCore import QTimer, QUrl
+    from PySide6.QtWidgets import QApplication
+
+    check_sandbox(is_root())
+    choose_platform()
+    app = QApplication([])
+    said: list[str] = []
+    with Hub() as hub, Hub() as elsewhere:
+        view = EngineView(hub.url)
+        results: dict[str, object] = {}
+
+        def tried() -> None:
+            results["url"] = view.url().toString()
+            view.page().runJavaScript("window.opened", finish)
+
+        def finish(opened: object) -> None:
+            results["opened"] = opened
+            QTimer.singleShot(0, app.quit)
+
+        def attempt(ok: bool) -> None:
+            assert ok
+            view.page().loadFinished.disconnect(attempt)
+            view.page().runJavaScript("window.opened = String(window.open('about:blank'))")
+            view.load(QUrl(elsewhere.url))
+            QTimer.singleShot(500, tried)
+
+        view.page_lost.connect(said.append)
+        view.page().loadFinished.connect(attempt)
+        view.start()
+        app.exec()
+        hub.close()
+        view.shut_down()
+        view.shut_down()
+    assert results == {"url": hub.url, "opened": "null"}, results
+
+
+def root_is_told_about_the_flag() -> None:
+    if not is_root():
+        print("SKIP: the sandbox works for this user")
+        return
+    with Hub() as hub:
+        try:
+            run_with_embedded_page(hub, lambda: None, no_sandbox=False)
+        except UserError as error:
+            assert "--no-sandbox" in error.hint
+        else:
+            raise AssertionError("it started as root with a sandbox")
+
+
+def _renderers() -> list[int]:
+    """Children of this process that are QtWebEngine's, but its zygotes."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/status") as file:
+                status = dict(line.split(":\t", 1) for line in file if ":\t" in line)
+        except OSError:
+            continue
+        if status["Name"].startswith("QtWebEngine") and _is_descendant(int(status["PPid"])):
+            found.append(int(entry))
+    return found
+
+
+def _is_descendant(pid: int) -> bool:
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                pid = int(file.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    globals()[sys.argv[1]]()
+    print("PASSED")

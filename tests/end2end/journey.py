@@ -1,0 +1,54 @@
+"""What every target must be able to do; the tests run it in each of them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tiny
+
+from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.page_runner import PageRunner
+from nnjit_studio.space.records import MeasurePolicy
+
+POLICY = MeasurePolicy(pairs=2, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0)
+
+
+def drive(hub: Hub, target: str) -> None:
+    """Probe, load, infer, measure right and wrong kernels, swap, infer again."""
+    assert hub.wait_for_page(60)["protocol"] == 1
+    runner = PageRunner(hub, target, timeout_s=60)
+
+    profile = runner.probe([tiny.peak_kernel()])
+    assert profile.cross_origin_isolated
+    assert "simd128" in profile.tiers
+    assert profile.peak_gflops["simd128"] > 0
+    assert 0 < profile.timer_quantum_ms < 1
+    assert profile.cores >= 1
+
+    plan, weights = tiny.plan_and_weights()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "weights.bin"
+        file.write_bytes(weights)
+        runner.load(plan, file)
+    runner.register([tiny.kernel("add")])
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    w = np.frombuffer(weights, np.float32)[: tiny.N].reshape(2, 3)
+    result = runner.infer({"x": x}, runs=3, profile=True)
+    np.testing.assert_array_equal(result.outputs["y"], x + w)
+    assert len(result.runs_ms) == 3
+    assert len(result.steps_ms) == 1
+
+    runner.set_fixture(tiny.fixture())
+    right = runner.measure(tiny.kernel("add"), tiny.kernel("add"), POLICY)
+    assert right.error == ""
+    assert right.guard_ok
+    assert right.error_ratio <= 1
+    assert right.samples_ms
+    assert right.incumbent_ms
+    wrong = runner.measure(tiny.kernel("sub"), None, POLICY)
+    assert wrong.error_ratio > 1
+
+    runner.register([tiny.kernel("mul")])
+    np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], x * w)

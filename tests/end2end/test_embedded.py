@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("embedded_scenarios.py")
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        "journey_works",
+        "error_comes_through",
+        "crash_is_reported",
+        "interrupt_ends_the_work",
+        "nothing_of_elsewhere_is_loaded",
+        "root_is_told_about_the_flag",
+    ],
+)
+def test_scenario(scenario: str) -> None:
+    """A process of its own each: a crash of the engine must not take pytest along."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPT), scenario],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (run.returncode, run.stdout) == (0, "PASSED\n"), run.stdout + run.stderr
+    if scenario == "journey_works":
+        assert run.stderr == "", "a good run says nothing on stderr"
