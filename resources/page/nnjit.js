@@ -128,6 +128,11 @@ export class InferenceSession {
     const manifest = readManifest(await download(base, "manifest.json"));
     /** @type {import("./plan.js").Plan} */
     const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
+    if (manifest.weights.nbytes !== plan.weights_bytes)
+      throw new EngineError(
+        `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,
+        "Export the bundle again.",
+      );
     const engine = new Engine();
     const memory_bytes = engine.load(plan);
     const [kernels] = await Promise.all([

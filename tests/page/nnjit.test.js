@@ -8,7 +8,7 @@ import { InferenceSession, Tensor } from "../../resources/page/nnjit.js";
 import { addKernel, doubleKernel, f32, header, planOf, rowAddKernel } from "./wasm.js";
 
 const [K, N] = [3, 5];
-const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i) => i / 4));
+const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i) => i / 4), ...Array(33).fill(0));
 const expected = Array.from({ length: K * N }, (_, i) => 2 * (10 * (1 + Math.floor(i / N)) + i / 4));
 const base = "http://static.example/models/tiny/manifest.json";
 const x = () => new Tensor("float32", [10, 20, 30], [K]);
@@ -108,6 +108,11 @@ for (const file of ["plan.json", "weights.bin", "kernels/a.wasm"]) {
 test("weights larger than said never reach the arena", async () => {
   serve({ change: (_, files) => (files["weights.bin"] = new Uint8Array(1e5)) });
   await assert.rejects(InferenceSession.create(base), /weights.bin of the bundle has \d+ bytes/);
+});
+
+test("a plan and a manifest that differ about the weights are refused", async () => {
+  serve({ plan: { ...planOf(K, N), weights_bytes: 512 } });
+  await assert.rejects(InferenceSession.create(base), /plan wants 512 bytes of weights, its manifest lists 256/);
 });
 
 test("manifests that are none, or of another version, are refused", async () => {
