@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import BundleError, NnjitError, UserError
 
 T = TypeVar("T")
 
@@ -55,6 +55,9 @@ def cli(verbose: int) -> None:
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    if not verbose:
+        # Without a GPU, Qt warns of every rendering path that it tries and leaves.
+        logging.getLogger("nnjit.qt").setLevel(logging.ERROR)
 
 
 def default_database() -> Path:
@@ -103,10 +106,14 @@ def workbench(
             if target == "embedded":
                 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
-                return run_with_embedded_page(bench.page_url, work, no_sandbox)
-            from nnjit_studio.link.browsers import find_browser, launch
+                return run_with_embedded_page(bench.hub, work, no_sandbox)
+            from nnjit_studio.link import browsers
 
-            with launch(find_browser(target), bench.page_url, no_sandbox):
+            browser = browsers.find(target)
+            with browsers.launch(
+                browser, bench.page_url, no_sandbox, on_exit=bench.hub.report_lost
+            ) as running:
+                bench.launched_with(running.flags)
                 return work()
 
         yield bench, run
@@ -370,7 +377,7 @@ def export(
         tuned = sum(c is not None for c in bench.choose_known().values())
     finally:
         bench.close()
-    report = verify_bundle(path)
+    report = whole(verify_bundle(path))
     if as_json:
         print_json({"ok": True, "path": str(path), "tuned": tuned, "files": report.files})
     else:
@@ -384,11 +391,21 @@ def verify(bundle: Path, as_json: bool) -> None:
     """Check every byte of a bundle."""
     from nnjit_studio.bundle import verify_bundle
 
-    report = verify_bundle(bundle)
+    report = whole(verify_bundle(bundle))
     if as_json:
         print_json({"ok": True, "path": str(bundle), "files": report.files})
     else:
-        click.echo(f"{bundle}: {report.files} files, all right")
+        click.echo(f"{bundle}: {report.files} files, {report.kernels} kernels, all right")
+
+
+def whole(report: Any) -> Any:
+    """The report of a bundle without problems, else the problems as an error."""
+    if not report.ok:
+        raise BundleError(
+            f"The bundle {str(report.path)!r} is damaged: {'; '.join(report.problems[:3])}",
+            "Export it again.",
+        )
+    return report
 
 
 @cli.group()

@@ -13,7 +13,7 @@ from typing import Any
 from nnjit_studio import __version__
 from nnjit_studio.database import sqlite_safety
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.link.browsers import find_browsers
+from nnjit_studio.link import browsers
 from nnjit_studio.space.records import DeviceProfile
 
 PACKAGES = ("apache-tvm", "PySide6", "pyqtgraph", "onnx", "onnxruntime", "numpy", "sqlite-utils")
@@ -44,7 +44,7 @@ def examine(probe: Callable[[], DeviceProfile], no_sandbox: bool) -> dict[str, A
         "display": _display(),
         "sandbox": "off, as asked by --no-sandbox" if no_sandbox else "on",
         "embedded": embedded,
-        "browsers": [asdict(b) | {"path": str(b.path)} for b in find_browsers()],
+        "browsers": [asdict(b) | {"path": str(b.path)} for b in browsers.find_all()],
         "sqlite": sqlite_safety(),
     }
 

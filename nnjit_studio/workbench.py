@@ -32,7 +32,7 @@ from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.report import write_report
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, TuningRecord
-from nnjit_studio.tuner.events import Event, Finished
+from nnjit_studio.tuner.events import Event, Finished, Swapped
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
 
 log = logging.getLogger(__name__)
@@ -117,6 +117,7 @@ class Workbench:
         self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
         self._cancelled = threading.Event()
         self._models_opened = 0
+        self._opening = False
 
     def start(self) -> None:
         """Start the hub and warm up the compile process."""
@@ -138,9 +139,15 @@ class Workbench:
     def badges(self) -> list[tuple[str, str]]:
         return list(self._badges)
 
+    def launched_with(self, flags: str) -> None:
+        """Note the flags of the browser that will open the page."""
+        self.runner = PageRunner(self.hub, self.target, flags)
+
     def cancel(self) -> None:
         """End a running import or tuning session soon; safe from any thread."""
         self._cancelled.set()
+        if self._opening:
+            self.runner.cancel()
 
     def open_model(
         self,
@@ -155,11 +162,15 @@ class Workbench:
         ModelError, UserError, PageError
         """
         self._cancelled.clear()
-        opened = self.import_model(path, on_phase)
-        on_phase("waiting for the page")
-        self.connect()
-        on_phase("loading weights into the page")
-        self.runner.load(opened.plan, opened.weights)
+        self._opening = True
+        try:
+            opened = self.import_model(path, on_phase)
+            on_phase("waiting for the page")
+            self.connect()
+            on_phase("loading weights into the page")
+            self.runner.load(opened.plan, opened.weights)
+        finally:
+            self._opening = False
         self._adopt(opened, feeds)
         return opened
 
@@ -253,8 +264,9 @@ class Workbench:
         )
         for event in session.run():
             self.events.append(event)
+            if isinstance(event, Swapped):
+                self._chosen[event.workload] = Candidate.parse(event.candidate)
             yield event
-        self._chosen = {key: kernel.candidate for key, kernel in session.registered.items()}
 
     def _need_model(self) -> OpenedModel:
         if self.model is None:

@@ -1,0 +1,121 @@
+"""Bad input at the command line: one sentence, exit 1, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from nnjit_command import SANDBOX, nnjit
+from onnx import helper
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
+from onnx_models import mlp, save
+
+
+def bad_models(folder: Path) -> dict[str, tuple[Path, str]]:
+    text = folder / "text.onnx"
+    text.write_text("hello")
+    whole = mlp(folder / "whole.onnx").read_bytes()
+    cut = folder / "cut.onnx"
+    cut.write_bytes(whole[: len(whole) // 2])
+    outside = folder / "outside.onnx"
+    onnx.save(
+        onnx.load(str(folder / "whole.onnx")),
+        str(outside),
+        save_as_external_data=True,
+        location="w.data",
+        size_threshold=0,
+    )
+    missing = folder / "missing.onnx"
+    missing.write_bytes(outside.read_bytes())
+    model = onnx.load(str(outside), load_external_data=False)
+    for tensor in model.graph.initializer:
+        tensor.external_data[0].value = "../w.data"
+    outside.write_bytes(model.SerializeToString())
+    (folder / "w.data").unlink()
+    nodes = [helper.make_node("Det", ["x"], ["y"], "determinant")]
+    unsupported = save(folder / "det.onnx", nodes, {"x": [2, 3, 3]}, {"y": [2]})
+    return {
+        "text": (text, "not an ONNX model"),
+        "truncated": (cut, ""),
+        "missing data": (missing, "missing"),
+        "outside": (outside, "outside the model's folder"),
+        "operator": (unsupported, "Det of node 'determinant'"),
+        "dynamic": (mlp(folder / "open.onnx", rows="batch"), "no static shape"),
+        "absent": (folder / "absent.onnx", "There is no file"),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["text", "truncated", "missing data", "outside", "operator", "dynamic", "absent"],
+)
+def test_bad_model(tmp_path: Path, case: str) -> None:
+    path, expected = bad_models(tmp_path)[case]
+    out = tmp_path / "out.zip"
+    out.write_bytes(b"an older bundle")
+    result = nnjit("export", path, "-o", out, "--json", "--database", tmp_path / "k.db")
+    assert result.returncode == 1, result.stderr
+    error = json.loads(result.stdout)
+    assert error["ok"] is False and error["kind"] == "user"
+    assert expected in error["error"]
+    assert error["hint"]
+    assert out.read_bytes() == b"an older bundle"
+
+
+@pytest.mark.embedded
+def test_wrong_inputs_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.zeros((4, 6), np.float32))
+    result = nnjit(
+        "run", mlp(tmp_path / "m.onnx"), "--inputs", tmp_path / "in.npz", "--json",
+        "--outputs", tmp_path / "out.npz", "--database", tmp_path / "k.db", *SANDBOX,
+    )  # fmt: skip
+    assert result.returncode == 1
+    error = json.loads(result.stdout)
+    assert "'x'" in error["error"] and "5" in error["error"]
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
+    database = tmp_path / "notes.db"
+    database.write_text("my notes, not a database")
+    result = nnjit("db", "list", "--json", "--database", database)
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["kind"] == "user"
+    assert database.read_text() == "my notes, not a database"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("tune", "m.onnx", "--backend", "webgpu"), ("tune", "m.onnx", "--threads", "2")],
+)
+def test_what_is_not_there_says_so(arguments: tuple[str, ...]) -> None:
+    result = nnjit(*arguments, "--json")
+    assert result.returncode == 1
+    assert "yet" in json.loads(result.stdout)["error"] or "so far" in result.stdout
+
+
+@pytest.mark.skipif(not SANDBOX, reason="only root is asked for the flag")
+def test_root_is_asked_for_the_flag(tmp_path: Path) -> None:
+    result = nnjit("tune", mlp(tmp_path / "m.onnx"), "--json")
+    assert result.returncode == 1
+    assert "--no-sandbox" in result.stdout
+
+
+def test_wrong_usage_is_2() -> None:
+    assert nnjit("tune").returncode == 2
+    assert nnjit("nonsense").returncode == 2
+    assert nnjit().returncode == 2
+
+
+def test_bundle_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "b.zip"
+    path.write_bytes(os.urandom(100))
+    result = nnjit("verify", path, "--json")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["kind"] == "user"

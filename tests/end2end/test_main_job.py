@@ -1,0 +1,136 @@
+"""The main job on a small model: tuned in the embedded view, remembered, run, exported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from nnjit_command import NNJIT, SANDBOX, json_lines, nnjit
+
+from nnjit_studio.database import KernelDatabase
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
+from onnx_models import mlp
+
+pytestmark = pytest.mark.embedded
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("main-job")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Path:
+    return mlp(folder / "mlp.onnx", rows=37)
+
+
+@pytest.fixture(scope="module")
+def first(model: Path, folder: Path) -> list[dict[str, Any]]:
+    """Events of a first session, until every space is exhausted."""
+    return json_lines(
+        nnjit("tune", model, "--seconds", 60, "--json", "--database", folder / "k.db", *SANDBOX)
+    )
+
+
+def test_events_come_in_order_and_end_with_the_summary(first: list[dict[str, Any]]) -> None:
+    names = [e["event"] for e in first]
+    assert names[0] == "started"
+    assert names[-1] == "summary"
+    assert {"space", "compiled", "measured", "round", "model"} <= set(names)
+    summary = first[-1]
+    assert summary["reason"] == "exhausted"
+    assert summary["model_ms"]["before"] > 0
+    assert summary["compile_ms"]["p99"] >= summary["compile_ms"]["median"] > 0
+    tuned = [w for w in summary["workloads"] if w["rounds"]]
+    assert {w["workload"].split("#")[0] for w in tuned} == {
+        "matmul:37x6x10:f32+bias+relu",
+        "matmul:37x10x7:f32+bias",
+    }
+    for w in tuned:
+        assert w["candidates"] >= 10
+        assert w["gflops"]["after"] > 0
+
+
+def test_every_measured_kernel_was_right(first: list[dict[str, Any]]) -> None:
+    measured = [e for e in first if e["event"] == "measured"]
+    assert measured
+    assert [e for e in measured if e["state"] in ("wrong", "failed", "impossible")] == []
+    assert all(e["error_ratio"] <= 1 for e in measured if e["state"] in ("won", "slower"))
+
+
+def test_a_second_session_needs_no_round(
+    first: list[dict[str, Any]], model: Path, folder: Path
+) -> None:
+    events = json_lines(
+        nnjit("tune", model, "--seconds", 60, "--json", "--database", folder / "k.db", *SANDBOX)
+    )
+    assert [e for e in events if e["event"] == "round"] == []
+    spaces = [e for e in events if e["event"] == "space"]
+    assert spaces
+    assert all(e["known"] == len(e["candidates"]) for e in spaces)
+    winners = {e["workload"]: e["candidate"] for e in first if e["event"] == "swapped"}
+    stored = {e["workload"]: e["candidate"] for e in events if e["event"] == "swapped"}
+    assert stored == winners
+
+
+def test_run_equals_onnxruntime(first: list[dict[str, Any]], model: Path, folder: Path) -> None:
+    x = np.random.default_rng(7).standard_normal((37, 6)).astype(np.float32)
+    np.savez(folder / "in.npz", x=x)
+    result = nnjit(
+        "run", model, "--inputs", folder / "in.npz", "--outputs", folder / "out.npz",
+        "--json", "--database", folder / "k.db", *SANDBOX,
+    )  # fmt: skip
+    (reply,) = json_lines(result)
+    assert reply["outputs"] == {"y": [37, 7]}
+    expected = onnxruntime.InferenceSession(str(model)).run(None, {"x": x})[0]
+    with np.load(folder / "out.npz") as arrays:
+        np.testing.assert_allclose(arrays["y"], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_profile_tells_every_step(first: list[dict[str, Any]], model: Path, folder: Path) -> None:
+    trace = folder / "trace.json"
+    (profile,) = json_lines(
+        nnjit("profile", model, "--trace", trace, "--json", "--database", folder / "k.db", *SANDBOX)
+    )
+    assert [s["op"] for s in profile["steps"]] == ["matmul+bias+relu", "matmul+bias", "softmax"]
+    assert profile["warm"]["median_ms"] > 0
+    assert sum(s["share"] for s in profile["steps"]) == pytest.approx(1.0)
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [e["name"] for e in events if e["ph"] == "X"] == [s["op"] for s in profile["steps"]]
+
+
+def test_sigkill_while_tuning_loses_nothing(model: Path, folder: Path) -> None:
+    database = folder / "killed.db"
+    process = subprocess.Popen(
+        [*NNJIT, "tune", str(model), "--seconds", "60", "--json", "--database", str(database)]
+        + SANDBOX,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    finished: list[dict[str, Any]] = []
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "round":
+            finished.append(event)
+        if len(finished) == 6:
+            os.killpg(process.pid, signal.SIGKILL)
+            break
+    process.stdout.close()
+    assert process.wait(30) == -signal.SIGKILL
+    assert len(finished) == 6
+    with KernelDatabase.open(database) as opened:
+        assert opened.integrity() == "ok"
+        stored = {(r.workload, r.settings) for r in opened.all_records()}
+    assert {(e["workload"], e["candidate"]) for e in finished} <= stored
