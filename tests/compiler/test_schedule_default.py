@@ -7,7 +7,6 @@ import pytest
 from kernel_harness import NUMPY, add, at, f32, flat, int32, run_kernel, times
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, Artifact, compile_program
 from nnjit_studio.compiler.tensor_ir import (
-    Axis,
     Binary,
     Buffer,
     Call,
@@ -17,20 +16,14 @@ from nnjit_studio.compiler.tensor_ir import (
     Load,
     Program,
     Select,
-    Stage,
     Store,
     Var,
 )
+from small_programs import softmax, stage
 
 from nnjit_studio.errors import CompileError
 
 TIERS = ("simd128", "relaxed-simd")
-
-
-def stage(name: str, axes: dict[str, int], body: list[Store], init: list[Store] | None = None):  # type: ignore[no-untyped-def]
-    """Axes whose name starts with ``r`` reduce."""
-    kinds = [Axis(v, e, "reduce" if v.startswith("r") else "spatial") for v, e in axes.items()]
-    return Stage(name, tuple(kinds), tuple(body), tuple(init or ()))
 
 
 def run(
@@ -58,42 +51,6 @@ def elementwise(n: int, value: Expr, out: str = "f32", **inputs: str) -> Program
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def softmax(rows: int, columns: int) -> Program:
-    shape, x = (rows, columns), Buffer("x", "f32", (rows, columns), "input")
-    peak, total = at("peak", (rows,), "i"), at("total", (rows,), "i")
-    shifted = Call("exp", (Binary("sub", at("x", shape, "i", "j"), peak),))
-    return Program(
-        "softmax",
-        (
-            x,
-            Buffer("y", "f32", shape, "output"),
-            Buffer("peak", "f32", (rows,), "workspace"),
-            Buffer("e", "f32", shape, "workspace"),
-            Buffer("total", "f32", (rows,), "workspace"),
-        ),
-        (
-            stage(
-                "peak",
-                {"i": rows, "rk": columns},
-                [Store("peak", Var("i"), Binary("max", peak, at("x", shape, "i", "rk")))],
-                [Store("peak", Var("i"), f32(-3.4028234663852886e38))],
-            ),
-            stage("e", {"i": rows, "j": columns}, [Store("e", flat(shape, "i", "j"), shifted)]),
-            stage(
-                "total",
-                {"i": rows, "rk": columns},
-                [Store("total", Var("i"), Binary("add", total, at("e", shape, "i", "rk")))],
-                [Store("total", Var("i"), f32(0.0))],
-            ),
-            stage(
-                "y",
-                {"i": rows, "j": columns},
-                [Store("y", flat(shape, "i", "j"), Binary("div", at("e", shape, "i", "j"), total))],
-            ),
-        ),
-    )
 
 
 @pytest.mark.parametrize("tier", TIERS)
