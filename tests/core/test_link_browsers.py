@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnjit_studio.errors import TargetError
+from nnjit_studio.link import browsers
+from nnjit_studio.link.browsers import Browser, command_line, find, find_all, launch
+from nnjit_studio.link.hub import Hub
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the fake browser is a shell script")
+URL = "http://127.0.0.1:1/?token=secret"
+
+Script = Callable[[str], Browser]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Makes a browser out of a shell script."""
+
+    def make(body: str) -> Browser:
+        path = tmp_path / "chromium"
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return Browser("chromium", "chromium", path)
+
+    return make
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """A zombie, whose new parent has not looked yet, has ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_root_must_ask_for_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browsers, "is_root", lambda: True)
+    chromium = Browser("chromium", "chromium", Path("/nowhere"))
+    with pytest.raises(TargetError) as caught, launch(chromium, URL):
+        pass
+    assert "--no-sandbox" in caught.value.hint
+
+
+def test_the_sandbox_stays_on_unless_asked() -> None:
+    chromium = Browser("chromium", "chromium", Path("/b"))
+    assert "--no-sandbox" not in command_line(chromium, URL, Path("/p"), False, True)
+    assert "--no-sandbox" in command_line(chromium, URL, Path("/p"), True, True)
+
+
+def test_a_window_is_shown_when_asked() -> None:
+    for browser, switch in (("chromium", "--headless=new"), ("firefox", "--headless")):
+        subject = Browser(browser, browser, Path("/b"))
+        assert switch in command_line(subject, URL, Path("/p"), False, True)
+        shown = command_line(subject, URL, Path("/p"), False, False)
+        assert switch not in shown
+        assert shown[-1] == URL
+
+
+def test_small_shared_memory_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    chromium = Browser("chromium", "chromium", Path("/b"))
+    for small in (True, False):
+        monkeypatch.setattr(browsers, "_shared_memory_is_small", lambda answer=small: answer)
+        command = command_line(chromium, URL, Path("/p"), False, True)
+        assert ("--disable-dev-shm-usage" in command) == small
+
+
+@posix
+def test_profile_is_private_hides_the_token_and_goes(script: Script, tmp_path: Path) -> None:
+    seen = tmp_path / "arguments"
+    browser = script(f'echo "$@" > {seen}.new; mv {seen}.new {seen}; sleep 60')
+    with launch(browser, URL, no_sandbox=True) as running:
+        until(seen.exists)
+        arguments = seen.read_text().split()
+        (profile,) = (Path(a.partition("=")[2]) for a in arguments if "--user-data-dir" in a)
+        assert stat.S_IMODE(profile.stat().st_mode) == 0o700
+        assert "secret" not in " ".join(arguments)
+        assert URL in (profile / "start.html").read_text()
+        assert arguments[-1] == (profile / "start.html").as_uri()
+        assert str(profile) not in running.flags
+        assert "--no-sandbox" in running.flags.split()
+    assert not profile.exists()
+
+
+@posix
+def test_children_end_with_the_browser(script: Script, tmp_path: Path) -> None:
+    children = tmp_path / "child"
+    browser = script(
+        f"(trap '' TERM; sleep 60) & echo $! > {children}.new; mv {children}.new {children}; wait"
+    )
+    before = set(threading.enumerate())
+    with launch(browser, URL, no_sandbox=True) as running:
+        until(children.exists)
+        child = int(children.read_text())
+        assert is_running(child)
+    until(lambda: not is_running(child))
+    assert not is_running(running.pid)
+    assert set(threading.enumerate()) == before
+
+
+@posix
+def test_a_browser_that_ends_early_fails_the_wait_with_its_last_words(script: Script) -> None:
+    browser = script("echo 'cannot open display' >&2; exit 3")
+    with (
+        Hub() as hub,
+        launch(browser, hub.url, no_sandbox=True, on_exit=hub.report_lost),
+        pytest.raises(TargetError, match=r"ended by itself with code 3.*cannot open display"),
+    ):
+        hub.wait_for_page(60)
+
+
+@posix
+def test_an_end_that_we_made_is_no_failure(script: Script) -> None:
+    reasons: list[str] = []
+    with launch(script("sleep 60"), URL, no_sandbox=True, on_exit=reasons.append):
+        pass
+    assert reasons == []
+
+
+def test_a_program_that_cannot_start_is_named(tmp_path: Path) -> None:
+    browser = Browser("chromium", "chromium", tmp_path / "missing")
+    with (
+        pytest.raises(TargetError, match=r"missing.* does not start"),
+        launch(browser, URL, no_sandbox=True),
+    ):
+        pass
+
+
+@posix
+def test_find_knows_names_and_paths(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = script("exit 0").path
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(browsers.platform, "system", lambda: "Linux")
+    assert find("chromium") == Browser("chromium", "chromium", path)
+    assert find_all() == (Browser("chromium", "chromium", path),)
+    assert find(str(path)).path == path
+    with pytest.raises(TargetError, match="No firefox was found"):
+        find("firefox")
+    for bad in ("netscape", str(tmp_path)):
+        with pytest.raises(TargetError, match="neither a known browser nor a program"):
+            find(bad)
+
+
+def test_firefox_gets_preferences_in_its_profile(tmp_path: Path) -> None:
+    browsers._write_firefox_preferences(tmp_path)
+    lines = (tmp_path / "user.js").read_text().splitlines()
+    assert 'user_pref("toolkit.telemetry.enabled", false);' in lines
+    assert 'user_pref("services.settings.server", "http://127.0.0.1:9/");' in lines
+    assert all(line.startswith('user_pref("') and line.endswith(");") for line in lines)
