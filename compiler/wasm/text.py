@@ -42,7 +42,7 @@ class _Printer:
         params = self._function.params
         if local < len(params):
             return f"${params[local]}"
-        name = self._function.names.get(local, "")
+        name = self._function.names.get(local, "").lstrip("$")
         return f"${name}.{local}" if name else f"${local}"
 
     def _block(self, nodes: Sequence[Node], depth: int) -> Iterator[str]:
