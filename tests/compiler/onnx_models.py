@@ -29,14 +29,20 @@ def save(
     return path
 
 
-def mlp(path: Path, rows: int | str = 5, seed: int = 0) -> Path:
-    """x[rows, 6] -> MatMul + Add + Relu -> MatMul + Add -> Softmax[rows, 7]; odd sizes."""
+def mlp(
+    path: Path,
+    rows: int | str = 5,
+    seed: int = 0,
+    sizes: tuple[int, int, int] = (6, 10, 7),
+) -> Path:
+    """x[rows, a] -> MatMul + Add + Relu -> MatMul + Add -> Softmax[rows, c]; odd sizes."""
+    a, b, c = sizes
     rng = np.random.default_rng(seed)
     weights = {
-        "w1": rng.standard_normal((6, 10)).astype(np.float32),
-        "b1": rng.standard_normal(10).astype(np.float32),
-        "w2": rng.standard_normal((10, 7)).astype(np.float32),
-        "b2": rng.standard_normal(7).astype(np.float32),
+        "w1": rng.standard_normal((a, b)).astype(np.float32),
+        "b1": rng.standard_normal(b).astype(np.float32),
+        "w2": rng.standard_normal((b, c)).astype(np.float32),
+        "b2": rng.standard_normal(c).astype(np.float32),
     }
     nodes = [
         helper.make_node("MatMul", ["x", "w1"], ["m1"], "first"),
@@ -47,4 +53,4 @@ def mlp(path: Path, rows: int | str = 5, seed: int = 0) -> Path:
         helper.make_node("Softmax", ["a2"], ["y"], "softmax", axis=-1),
     ]
     out_rows = rows if isinstance(rows, int) else 5
-    return save(path, nodes, {"x": [rows, 6]}, {"y": [out_rows, 7]}, weights)
+    return save(path, nodes, {"x": [rows, a]}, {"y": [out_rows, c]}, weights)

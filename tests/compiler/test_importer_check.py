@@ -102,7 +102,9 @@ def test_unsupported_operator_names_its_node(tmp_path: Path) -> None:
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.example", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    with pytest.raises(UnsupportedOpError, match=r"Fourier \(domain ai.example\) of node 'transform'"):
+    with pytest.raises(
+        UnsupportedOpError, match=r"Fourier \(domain ai.example\) of node 'transform'"
+    ):
         check.check_operators(model, {"MatMul"})
 
 

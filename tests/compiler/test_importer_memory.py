@@ -23,9 +23,7 @@ def test_no_overlap_while_alive(items: list[Lifetime]) -> None:
         assert offsets[i] + a.nbytes <= total
         for j, b in enumerate(items[:i]):
             if a.first <= b.last and b.first <= a.last:
-                assert (
-                    offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
-                )
+                assert offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
 
 
 def test_memory_is_used_again() -> None:
