@@ -177,10 +177,12 @@ def launch(
             _write_firefox_preferences(profile)
         command = command_line(browser, _start_page(profile, url), profile, no_sandbox, headless)
         watch = _Watch(browser, command, on_exit)
+        heir = _Heir(watch.pid, profile)
         try:
             flags = " ".join(s for s in command[1:-1] if str(profile) not in s)
             yield RunningBrowser(browser, watch.pid, flags)
         finally:
+            heir.dismiss()
             watch.stop()
     finally:
         _remove(profile)
@@ -241,6 +243,31 @@ class _Watch:
         self._reader.join(0.5)
         said = " ".join(list(self._tail)) or "nothing"
         self._on_exit(f"{self._name} ended by itself with code {code}; it said: {said}")
+
+
+class _Heir:
+    """A shell that ends the browser and removes its profile should we be killed.
+
+    It reads from a pipe that only we hold and that closes with us, however we
+    go. Not on Windows, where a killed Studio leaves the browser behind.
+    """
+
+    _SCRIPT = 'read -r dismissed || { kill -s KILL -- "-$1"; sleep 0.3; rm -rf -- "$2"; }'
+
+    def __init__(self, pid: int, profile: Path) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+        if platform.system() != "Windows":
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", self._SCRIPT, "nnjit-heir", str(pid), str(profile)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def dismiss(self) -> None:
+        if self._shell is not None:
+            self._shell.communicate(b"dismissed\n")
 
 
 def _look_for(name: str) -> Browser | None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -114,6 +115,25 @@ def test_children_end_with_the_browser(script: Script, tmp_path: Path) -> None:
     until(lambda: not is_running(child))
     assert not is_running(running.pid)
     assert set(threading.enumerate()) == before
+
+
+@posix
+def test_a_killed_studio_leaves_no_browser(script: Script, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    browser = script(f'echo "$$" "$@" > {seen}.new; mv {seen}.new {seen}; sleep 60')
+    program = (
+        "import time; from pathlib import Path; from nnjit_studio.link.browsers import *\n"
+        f"with launch(Browser('b', 'chromium', Path({str(browser.path)!r})), 'x', True):\n"
+        "    time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as studio:
+        until(seen.exists)
+        pid, *arguments = seen.read_text().split()
+        (profile,) = (Path(a.partition("=")[2]) for a in arguments if "--user-data-dir" in a)
+        assert profile.exists()
+        assert is_running(int(pid))
+        studio.kill()
+    until(lambda: not is_running(int(pid)) and not profile.exists())
 
 
 @posix

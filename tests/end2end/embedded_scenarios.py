@@ -64,9 +64,10 @@ def interrupt_ends_the_work() -> None:
     def work() -> None:
         hub.wait_for_page(60)
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)  # busy with something else when it comes
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            hub.request({"type": "probe", "peak": []}, cancels=0)
+            hub.request({"type": "probe", "peak": []})
 
     with Hub() as hub:
         try:
@@ -76,6 +77,21 @@ def interrupt_ends_the_work() -> None:
             assert error.__cause__.error == "cancelled"
         else:
             raise AssertionError("the interrupt was lost")
+
+
+def interrupted_work_may_end_well() -> None:
+    asked = threading.Event()
+
+    def work() -> str:
+        hub.wait_for_page(60)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert asked.wait(60)
+        time.sleep(0.3)
+        hub.request({"type": "probe", "peak": []})
+        return "summary"
+
+    with Hub() as hub:
+        assert run_with_embedded_page(hub, work, is_root(), asked.set) == "summary"
 
 
 def nothing_of_elsewhere_is_loaded() -> None:

@@ -17,6 +17,7 @@ SCRIPT = Path(__file__).with_name("embedded_scenarios.py")
         "error_comes_through",
         "crash_is_reported",
         "interrupt_ends_the_work",
+        "interrupted_work_may_end_well",
         "nothing_of_elsewhere_is_loaded",
         "root_is_told_about_the_flag",
     ],

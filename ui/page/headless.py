@@ -20,7 +20,7 @@ from nnjit_studio.link.hub import Hub
 
 T = TypeVar("T")
 
-_SIGNAL_POLL_MS = 100
+_POLL_MS = 100
 _QT_LEVELS = {
     QtMsgType.QtDebugMsg: logging.DEBUG,
     QtMsgType.QtInfoMsg: logging.INFO,
@@ -30,13 +30,24 @@ _QT_LEVELS = {
 }
 
 
-def run_with_embedded_page(hub: Hub, work: Callable[[], T], no_sandbox: bool) -> T:
+def run_with_embedded_page(
+    hub: Hub,
+    work: Callable[[], T],
+    no_sandbox: bool,
+    on_interrupt: Callable[[], None] | None = None,
+) -> T:
     """Run ``work`` in a thread while Qt's main thread keeps the page of ``hub`` alive.
 
     The hub is started; when ``work`` is done it is closed, then the page and
     its profile go, in that order. A page that crashes is reported to the hub,
-    so that calls in ``work`` fail at once. Ctrl-C cancels what ``work`` waits
-    for; call from the main thread.
+    so that calls in ``work`` fail at once. Call from the main thread.
+
+    Parameters
+    ----------
+    on_interrupt
+        What Ctrl-C does, such as asking a session to come to its end. Without
+        it, and on a second Ctrl-C, all that ``work`` asks of the page is
+        cancelled from then on.
 
     Returns
     -------
@@ -60,10 +71,18 @@ def run_with_embedded_page(hub: Hub, work: Callable[[], T], no_sandbox: bool) ->
         view = EngineView(hub.url)
         view.page_lost.connect(hub.report_lost)
         worker = threading.Thread(target=_fulfil, args=(result, work), name="nnjit-work")
-        ended = QTimer()  # a look now and then also lets Python run its signal handlers
-        ended.timeout.connect(lambda: app.quit() if result.done() else None)
-        ended.start(_SIGNAL_POLL_MS)
-        with _interrupt_cancels(hub) as interrupted:
+        with _interrupts(on_interrupt) as interrupts:
+            allowed = 0 if on_interrupt is None else 1
+
+            def look() -> None:
+                if result.done():
+                    app.quit()
+                elif len(interrupts) > allowed:
+                    hub.cancel()
+
+            clock = QTimer()  # its ticks also let Python run its signal handlers
+            clock.timeout.connect(look)
+            clock.start(_POLL_MS)
             try:
                 view.start()
                 worker.start()
@@ -72,7 +91,7 @@ def run_with_embedded_page(hub: Hub, work: Callable[[], T], no_sandbox: bool) ->
                 hub.close()
                 worker.join()
                 view.shut_down()
-    if interrupted.is_set() and result.exception() is not None:
+    if interrupts and result.exception() is not None:
         raise KeyboardInterrupt from result.exception()
     return result.result()
 
@@ -112,16 +131,17 @@ def _fulfil(result: Future[T], work: Callable[[], T]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupt_cancels(hub: Hub) -> Iterator[threading.Event]:
-    """Ctrl-C sets the event and cancels the hub's calls instead of raising in Qt's loop."""
-    interrupted = threading.Event()
+def _interrupts(on_first: Callable[[], None] | None) -> Iterator[list[int]]:
+    """The Ctrl-Cs so far; they do not raise in Qt's loop, which would swallow it."""
+    seen: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-        hub.cancel()
+        seen.append(number)
+        if len(seen) == 1 and on_first is not None:
+            on_first()
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield interrupted
+        yield seen
     finally:
         signal.signal(signal.SIGINT, before)
