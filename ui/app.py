@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, Slot
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.errors import NnjitError, UserError
@@ -47,14 +49,18 @@ def run_studio(
         screenshot failed.
     """
     app = _application()
-    window = StudioWindow(workbench, make_engine_view)
-    script = _Script(window, model, tune_seconds, autotune, screenshot, quit_when_done)
-    window.closed.connect(app.quit)
-    window.show()
-    QTimer.singleShot(0, script.begin)
-    app.exec()
-    window.deleteLater()
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    # A script neither follows nor changes what its user arranged by hand.
+    folder = tempfile.TemporaryDirectory() if quit_when_done else contextlib.nullcontext()
+    with folder as own:
+        settings = QSettings(f"{own}/studio.ini", QSettings.Format.IniFormat) if own else None
+        window = StudioWindow(workbench, make_engine_view, settings)
+        script = _Script(window, model, tune_seconds, autotune, screenshot, quit_when_done)
+        window.closed.connect(app.quit)
+        window.show()
+        QTimer.singleShot(0, script.begin)
+        app.exec()
+        window.deleteLater()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     if quit_when_done and script.error is not None:
         raise script.error
     return script.events

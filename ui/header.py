@@ -85,10 +85,12 @@ class Header(QFrame):
         if badges:
             column = QVBoxLayout()
             column.setSpacing(3)
+            column.addStretch(1)
             for short, tip in badges:
                 badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
                 badge.setObjectName("badge")
                 column.addWidget(badge, 0, Qt.AlignmentFlag.AlignRight)
+            column.addStretch(1)
             row.addLayout(column)
         self.render()
 

@@ -113,7 +113,7 @@ def _columns(
     x = {node: 0.0 for row in rows for node in row}
     for sweep in range(2 * SWEEPS):
         for row in rows if sweep % 2 == 0 else rows[::-1]:
-            wanted = [_mean([x[m] for m in (*up.get(n, []), *down.get(n, []))], x[n]) for n in row]
+            wanted = [_pull(n, (*up.get(n, []), *down.get(n, [])), x) for n in row]
             offsets = [0.0]
             for a, b in pairwise(row):
                 offsets.append(offsets[-1] + (width[a] + width[b]) / 2 + gap)
@@ -135,6 +135,14 @@ def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
             weight, size = weight + other_weight, size + other_size
         blocks.append((value, weight, size))
     return [value for value, _, size in blocks for _ in range(size)]
+
+
+def _pull(node: str, neighbours: Sequence[str], x: Mapping[str, float]) -> float:
+    # Nodes pull harder than waypoints, so that the main chain runs straight down.
+    weights = [0.1 if "\0" in n else 1.0 for n in neighbours]
+    if not weights:
+        return x[node]
+    return sum(w * x[n] for w, n in zip(weights, neighbours, strict=True)) / sum(weights)
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:

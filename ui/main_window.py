@@ -34,13 +34,14 @@ from nnjit_studio.ui.docks.rounds import RoundsPanel
 from nnjit_studio.ui.docks.space import SpacePanel
 from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
-from nnjit_studio.ui.services import Workbench
+from nnjit_studio.ui.services import EnginePage, Workbench
 from nnjit_studio.ui.session import Problem, Session
 from nnjit_studio.ui.tables import TablePanel
 from nnjit_studio.ui.theme import Themes, named
 
 log = logging.getLogger(__name__)
 
+LOGGERS = ("nnjit_studio", "nnjit")
 LAYOUT_VERSION = 1
 CLOSE_WAIT_S = 5.0
 """How long a closing window waits for its session before it goes anyway."""
@@ -70,14 +71,17 @@ class StudioWindow(QMainWindow):
         assert isinstance(app, QApplication)
         self.settings = settings if settings is not None else QSettings()
         self.session = Session(workbench, self)
-        self.themes = Themes(app)
+        self.themes = Themes(app, self)
         self.themes.choose(str(self.settings.value("theme", "system")))
         self.setWindowTitle("NNJIT Studio")
         self.setAcceptDrops(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setDockNestingEnabled(True)
         self._closing = self._closed = False
         self._log_handler = LineHandler()
-        logging.getLogger("nnjit_studio").addHandler(self._log_handler)
+        for name in LOGGERS:
+            logging.getLogger(name).addHandler(self._log_handler)
+            logging.getLogger(name).setLevel(logging.INFO)
 
         self.menu_bar = QMenuBar()
         self.actions_by_id, menus = registry.build(self, self.menu_bar, self._handlers())
@@ -89,15 +93,16 @@ class StudioWindow(QMainWindow):
             workbench.badges(),
         )
         self.engine_view = make_engine_view(workbench.page_url, self)
-        lost = getattr(self.engine_view, "page_lost", None)
-        if lost is not None:
-            lost.connect(self._page_lost)
+        if isinstance(self.engine_view, EnginePage):
+            self.engine_view.page_lost.connect(self._page_lost)
+            QTimer.singleShot(0, self.engine_view.start)
         self._build_views()
         self._fill_menus(menus)
         self._connect()
         self._default_state = self.saveState(LAYOUT_VERSION)
         self._restore_layout()
         self._enable()
+        self.setFocus()
         self.session.read_records()
 
     # What the user can do
@@ -177,7 +182,7 @@ class StudioWindow(QMainWindow):
 
     def _size_docks(self) -> None:
         d, way = self.docks, Qt.Orientation
-        self.resizeDocks([d["graph"], d["rounds"]], [330, 640], way.Horizontal)
+        self.resizeDocks([d["graph"], d["rounds"]], [400, 620], way.Horizontal)
         self.resizeDocks([d["space"]], [330], way.Vertical)
         self.resizeDocks([d["rounds"], d["latency"]], [330, 190], way.Vertical)
 
@@ -443,9 +448,15 @@ class StudioWindow(QMainWindow):
             log.error("The window closes although %s did not end.", running)
         self._end_timer.stop()
         self._clock.stop()
-        logging.getLogger("nnjit_studio").removeHandler(self._log_handler)
+        for name in LOGGERS:
+            logging.getLogger(name).removeHandler(self._log_handler)
         self._closed = True
         self.close()
         # Deleting or quitting inside an event of the web view crashes: defer both.
+        QTimer.singleShot(0, self._tear_down)
+
+    def _tear_down(self) -> None:
+        if isinstance(self.engine_view, EnginePage):
+            self.engine_view.shut_down()
         self.engine_view.deleteLater()
-        QTimer.singleShot(0, self.closed.emit)
+        self.closed.emit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nnjit_studio.space.records import TuningRecord
 from nnjit_studio.tuner.events import Event
@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from nnjit_studio.workbench import OpenedModel
 
 OnPhase = Callable[[str], None]
+
+
+@runtime_checkable
+class EnginePage(Protocol):
+    """What the engine's view can do beside being a widget."""
+
+    page_lost: Any
+
+    def start(self) -> None:
+        """Load the page."""
+
+    def shut_down(self) -> None:
+        """End page and profile, in that order; may be called again."""
 
 
 class Workbench(Protocol):

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.theme import Theme, named, scaled_font
+from nnjit_studio.ui.theme import Theme, named, panel, scaled_font
 
 Index = QModelIndex | QPersistentModelIndex
 SORT_ROLE = Qt.ItemDataRole.UserRole
@@ -161,7 +161,7 @@ class TablePanel(QWidget):
 
     def __init__(self, title: str, columns: Sequence[Column], theme: Theme) -> None:
         super().__init__()
-        self.setObjectName("panel")
+        panel(self)
         self.model = RowsModel(columns, theme)
         self.proxy = RowsProxy()
         self.proxy.setSourceModel(self.model)
@@ -195,6 +195,7 @@ class TablePanel(QWidget):
         )
         self.bar = QHBoxLayout()
         self.bar.setContentsMargins(8, 6, 8, 4)
+        self.bar.setSpacing(6)
         self.bar.addStretch(1)
         for widget in (self.filter, self.copy_button, self.export_button):
             self.bar.addWidget(widget)

@@ -108,8 +108,8 @@ class Themes(QObject):
 
     changed = Signal(object)
 
-    def __init__(self, app: QApplication) -> None:
-        super().__init__(app)
+    def __init__(self, app: QApplication, parent: QObject) -> None:
+        super().__init__(parent)
         self._app = app
         self.choice = "system"
         self.current = self._resolve()
@@ -142,6 +142,12 @@ def named(widget: W, name: str, tip: str = "") -> W:
     if tip:
         widget.setToolTip(tip)
     return widget
+
+
+def panel(widget: QWidget) -> None:
+    """Give a widget the ground of a panel; a bare ``QWidget`` paints none by itself."""
+    widget.setObjectName("panel")
+    widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
 
 def scaled_font(font: QFont, factor: float, bold: bool = False) -> QFont:
@@ -193,8 +199,10 @@ def _style_sheet(t: Theme) -> str:
     QToolTip {{ background: {t.raised}; color: {t.text};
         border: 1px solid {t.line}; padding: 4px; }}
     QTableView {{ border: none; gridline-color: {t.line}; }}
+    QTableView::item {{ padding: 0 6px; }}
     QHeaderView::section {{ background: {t.raised}; color: {t.muted}; border: none;
         border-bottom: 1px solid {t.line}; padding: 4px 6px; }}
+    QHeaderView::up-arrow, QHeaderView::down-arrow {{ subcontrol-position: center left; }}
     QGraphicsView, QPlainTextEdit {{ border: none; background: {t.surface}; }}
     #panel {{ background: {t.surface}; }}
     #header {{ background: {t.surface}; border-bottom: 1px solid {t.line}; }}

@@ -10,7 +10,7 @@ from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.graph_scene import Box, GraphView
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.state import SessionState
-from nnjit_studio.ui.theme import Theme, heat, named, scaled_font
+from nnjit_studio.ui.theme import Theme, heat, named, panel, scaled_font
 
 
 class Legend(QWidget):
@@ -51,7 +51,7 @@ class GraphPanel(QWidget):
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__()
-        self.setObjectName("panel")
+        panel(self)
         self._session = session
         self._shown: object = None
         self._hits: list[Box] = []
@@ -111,7 +111,7 @@ class GraphPanel(QWidget):
                 continue
             ms = state.node_ms.get(box.node.name) if total else None
             box.fraction = None if ms is None or not top else ms / top
-            box.cost = "" if ms is None else f"{text.latency(ms)} ms  {100 * ms / total:.1f} %"
+            box.cost = "" if ms is None else f"{text.latency(ms)} ms   {100 * ms / total:.1f} %"
             box.setToolTip(_tooltip(box, ms, state))
         self.view.scene().update()
 

@@ -30,8 +30,8 @@ from nnjit_studio.ui import text
 from nnjit_studio.ui.layout import draw
 from nnjit_studio.ui.theme import Theme, heat, ink_on, named, scaled_font
 
-WIDTH, HEIGHT, PORT_HEIGHT = 190.0, 46.0, 24.0
-GAP_X, STEP_Y = 22.0, 78.0
+WIDTH, HEIGHT, PORT_HEIGHT = 152.0, 58.0, 24.0
+GAP_X, STEP_Y = 10.0, 84.0
 ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.05, 4.0
 
 
@@ -70,7 +70,7 @@ class Box(QGraphicsItem):
         painter.setPen(ink)
         inner = box.adjusted(8, 3, -8, -3)
         if self.node is None:
-            painter.setFont(scaled_font(font, 0.85))
+            painter.setFont(scaled_font(font, 0.9))
             shown = QFontMetricsF(painter.font()).elidedText(
                 f"{self.title}  {self.line}", Qt.TextElideMode.ElideRight, inner.width()
             )
@@ -80,10 +80,10 @@ class Box(QGraphicsItem):
         room = QFontMetricsF(painter.font())
         title = room.elidedText(self.title, Qt.TextElideMode.ElideRight, inner.width())
         painter.drawText(inner, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, title)
-        painter.setFont(scaled_font(font, 0.85))
-        bottom = Qt.AlignmentFlag.AlignBottom
-        painter.drawText(inner, bottom | Qt.AlignmentFlag.AlignLeft, self.line)
-        painter.drawText(inner, bottom | Qt.AlignmentFlag.AlignRight, self.cost)
+        painter.setFont(scaled_font(font, 0.9))
+        left = Qt.AlignmentFlag.AlignLeft
+        painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | left, self.line)
+        painter.drawText(inner, Qt.AlignmentFlag.AlignBottom | left, self.cost)
 
 
 class GraphView(QGraphicsView):
@@ -101,6 +101,8 @@ class GraphView(QGraphicsView):
         self._current = -1
         self.setRenderHint(QPainter.RenderHint.Antialiasing)
         self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
+        for bars in (self.setHorizontalScrollBarPolicy, self.setVerticalScrollBarPolicy):
+            bars(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
         self.viewport().setCursor(Qt.CursorShape.ArrowCursor)
 
@@ -136,13 +138,13 @@ class GraphView(QGraphicsView):
         """Readable scale, the first nodes in view."""
         area = self.scene().sceneRect()
         room = self.viewport().width() / area.width() if area.width() else 1.0
-        scale = min(max(room, 0.62), 1.0)
+        scale = min(max(room, 0.78), 1.0)
         self.resetTransform()
         self.scale(scale, scale)
-        first = min(self.boxes.values(), key=lambda box: box.y(), default=None)
-        self.centerOn(
-            first.x() if first else 0.0, area.top() + self.viewport().height() / 2 / scale
-        )
+        height = self.viewport().height() / scale
+        seen = [b.x() for b in self.boxes.values() if b.node and b.y() < area.top() + height]
+        middle = sum(seen) / len(seen) if seen else area.center().x()
+        self.centerOn(middle, area.top() + height / 2)
 
     def fit(self) -> None:
         self.fitInView(self.scene().sceneRect(), Qt.AspectRatioMode.KeepAspectRatio)

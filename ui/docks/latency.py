@@ -32,18 +32,19 @@ class LatencyPanel(PlotPanel):
         self.item.addItem(self.before)
         self.item.addItem(self.line)
         self.set_theme(theme)
-        self.draw()
+        self.redraw()
 
     def render(self, changes: frozenset[str]) -> None:
         if "latency" in changes:
-            self.draw()
+            self.redraw()
 
-    def draw(self) -> None:
+    def redraw(self) -> None:
         points = np.array(self._session.state.latency, dtype=np.float64).reshape(-1, 2)
         self.show_empty(not len(points))
         self.before.setVisible(bool(len(points)))
         if len(points):
             self.before.setValue(points[0, 1])
+            self.frame(float(points[:, 1].max()))
         self.line.setData(*(steps(points[:, 0], points[:, 1]) if len(points) else ([], [])))
 
     def set_theme(self, theme: Theme) -> None:

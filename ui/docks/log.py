@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.theme import Theme, named
+from nnjit_studio.ui.theme import Theme, named, panel
 from nnjit_studio.ui.worker import REFRESH_MS
 
 LIMIT = 5000
@@ -61,7 +61,7 @@ class LogPanel(QWidget):
 
     def __init__(self, handler: LineHandler, theme: Theme) -> None:
         super().__init__()
-        self.setObjectName("panel")
+        panel(self)
         self.handler = handler
         self.theme = theme
         self.lines: collections.deque[Line] = collections.deque(maxlen=LIMIT)

@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPen
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from nnjit_studio.ui.theme import Theme, named, scaled_font
+from nnjit_studio.ui.theme import Theme, named, panel, scaled_font
 
 Array = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ class PlotPanel(QWidget):
 
     def __init__(self, title: str, x: str, y: str, y_units: str, empty: str, theme: Theme) -> None:
         super().__init__()
-        self.setObjectName("panel")
+        panel(self)
         self.theme = theme
         self._axis_names = {"bottom": (x, ""), "left": (y, y_units)}
         self.plot = named(pg.PlotWidget(background=None), title)
@@ -48,6 +48,7 @@ class PlotPanel(QWidget):
         self.csv_button = named(QPushButton("CSV…"), f"{title}: export CSV", "Save the numbers")
         self.bar = QHBoxLayout()
         self.bar.setContentsMargins(8, 6, 8, 2)
+        self.bar.setSpacing(6)
         self.bar.addStretch(1)
         for button in (self.reset_button, self.png_button, self.csv_button):
             self.bar.addWidget(button)
@@ -56,6 +57,8 @@ class PlotPanel(QWidget):
         layout.setSpacing(0)
         layout.addLayout(self.bar)
         layout.addWidget(self.plot, 1)
+        self._zoomed = False
+        self.item.getViewBox().sigRangeChangedManually.connect(self._keep_view)
         self.label_axes()
 
     def label_axes(self, **names: tuple[str, str]) -> None:
@@ -70,13 +73,29 @@ class PlotPanel(QWidget):
 
     def show_empty(self, empty: bool) -> None:
         self.empty.setVisible(empty)
+        for side in ("bottom", "left"):
+            self.item.getAxis(side).setStyle(showValues=not empty)
         self.empty.setGeometry(self.plot.rect())
 
     def resizeEvent(self, event: object) -> None:
         self.empty.setGeometry(self.plot.rect())
 
+    def frame(self, top: float, room: float = 1.15) -> None:
+        """Show 0 to ``room`` times ``top``, unless the user chose another view."""
+        if not self._zoomed and top > 0:
+            self.item.setYRange(0, top * room, padding=0)
+
     def reset(self) -> None:
+        self._zoomed = False
         self.item.enableAutoRange()
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw all data again."""
+        raise NotImplementedError
+
+    def _keep_view(self, *_: object) -> None:
+        self._zoomed = True
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme

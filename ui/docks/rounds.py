@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QComboBox
 
 from nnjit_studio.ui.docks.plots import PlotPanel, pen, steps
@@ -41,10 +42,17 @@ class RoundsPanel(PlotPanel):
         self.only = named(
             QCheckBox("only selected"), "Only the selected workload", "Hide the other workloads"
         )
-        self.only.toggled.connect(self._draw_all)
+        self.only.toggled.connect(self.redraw)
         self.bar.insertWidget(0, self.axis)
         self.bar.insertWidget(1, self.only)
-        self.legend = self.item.addLegend(offset=(-8, -8), labelTextSize="8pt")
+        self.legend = self.item.addLegend(
+            offset=(8, 4),
+            labelTextSize="7.5pt",
+            colCount=2,
+            verSpacing=-4,
+            labelTextColor=theme.text,
+        )
+        self._paint_legend()
         self.item.setLimits(yMin=0)
         self.show_empty(True)
 
@@ -58,13 +66,14 @@ class RoundsPanel(PlotPanel):
             for key, workload in state.workloads.items():
                 if selected_changed or self._drawn.get(key) != len(workload.rounds):
                     self._draw(key, workload)
+            self._frame()
             self.show_empty(not any(w.rounds for w in state.workloads.values()))
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
-        self.legend.setLabelTextColor(theme.text)
+        self._paint_legend()
         self._clear()
-        self._draw_all()
+        self.redraw()
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
         header = ("workload", "round", "seconds", "candidate", "GFLOP/s", "best GFLOP/s")
@@ -78,7 +87,7 @@ class RoundsPanel(PlotPanel):
     def _switch_axis(self, choice: str) -> None:
         name = "seconds since start" if choice == BY_SECONDS else "tuning round of the workload"
         self.label_axes(bottom=(name, "s" if choice == BY_SECONDS else ""))
-        self._draw_all()
+        self.redraw()
         self.reset()
 
     def _clear(self) -> None:
@@ -89,9 +98,21 @@ class RoundsPanel(PlotPanel):
         self.items.clear()
         self._drawn.clear()
 
-    def _draw_all(self) -> None:
+    def redraw(self) -> None:
         for key, workload in self._session.state.workloads.items():
             self._draw(key, workload)
+        self._frame()
+
+    def _frame(self) -> None:
+        rates = [p.gflops for w in self._session.state.workloads.values() for p in w.rounds]
+        rows = (len(self.legend.items) + 1) // 2
+        self.frame(max(rates, default=0.0), 1.1 + 0.09 * rows)
+
+    def _paint_legend(self) -> None:
+        ground = QColor(self.theme.surface)
+        ground.setAlpha(215)
+        self.legend.setBrush(ground)
+        self.legend.setLabelTextColor(self.theme.text)
 
     def _draw(self, key: str, workload: WorkloadState) -> None:
         self._drawn[key] = len(workload.rounds)
@@ -127,7 +148,6 @@ class RoundsPanel(PlotPanel):
         self.item.addItem(line)
         if len(self.legend.items) < LEGEND_ROWS:
             self.legend.addItem(line, workload.workload.name)
-            self.legend.setLabelTextColor(self.theme.text)
         line.setCurveClickable(True, width=8)
         line.sigClicked.connect(lambda *_, key=workload.workload.key: self._session.select(key))
         return dots, line

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy
 
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
@@ -101,6 +102,8 @@ COLUMNS = (
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
 )
 
+GFLOPS_COLUMN = [column.title for column in COLUMNS].index("GFLOP/s")
+
 
 class SpacePanel(TablePanel):
     """Table, workload chooser and one line about the size of the space."""
@@ -110,6 +113,7 @@ class SpacePanel(TablePanel):
         self._session = session
         self._shown = ""
         self._labels: list[tuple[str, str]] = []
+        self.view.sortByColumn(GFLOPS_COLUMN, Qt.SortOrder.DescendingOrder)
         self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.chooser.setMinimumWidth(300)

@@ -1,0 +1,449 @@
+"""The window with a workbench that plays sessions."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import engine_label, finish
+from fakes import FakeWorkbench, encoder_model, record, small_model
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit
+
+from nnjit_studio.errors import ModelError
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui import recent
+from nnjit_studio.ui.actions import ACTIONS
+from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.ui.theme import DARK, LIGHT
+from nnjit_studio.ui.worker import BATCH, Worker
+
+
+def open_it(qtbot, window, path):
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda job, _: job == "open"):
+        assert window.open_model(path)
+
+
+def tune_it(qtbot, window):
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda job, _: job == "tune"):
+        assert window.start_tuning()
+
+
+def drop(window, *paths):
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(p)) for p in paths])
+    event = QDropEvent(
+        QPointF(50, 50), Qt.DropAction.CopyAction, mime,
+        Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier,
+    )  # fmt: skip
+    window.dropEvent(event)
+
+
+def test_dropping_a_model_opens_it(qtbot, window, model_file):
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda job, _: job == "open"):
+        drop(window, model_file)
+    assert window.header.model.text() == "tiny.onnx"
+    assert len([b for b in window.graph.view.boxes.values() if b.node]) == 4
+    assert "tiny.onnx" in window.windowTitle()
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["cat.jpg"], "cat.jpg is not an ONNX model"),
+        (["a.onnx", "b.onnx"], "2 files were dropped"),
+        (["gone.onnx"], "gone.onnx is not there any more"),
+    ],
+)
+def test_wrong_drops_are_answered_in_one_sentence(window, tmp_path, names, sentence):
+    drop(window, *(tmp_path / name for name in names))
+    assert window.message.isVisible()
+    assert window.message.text.text().startswith(sentence)
+    assert not window.session.busy
+
+
+def test_a_failed_open_leaves_the_old_model_shown(qtbot, window, workbench, model_file, tmp_path):
+    open_it(qtbot, window, model_file)
+    before = window.session.state.model
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"")
+    workbench.open_error = ModelError("bad.onnx is not valid ONNX.", "Export it again.")
+    with qtbot.waitSignal(window.session.problem):
+        window.open_model(bad)
+    assert window.session.state.model is before
+    assert window.header.model.text() == "tiny.onnx"
+    assert window.message.text.text() == "bad.onnx is not valid ONNX. Export it again."
+    window.message.copy_button.click()
+    assert "ModelError" in QGuiApplication.clipboard().text()
+    assert recent.recent(window.settings) == [model_file]
+
+
+def test_an_unexpected_error_is_told_with_a_next_step(qtbot, window, workbench, model_file):
+    workbench.open_error = RuntimeError("boom")
+    with qtbot.waitSignal(window.session.problem):
+        window.open_model(model_file)
+    assert "boom" in window.message.text.text() and "bug report" in window.message.text.text()
+
+
+def test_a_session_fills_all_views(qtbot, window, workbench, model_file):
+    workload = workbench.model.workloads[0]
+    workbench.stored = [record(workload, "default", "default", 11.0, 20)]
+    open_it(qtbot, window, model_file)
+    assert "neutral" in window.graph.legend.words
+    with qtbot.waitSignal(window.session.records):
+        tune_it(qtbot, window)
+    state = window.session.state
+    assert window.space.model.rowCount() == len(state.workloads[state.selected].candidates) > 10
+    assert "candidates of 1.2e9 in the naive space, 7 known" in window.space.summary.text()
+    assert any(row.state == "incumbent" for row in window.space.model.rows)
+    dots, line = window.rounds.items[state.selected]
+    assert len(dots.xData) == sum(p.gflops > 0 for p in state.workloads[state.selected].rounds)
+    assert line.yData.max() == state.workloads[state.selected].rounds[-1].best_gflops
+    assert window.latency.line.yData[-1] == state.now_ms
+    assert window.database.model.rowCount() == 1
+    assert "share of model time per node" in window.graph.legend.words
+    boxes = [b for b in window.graph.view.boxes.values() if b.node]
+    assert max(b.fraction for b in boxes) == 1.0 and all("ms" in b.toolTip() for b in boxes)
+    assert "GFLOP/s" in boxes[0].toolTip() and "/fc1/MatMul" in boxes[0].toolTip()
+    assert window.header.speedup.number.text().endswith("x")
+    assert window.header.phase.text().startswith("Done")
+
+
+def test_selection_is_the_same_everywhere(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    last = list(window.graph.view.boxes.values())[-2].node.workload
+    window.graph.view.clicked.emit(last)
+    assert window.space.chooser.currentData() == last
+    assert {b.node.workload for b in window.graph.view.boxes.values() if b.selected} == {last}
+    window.rounds.only.setChecked(True)
+    shown = {key for key, (dots, _) in window.rounds.items.items() if dots.isVisible()}
+    assert shown == {last}
+    window.actions_by_id["previous"].trigger()
+    assert window.session.state.selected != last
+
+
+def test_cancel_stops_the_session(qtbot, window, workbench, model_file):
+    workbench.hold = True
+    open_it(qtbot, window, model_file)
+    window.start_tuning(7.0)
+    qtbot.waitUntil(lambda: window.session.state.latency != [])
+    assert window.header.button.text() == "Stop"
+    assert not window.actions_by_id["open"].isEnabled()
+    with qtbot.waitSignal(window.session.done):
+        window.header.button.click()
+    assert workbench.tuned_seconds == [7.0]
+    assert window.header.button.text() == "Start tuning"
+    assert window.actions_by_id["open"].isEnabled()
+
+
+def test_a_failed_session_is_told(qtbot, window, workbench, model_file):
+    error = {"ok": False, "kind": "user", "error": "The page was lost.", "hint": "Open it again."}
+    workbench.script = [ev.Failed(1.0, error)]
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    assert window.message.text.text() == "The page was lost. Open it again."
+    assert window.header.phase.text() == "Tuning failed"
+
+
+def test_export_tells_where_and_what_went_wrong(qtbot, window, model_file, tmp_path):
+    open_it(qtbot, window, model_file)
+    with qtbot.waitSignal(window.session.done):
+        window.session.export(tmp_path / "b.zip")
+    assert (tmp_path / "b.zip").is_file() and "b.zip" in window.message.text.text()
+    with qtbot.waitSignal(window.session.problem):
+        window.session.export(tmp_path / "no" / "b.zip")
+    assert "no is not a folder" in window.message.text.text()
+
+
+def test_recent_models_are_kept_and_missing_ones_marked(qtbot, window, model_file, tmp_path):
+    open_it(qtbot, window, model_file)
+    recent.remember(window.settings, tmp_path / "gone.onnx")
+    window.recent_menu.aboutToShow.emit()
+    first, second = window.recent_menu.actions()[:2]
+    assert "gone.onnx  (missing)" in first.text() and not first.isEnabled()
+    assert "tiny.onnx" in second.text() and second.isEnabled()
+    recent.remember(window.settings, model_file)
+    assert recent.recent(window.settings)[0] == model_file
+    assert len(recent.recent(window.settings)) == 2
+
+
+def fill_database(qtbot, window, workbench):
+    w = workbench.model.workloads[0]
+    workbench.stored = [
+        record(w, "a", "slower", 9.0, 3),
+        record(w, "b", "wrong", 0.0, 2),
+        record(w, "c", "won", 30.0, 1),
+    ]
+    qtbot.waitUntil(lambda: not window.session.reader.job)
+    with qtbot.waitSignal(window.session.records):
+        window.actions_by_id["refresh"].trigger()
+    return window.database
+
+
+def shown(panel, title):
+    column = [c.title for c in panel.model.columns].index(title)
+    return [panel.proxy.index(i, column).data() for i in range(panel.proxy.rowCount())]
+
+
+def test_tables_sort_by_value_and_leave_gaps_last(qtbot, window, workbench):
+    panel = fill_database(qtbot, window, workbench)
+    column = [c.title for c in panel.model.columns].index("GFLOP/s")
+    panel.view.sortByColumn(column, Qt.SortOrder.AscendingOrder)
+    assert shown(panel, "settings") == ["a", "c", "b"]
+    panel.view.sortByColumn(column, Qt.SortOrder.DescendingOrder)
+    assert shown(panel, "settings") == ["c", "a", "b"]
+
+
+def test_tables_filter_copy_and_export(qtbot, window, workbench, tmp_path):
+    panel = fill_database(qtbot, window, workbench)
+    panel.filter.setText("won EPYC")
+    assert shown(panel, "settings") == ["c"]
+    panel.copy_button.click()
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert len(lines) == 2 and lines[0].startswith("workload\tsettings\tstate\tGFLOP/s")
+    assert lines[1].split("\t")[1:4] == ["c", "won", "30.0"]
+    panel.filter.clear()
+    panel.export_csv(tmp_path / "t.csv")
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == 4
+
+
+def test_plots_switch_axis_and_export(qtbot, window, model_file, tmp_path):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    rounds = window.session.state.workloads[window.session.state.selected].rounds
+    window.rounds.axis.setCurrentText("by seconds")
+    _, line = window.rounds.items[window.session.state.selected]
+    assert line.xData[0] == rounds[0].t_s
+    window.rounds.export_csv(tmp_path / "r.csv")
+    header, *rows = (tmp_path / "r.csv").read_text().splitlines()
+    assert header == "workload,round,seconds,candidate,GFLOP/s,best GFLOP/s"
+    assert len(rows) == sum(len(w.rounds) for w in window.session.state.workloads.values())
+    window.latency.export_png(tmp_path / "l.png")
+    assert (tmp_path / "l.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(OSError, match="could not be written"):
+        window.latency.export_png(tmp_path / "no" / "l.png")
+
+
+def test_the_plot_keeps_the_view_that_the_user_chose(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    box = window.latency.item.getViewBox()
+    box.setYRange(3, 4, padding=0)
+    box.sigRangeChangedManually.emit(box.mouseEnabled())
+    tune_it(qtbot, window)
+    assert box.viewRange()[1] == pytest.approx([3, 4])
+    window.actions_by_id["reset_plots"].trigger()
+    assert box.viewRange()[1][1] == pytest.approx(window.session.state.before_ms * 1.15, rel=0.2)
+
+
+def test_themes_reach_every_view_and_are_remembered(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    window.choose_theme("dark")
+    app = QGuiApplication.instance()
+    assert app.palette().window().color().name() == DARK.window
+    assert window.graph.view.theme is window.space.model.theme is window.log_panel.theme is DARK
+    _, line = window.rounds.items[window.session.state.selected]
+    assert line.opts["pen"].color().name() in DARK.series
+    assert window.settings.value("theme") == "dark"
+    window.choose_theme("light")
+    assert window.graph.legend.theme is LIGHT
+
+
+def contrast(a, b):
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return sum(k * p for k, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_colours_have_enough_contrast(theme):
+    for ground in (theme.window, theme.surface, theme.raised):
+        for ink in (theme.text, theme.muted, theme.accent, theme.good, theme.warn, theme.bad):
+            assert contrast(ink, ground) >= 4.5, (ink, ground)
+
+
+def test_the_layout_is_remembered_and_can_be_reset(qtbot, window, workbench, settings):
+    window.docks["log"].hide()
+    finish(qtbot, workbench, window)
+    again = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(again, before_close_func=lambda w: finish(qtbot, workbench, w))
+    again.show()
+    assert again.docks["log"].isHidden() and not again.docks["graph"].isHidden()
+    again.reset_layout()
+    assert not again.docks["log"].isHidden()
+
+
+def test_closing_while_tuning_cancels_and_waits_for_the_thread(
+    qtbot, window, workbench, model_file
+):
+    workbench.hold = True
+    open_it(qtbot, window, model_file)
+    window.start_tuning()
+    qtbot.waitUntil(lambda: window.session.state.latency != [])
+    with qtbot.waitSignal(window.closed, timeout=8000):
+        window.close()
+    assert workbench.cancelled.is_set()
+    assert window.session.worker.wait(0)
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_window(qtbot, window, monkeypatch):
+    monkeypatch.setattr("nnjit_studio.ui.main_window.CLOSE_WAIT_S", 0.1)
+    stuck = threading.Event()
+    window.session.worker.start("tune", lambda emit: stuck.wait(20))
+    with qtbot.waitSignal(window.closed, timeout=8000):
+        window.close()
+    stuck.set()
+    assert window.session.worker.wait(5)
+
+
+def test_a_burst_of_events_is_drawn_in_few_refreshes(qtbot, window, workbench, model_file):
+    key = workbench.model.workloads[0].key
+    workbench.script = [
+        ev.RoundDone(i / 100, key, i, "default", 5.0, 5.0, "default", 0) for i in range(1000)
+    ]
+    open_it(qtbot, window, model_file)
+    refreshed = []
+    window.session.refreshed.connect(refreshed.append)
+    before = window.session.worker.refreshes
+    tune_it(qtbot, window)
+    assert len(window.session.state.workloads[key].rounds) == 1000
+    # The thread may be slow, so no upper bound on ticks; but never one per event.
+    assert window.session.worker.refreshes - before <= 1000 / BATCH + 20
+    assert len(refreshed) <= window.session.worker.refreshes - before + 3
+
+
+def test_a_full_queue_is_emptied_in_bounded_batches(qtbot):
+    worker = Worker()
+    sizes = []
+    worker.yielded.connect(lambda items: sizes.append(len(items)))
+    with qtbot.waitSignal(worker.returned):
+        worker.start("burst", lambda emit: iter(range(3 * BATCH)))
+        worker.wait(10)
+    assert sizes == [BATCH, BATCH, BATCH]
+
+
+def test_a_worker_runs_one_job_at_a_time(qtbot):
+    worker = Worker()
+    go = threading.Event()
+    with qtbot.waitSignal(worker.returned) as returned:
+        assert worker.start("one", lambda emit: go.wait(10))
+        assert not worker.start("two", lambda emit: None)
+        go.set()
+    assert returned.args == ["one", True]
+    with qtbot.waitSignal(worker.failed) as failed:
+        worker.start("three", lambda emit: 1 // 0)
+    assert failed.args[0] == "three" and isinstance(failed.args[1], ZeroDivisionError)
+
+
+def test_the_log_shows_lines_of_any_thread_and_filters(qtbot, window):
+    log = logging.getLogger("nnjit_studio.test")
+    thread = threading.Thread(target=lambda: log.warning("a spill <was> seen"))
+    thread.start()
+    thread.join()
+    log.info("all is well")
+    window.log_panel.take()
+    seen = window.log_panel.view.toPlainText()
+    assert "a spill <was> seen" in seen and "info" in seen and "test: all is well" in seen
+    window.log_panel.level.setCurrentText("warning")
+    assert "all is well" not in window.log_panel.view.toPlainText()
+    window.log_panel.level.setCurrentText("info")
+    window.log_panel.filter.setText("well")
+    assert window.log_panel.view.toPlainText().count("\n") == 0
+
+
+def test_the_graph_finds_nodes_and_walks_by_keys(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    window.actions_by_id["find"].trigger()
+    window.graph.search.setText("add/add")
+    assert window.graph.hits.text() == "1 found"
+    qtbot.keyClick(window.graph.search, Qt.Key.Key_Return)
+    assert window.session.state.selected.startswith("add:8x16")
+    view = window.graph.view
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    assert window.session.state.selected.startswith("matmul:8x16x16")
+    scale = view.transform().m11()
+    qtbot.keyClick(view, Qt.Key.Key_Plus)
+    assert view.transform().m11() > scale
+    window.actions_by_id["fit"].trigger()
+    assert view.mapToScene(view.viewport().rect()).boundingRect().contains(view.sceneRect())
+
+
+def test_clicking_a_box_selects_its_workload(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    window.graph.view.fit()
+    box = window.graph.view.boxes["n2"]
+    place = window.graph.view.mapFromScene(box.pos()) + QPoint(1, 1)
+    qtbot.mouseClick(window.graph.view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert window.session.state.selected == box.node.workload
+
+
+def test_weights_are_not_drawn(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    assert set(window.graph.view.boxes) == {"in:x", "n0", "n1", "n2", "n3", "out:y"}
+
+
+def test_every_action_is_in_a_menu_with_a_shortcut_of_its_own(window):
+    shortcuts = [s.shortcut for s in ACTIONS if s.shortcut]
+    assert len(shortcuts) == len(set(shortcuts))
+    assert {a.objectName() for m in window.menu_bar.actions() for a in m.menu().actions()} >= {
+        s.id for s in ACTIONS
+    }
+
+
+def test_controls_have_accessible_names(window):
+    kinds = (QAbstractButton, QComboBox, QLineEdit)
+    ours = [
+        w
+        for panel in (window.header, window.message, *(d.widget() for d in window.docks.values()))
+        for kind in kinds
+        for w in panel.findChildren(kind)
+        if not w.objectName().startswith("qt_") and type(w) in (kind, *kind.__subclasses__())
+    ]
+    unnamed = [w for w in ours if not (w.accessibleName() or getattr(w, "text", str)())]
+    unnamed = [w for w in unnamed if not isinstance(w.parent(), QLineEdit)]
+    assert ours and not [w for w in unnamed if w.metaObject().className().startswith("QTable")]
+    assert [type(w) for w in unnamed if isinstance(w, (QComboBox, QLineEdit))] == []
+
+
+def test_dialogs_are_not_modal(qtbot, window):
+    for name in ("shortcuts", "about", "open"):
+        window.actions_by_id[name].trigger()
+    dialogs = [w for w in window.findChildren(object) if getattr(w, "isModal", lambda: False)()]
+    assert dialogs == []
+
+
+def test_badges_are_shown_with_their_reason(window):
+    tips = {w.toolTip() for w in window.header.findChildren(object, "badge")}
+    assert any("without its sandbox" in tip for tip in tips)
+
+
+def test_a_model_of_many_nodes_is_drawn(qtbot, settings, tmp_path):
+    path = tmp_path / "big.onnx"
+    path.write_bytes(b"")
+    bench = FakeWorkbench(encoder_model(path, layers=12))
+    window = StudioWindow(bench, engine_label, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, bench, w))
+    open_it(qtbot, window, path)
+    tune_it(qtbot, window)
+    assert len(window.graph.view.boxes) == len(bench.model.graph.nodes) + 3
+    assert len(window.rounds.legend.items) <= 8
+
+
+def test_two_models_after_each_other(qtbot, window, workbench, model_file, tmp_path):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    other = tmp_path / "other.onnx"
+    other.write_bytes(b"")
+    workbench.model = encoder_model(Path("other.onnx"), layers=1)
+    open_it(qtbot, window, other)
+    assert window.space.model.rowCount() == 0 and window.rounds.items == {}
+    assert window.header.now.number.text() == "–"  # noqa: RUF001
+    assert small_model().graph.nodes[0].workload not in window.session.state.workloads
