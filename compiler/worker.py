@@ -72,10 +72,10 @@ class _Worker:
         except NnjitError as e:
             send(self.pipe, {**e.to_json(), "class": type(e).__name__})
         except MemoryError:
-            e = UserError(
+            full = UserError(
                 "The compile process ran out of memory.", "Close other programs or split the model."
             )
-            send(self.pipe, {**e.to_json(), "class": "UserError"})
+            send(self.pipe, {**full.to_json(), "class": "UserError"})
         except Exception as e:
             text = f"{type(e).__name__}: {e}"[:500]
             send(
@@ -126,7 +126,10 @@ class _Worker:
         from nnjit_studio.space.records import Kernel
 
         candidate = None if settings == DEFAULT_SETTINGS else Candidate.parse(settings)
-        kernels, dumps, pass_ms, started = [], [], {}, time.perf_counter()
+        kernels: list[Kernel] = []
+        dumps: list[str] = []
+        pass_ms: dict[str, float] = {}
+        started = time.perf_counter()
         for tier in tiers:
             artifact = compile_program(
                 self.programs[workload],

@@ -344,9 +344,18 @@ class Workbench:
             out,
             [e.to_json() for e in self.events],
             created=SystemClock().now_iso(),
-            version=__version__,
+            versions=self.versions(),
         )
         return out
+
+    def versions(self) -> dict[str, str]:
+        """What produced the results: program, compiler and engine."""
+        engine = self.device.user_agent if self.device else "no page yet"
+        return {
+            "nnjit-studio": __version__,
+            "compiler": self.compiler.version,
+            "engine": engine,
+        }
 
     def records(self, limit: int = 5000) -> list[TuningRecord]:
         """Records of the kernel database, newest first."""

@@ -279,7 +279,7 @@ class _Builder:
         with self.weights_file.open("wb") as f:
             for offset, data in self.weight_data:
                 f.seek(offset)
-                f.write(memoryview(data).cast("B"))
+                f.write(data.data.cast("B"))
             f.truncate(self.weights_bytes)
 
     def _tensor_name(self, value: Value) -> str:

@@ -126,8 +126,9 @@ def _calls(module: IRModule) -> ImportedCalls:
                 values[expr] = Value(next(names), data.shape, DTYPES[data.dtype.name], data)
             return values[expr]
         if type(expr).__name__ == "TupleGetItem":
-            return tuples[expr.tuple_value][expr.index]
-        return values[expr]
+            return tuples[expr.tuple_value][int(expr.index)]
+        found: Value = values[expr]
+        return found
 
     calls: list[ProgramCall] = []
     converted: dict[Any, Program] = {}

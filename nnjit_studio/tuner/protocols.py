@@ -57,7 +57,8 @@ class Runner(Protocol):
 class Records(Protocol):
     """The kernel database as the tuner sees it."""
 
-    def commit_record(self, record: TuningRecord) -> None: ...
+    def commit_record(self, record: TuningRecord) -> object:
+        """Durable when it returns."""
 
     def records(self, key: KernelKey) -> Sequence[TuningRecord]:
         """All records of a key, oldest first."""
