@@ -12,7 +12,7 @@ import time
 import journey
 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
-from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.errors import PageError, TargetError, UserError
 from nnjit_studio.link.browsers import is_root
 from nnjit_studio.link.hub import Hub
 
@@ -131,6 +131,20 @@ def nothing_of_elsewhere_is_loaded() -> None:
         view.shut_down()
         view.shut_down()
     assert results == {"url": hub.url, "opened": "null"}, results
+    assert said == []
+
+
+def a_page_that_cannot_load_is_reported() -> None:
+    with Hub() as hub, Hub() as gone:
+        gone.close()
+        address = gone.url
+        Hub.url = property(lambda _: address)  # type: ignore[assignment, method-assign]
+        try:
+            run_with_embedded_page(hub, lambda: hub.wait_for_page(60), is_root())
+        except TargetError as error:
+            assert "could not load the page" in error.error
+        else:
+            raise AssertionError("a page came from nowhere")
 
 
 def root_is_told_about_the_flag() -> None:

@@ -19,6 +19,7 @@ SCRIPT = Path(__file__).with_name("embedded_scenarios.py")
         "interrupt_ends_the_work",
         "interrupted_work_may_end_well",
         "nothing_of_elsewhere_is_loaded",
+        "a_page_that_cannot_load_is_reported",
         "root_is_told_about_the_flag",
     ],
 )

@@ -14,11 +14,11 @@ from nnjit_studio.errors import UserError
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FLAGS_VARIABLE, "")
     monkeypatch.delenv("QTWEBENGINE_DISABLE_SANDBOX", raising=False)
-    monkeypatch.setattr(process, "_is_root", lambda: False)
+    monkeypatch.setattr(process, "is_root", lambda: False)
 
 
 def test_root_is_asked_for_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_is_root", lambda: True)
+    monkeypatch.setattr(process, "is_root", lambda: True)
     with pytest.raises(UserError) as caught:
         check_sandbox(False)
     assert "--no-sandbox" in caught.value.hint

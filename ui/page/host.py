@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from PySide6.QtCore import QTimer, QUrl, Signal
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtWebEngineCore import (
     QWebEngineDownloadRequest,
     QWebEnginePage,
@@ -60,6 +60,8 @@ class EngineView(QWebEngineView):
 
     def __init__(self, url: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)  # it offers to reload
+        self._loaded = False
         self._url = QUrl(url)
         self._profile = QWebEngineProfile()  # without a name: off the record
         self._interceptor = _SameOrigin(self._url)
@@ -89,7 +91,9 @@ class EngineView(QWebEngineView):
         delete(self._profile)
 
     def _on_loaded(self, ok: bool) -> None:
-        if not ok:
+        # A navigation that was refused later on counts as a failed load, too.
+        self._loaded = self._loaded or ok
+        if not self._loaded:
             self._lose("The embedded view could not load the page.")
 
     def _on_terminated(

@@ -7,6 +7,7 @@ import os
 import sys
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.link.browsers import is_root
 
 FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
 NO_SANDBOX = "--no-sandbox"
@@ -41,7 +42,7 @@ def check_sandbox(no_sandbox: bool) -> str:
     """
     flags = os.environ.get(FLAGS_VARIABLE, "").split()
     off = NO_SANDBOX in flags or os.environ.get("QTWEBENGINE_DISABLE_SANDBOX") == "1"
-    if _is_root() and not (no_sandbox or off):
+    if is_root() and not (no_sandbox or off):
         raise UserError(
             "The embedded view does not start as root with its sandbox.",
             "Run as another user, or give --no-sandbox.",
@@ -59,7 +60,3 @@ def choose_platform() -> None:
     displays = ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
-
-
-def _is_root() -> bool:
-    return sys.platform.startswith("linux") and os.geteuid() == 0
