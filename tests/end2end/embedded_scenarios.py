@@ -10,11 +10,11 @@ import threading
 import time
 
 import journey
-from nnjit_studio.ui.page.headless import run_with_embedded_page
 
 from nnjit_studio.errors import PageError, TargetError, UserError
 from nnjit_studio.link.browsers import is_root
 from nnjit_studio.link.hub import Hub
+from nnjit_studio.ui.page.headless import run_with_embedded_page
 
 
 def journey_works() -> None:
@@ -95,10 +95,11 @@ def interrupted_work_may_end_well() -> None:
 
 
 def nothing_of_elsewhere_is_loaded() -> None:
-    from nnjit_studio.ui.page.host import EngineView
-    from nnjit_studio.ui.page.process import check_sandbox, choose_platform
     from PySide6.QtCore import QTimer, QUrl
     from PySide6.QtWidgets import QApplication
+
+    from nnjit_studio.ui.page.host import EngineView
+    from nnjit_studio.ui.page.process import check_sandbox, choose_platform
 
     check_sandbox(is_root())
     choose_platform()

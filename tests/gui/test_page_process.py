@@ -4,10 +4,10 @@ import logging
 import os
 
 import pytest
-from nnjit_studio.ui.page import process
-from nnjit_studio.ui.page.process import FLAGS_VARIABLE, check_sandbox, choose_platform
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.ui.page import process
+from nnjit_studio.ui.page.process import FLAGS_VARIABLE, check_sandbox, choose_platform
 
 
 @pytest.fixture(autouse=True)

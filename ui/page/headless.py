@@ -11,12 +11,12 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import TypeVar, cast
 
-from nnjit_studio.ui.page.host import EngineView
-from nnjit_studio.ui.page.process import check_sandbox, choose_platform
 from PySide6.QtCore import QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.link.hub import Hub
+from nnjit_studio.ui.page.host import EngineView
+from nnjit_studio.ui.page.process import check_sandbox, choose_platform
 
 T = TypeVar("T")
 
