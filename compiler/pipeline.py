@@ -22,7 +22,6 @@ from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wasm.text import function_text
-
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import TIERS

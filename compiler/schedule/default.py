@@ -39,7 +39,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-
 from nnjit_studio.errors import CompileError
 
 PARALLEL = "$p"

@@ -17,7 +17,6 @@ from nnjit_studio.compiler.schedule.loops import For, Put, Statement, StoreVecto
 from nnjit_studio.compiler.schedule.rewrite import plus, substitute, substitute_store
 from nnjit_studio.compiler.tensor_ir import Binary, Call, Expr, Load, Program, Select, Store, Var
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS
-
 from nnjit_studio.errors import CompileError
 
 ROW, COLUMN = "$m", "$n"

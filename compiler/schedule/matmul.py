@@ -27,12 +27,14 @@ from nnjit_studio.compiler.schedule.loops import (
 )
 from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
 from nnjit_studio.compiler.tensor_ir import Binary, Expr, Program, Var
-
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import ORDERS, Candidate
 
 MAX_TILE_OPERATIONS = 400
 """SIMD operations of one unrolled step; more meets the cliffs of optimising compilers."""
+
+WIDEST_PANEL = 16
+"""The engine keeps room for panels of this width (docs/protocol.md, memory of the engine)."""
 
 PANEL, TILE, PANELS, TILES, K, K_BLOCK = "$panel", "$tile", "$panels", "$tiles", "$k", "$kblock"
 
@@ -136,6 +138,11 @@ def _plan(program: Program, c: Contraction, candidate: Candidate) -> _Plan:
         )
     if candidate.pack and not c.packable:
         raise CompileError("B is not a packable weight.", "Choose pack=0.")
+    if candidate.pack and -(-c.n // columns) * columns > -(-c.n // WIDEST_PANEL) * WIDEST_PANEL:
+        raise CompileError(
+            f"Panels of {columns} columns need more room than the weight of {c.n} columns has.",
+            f"Choose an x0 that divides {WIDEST_PANEL}, or pack=0.",
+        )
     if not candidate.pack and c.b.column != 1:
         raise CompileError(
             f"The columns of B stand {c.b.column} elements apart.",

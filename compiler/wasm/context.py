@@ -19,7 +19,6 @@ from nnjit_studio.compiler.schedule.affine import (
 from nnjit_studio.compiler.schedule.loops import Statement, stored_buffers
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Program
 from nnjit_studio.compiler.wasm.ir import Function, LocalGet, LocalSet, Node, Op, add, i32, scale
-
 from nnjit_studio.errors import CompileError
 
 STORAGE_BYTES = {"f32": 4, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
@@ -90,6 +89,7 @@ class Context:
                     "which Wasm kernels do not store.",
                     "Convert the model to float32.",
                 )
+        self._computed: dict[object, LocalGet] = {}
         self._lower_index = lower_index
         self._pointers = {b.name: LocalGet(i) for i, b in enumerate(program.buffers)}
         self._written = {s.buffer for stage in program.stages for s in (*stage.body, *stage.init)}
@@ -280,6 +280,23 @@ class Context:
         if self.conditional or any(s.guarded for s in self.scopes[scope.depth + 1 :]):
             return False
         return all(load.buffer not in self._written for load in found)
+
+    # Values that are needed again
+
+    def forget(self) -> None:
+        """A new statement: memory may have changed since the last one."""
+        self._computed.clear()
+
+    def once(self, key: object, type: str, lower: Callable[[], Node]) -> Node:
+        """A costly value of the current statement; fused operators repeat whole subtrees."""
+        place = (key, len(self.scopes))
+        found = self._computed.get(place)
+        if found is None:
+            value = lower()
+            if self.conditional:
+                return value
+            found = self._computed[place] = self.keep(type, value)
+        return found
 
     # Values that do not change in the innermost loop
 

@@ -56,6 +56,7 @@ def _block(ctx: Context, statements: Sequence[Statement]) -> list[Node]:
 
 
 def _statement(ctx: Context, statement: Statement) -> None:
+    ctx.forget()
     if isinstance(statement, AssignVector):
         _assign_vector(ctx, statement)
     elif isinstance(statement, StoreVector):

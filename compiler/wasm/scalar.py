@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from nnjit_studio.compiler.schedule.affine import affine, loads, variables
 from nnjit_studio.compiler.tensor_ir import (
@@ -20,7 +21,6 @@ from nnjit_studio.compiler.wasm import ir
 from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, Node, Op, i32
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, power
-
 from nnjit_studio.errors import CompileError
 
 LOADS = {
@@ -71,7 +71,9 @@ def scalar(ctx: Context, expr: Expr) -> Node:
     """The value in the Wasm type of its dtype; bool is 0 or 1."""
     if is_costly(expr):
         type = WASM_TYPE[ctx.dtype(expr)]
-        return ctx.invariant((expr, "scalar"), expr, type, lambda: _scalar(ctx, expr))
+        key = (expr, "scalar")
+        compute = partial(ctx.once, key, type, lambda: _scalar(ctx, expr))
+        return ctx.invariant(key, expr, type, compute)
     return _scalar(ctx, expr)
 
 

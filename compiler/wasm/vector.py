@@ -34,7 +34,6 @@ from nnjit_studio.compiler.wasm.scalar import (
     small_power,
 )
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, constant, integers, power
-
 from nnjit_studio.errors import BugError
 
 _RAMP = ir.Const("v128", struct.pack("<4I", *range(LANES)))
@@ -46,6 +45,12 @@ def vector(ctx: Context, expr: Expr, var: str) -> Node:
         return LocalGet(ctx.accumulators[expr.name])
     if not _varies(ctx, expr, var):
         return _splat(ctx, expr)
+    if is_costly(expr):
+        return ctx.once((expr, var), "v128", lambda: _vector(ctx, expr, var))
+    return _vector(ctx, expr, var)
+
+
+def _vector(ctx: Context, expr: Expr, var: str) -> Node:
     if isinstance(expr, Var):
         return Op("i32x4.add", (Op("i32x4.splat", (ctx.variable(var),)), _RAMP))
     if isinstance(expr, Load):

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import wasmtime
+
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Load, Program, Var
 
 NUMPY = {

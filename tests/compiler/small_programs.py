@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernel_harness import at, f32, flat
+
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import wasmtime
 from kernel_harness import engine, run_kernel
+from small_programs import matmul_bias, softmax
+
 from nnjit_studio.compiler.fixture import make_fixture
 from nnjit_studio.compiler.pipeline import (
     COMPILER_VERSION,
@@ -14,8 +16,6 @@ from nnjit_studio.compiler.pipeline import (
     compile_program,
     peak_kernel,
 )
-from small_programs import matmul_bias, softmax
-
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import Candidate
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_harness import NUMPY, add, at, f32, flat, int32, run_kernel, times
+from small_programs import softmax, stage
+
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, Artifact, compile_program
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
@@ -19,8 +21,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-from small_programs import softmax, stage
-
 from nnjit_studio.errors import CompileError
 
 TIERS = ("simd128", "relaxed-simd")

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import add, f32, int32, run_kernel, times
+
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
 from nnjit_studio.compiler.reference import evaluate_with_bound
 from nnjit_studio.compiler.tensor_ir import (

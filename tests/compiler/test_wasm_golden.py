@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from nnjit_studio.compiler.pipeline import PASSES, compile_program
-from nnjit_studio.compiler.tensor_ir import Program
 from small_programs import matmul_bias, softmax
 
+from nnjit_studio.compiler.pipeline import PASSES, compile_program
+from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.space.candidate import Candidate
 
 CASES: dict[str, tuple[Program, Candidate | None]] = {

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from kernel_harness import run_kernel
+
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.tensor_ir import (
     Axis,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import at, f32, flat, run_kernel
+
 from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
@@ -29,7 +30,6 @@ from nnjit_studio.compiler.wasm.encode import encode_module
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
-
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import Candidate
 
@@ -198,7 +198,8 @@ def test_output_transposed() -> None:
 def test_any_candidate(  # type: ignore[no-untyped-def]
     m, n, k, x0, y0, r0, x1, y1, r1, order, pack, epilogue, parts
 ) -> None:
-    candidate = Candidate(x0, y0, r0, x1, y1, r1, order, pack)
+    fits = -(-n // x0) * x0 <= -(-n // 16) * 16
+    candidate = Candidate(x0, y0, r0, x1, y1, r1, order, pack and fits)
     check(m, n, k, candidate, epilogue, parts=parts)
 
 
@@ -222,6 +223,13 @@ def test_refuses_to_pack_activations() -> None:
     program, contraction = matmul(16, 32, 16, batch=2)
     with pytest.raises(CompileError, match="packable"):
         compile_tile(program, contraction, tile(8, 4))
+
+
+def test_refuses_panels_that_the_engine_has_no_room_for() -> None:
+    program, contraction = matmul(16, 16, 8)
+    with pytest.raises(CompileError, match="room"):
+        compile_tile(program, contraction, tile(12, 4))
+    check(16, 32 + 4, 8, tile(12, 4))
 
 
 def test_nan_and_infinity_pass_through() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.ir import (
     Const,
