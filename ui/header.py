@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
@@ -109,9 +109,12 @@ class Header(QFrame):
                 f"imported in {sum(model.import_ms.values()) / 1e3:.1f} s",
             ]
             self.details.setText("  ·  ".join(facts))
+            self.details.setToolTip(_phases(model.import_ms))
         self.phase.setText(state.phase or "Idle")
         tried, total = state.tried()
         parts = [f"{tried} of {total} candidates"] if total else []
+        if state.target:
+            parts.append(f"on {state.target}")
         if busy:
             parts.append(text.elapsed(self._session.elapsed_s))
         self.detail.setText("  ·  ".join(parts))
@@ -143,3 +146,7 @@ def _stack(*widgets: QWidget) -> QVBoxLayout:
     for widget in widgets:
         layout.addWidget(widget)
     return layout
+
+
+def _phases(import_ms: Mapping[str, float]) -> str:
+    return "\n".join(f"{phase}: {ms:,.0f} ms" for phase, ms in import_ms.items())

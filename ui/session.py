@@ -17,6 +17,7 @@ from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.services import Workbench
 from nnjit_studio.ui.state import SessionState
+from nnjit_studio.ui.text import short_key
 from nnjit_studio.ui.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -170,7 +171,10 @@ class Session(QObject):
         self.events.extend(events)
         self.state.reduce(events)
         if phases:
-            self.state.set_phase(phases[-1].text)
+            text = phases[-1].text
+            self.state.set_phase(text[:1].upper() + text[1:])
+        for item in items:
+            _note(item)
         for event in events:
             if isinstance(event, ev.Failed):
                 said = {k: str(event.error.get(k, "")) for k in ("error", "hint", "kind")}
@@ -179,6 +183,7 @@ class Session(QObject):
         self.refresh()
 
     def _returned(self, job: str, result: object) -> None:
+        log.info("%s ended after %.1f s", job, time.monotonic() - self._started_s)
         if job == "open":
             self.state.open(result)  # type: ignore[arg-type]
         elif job != "tune":
@@ -197,3 +202,26 @@ class Session(QObject):
         self.refresh()
         if job in ("open", "tune"):
             self.read_records()
+
+
+def _note(item: object) -> None:
+    """One line of the log for what a reader would look for later."""
+    match item:
+        case Phase():
+            log.info("%s", item.text)
+        case ev.SessionStarted():
+            log.info("tuning %s: %d workloads", item.model, len(item.workloads))
+        case ev.SpaceBuilt():
+            log.info("%s: %d candidates", short_key(item.workload), len(item.candidates))
+        case ev.Compiled() if item.error:
+            log.warning("%s %s: %s", short_key(item.workload), item.candidate, item.error)
+        case ev.Measured() if item.state in ("wrong", "impossible", "failed"):
+            where = short_key(item.workload)
+            log.warning("%s %s is %s: %s", where, item.candidate, item.state, item.reason)
+        case ev.Swapped():
+            speeds = f"{item.gflops_before:.1f} -> {item.gflops:.1f} GFLOP/s"
+            log.info("%s now runs %s: %s", short_key(item.workload), item.candidate, speeds)
+        case ev.ModelTimed():
+            log.info("model: %.2f ms", item.ms)
+        case ev.Finished():
+            log.info("tuning ended (%s) after %.1f s", item.reason, item.t_s)

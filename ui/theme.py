@@ -202,7 +202,15 @@ def _style_sheet(t: Theme) -> str:
     QTableView::item {{ padding: 0 6px; }}
     QHeaderView::section {{ background: {t.raised}; color: {t.muted}; border: none;
         border-bottom: 1px solid {t.line}; padding: 4px 6px; }}
-    QHeaderView::up-arrow, QHeaderView::down-arrow {{ subcontrol-position: center left; }}
+    QHeaderView::up-arrow, QHeaderView::down-arrow {{ subcontrol-position: center left;
+        width: 11px; height: 11px; }}
+    QLineEdit {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 3px;
+        padding: 3px 5px; }}
+    QLineEdit:focus {{ border-color: {t.accent}; }}
+    QCheckBox::indicator {{ width: 11px; height: 11px; border: 1px solid {t.muted};
+        border-radius: 2px; background: {t.surface}; }}
+    QCheckBox::indicator:checked {{ background: {t.accent}; border-color: {t.accent}; }}
+    QCheckBox::indicator:focus {{ border: 2px solid {t.accent}; }}
     QGraphicsView, QPlainTextEdit {{ border: none; background: {t.surface}; }}
     #panel {{ background: {t.surface}; }}
     #header {{ background: {t.surface}; border-bottom: 1px solid {t.line}; }}

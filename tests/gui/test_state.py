@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -143,3 +145,12 @@ def test_a_graph_out_of_order_is_refused():
 
 def test_an_empty_graph_draws_nothing():
     assert draw({}, [], 1.0, 1.0).places == {}
+
+
+def test_state_and_drawing_know_no_qt():
+    code = (
+        "import sys, nnjit_studio.ui.state, nnjit_studio.ui.layout, nnjit_studio.ui.text;"
+        "print(any(name.startswith('PySide6') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "False", done.stderr

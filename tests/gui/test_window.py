@@ -447,3 +447,19 @@ def test_two_models_after_each_other(qtbot, window, workbench, model_file, tmp_p
     assert window.space.model.rowCount() == 0 and window.rounds.items == {}
     assert window.header.now.number.text() == "–"  # noqa: RUF001
     assert small_model().graph.nodes[0].workload not in window.session.state.workloads
+
+
+def test_the_log_tells_of_swaps_and_of_wrong_candidates(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    window.log_panel.take()
+    lines = window.log_panel.view.toPlainText().splitlines()
+    wrong = [line for line in lines if "is wrong: error 3.1 times the bound" in line]
+    assert wrong and all("warning" in line for line in wrong)
+    assert any(" now runs x0=" in line for line in lines)
+
+
+def test_the_target_is_named(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    assert "on emb" in window.header.detail.text()

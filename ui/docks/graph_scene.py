@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import median
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
@@ -143,7 +144,7 @@ class GraphView(QGraphicsView):
         self.scale(scale, scale)
         height = self.viewport().height() / scale
         seen = [b.x() for b in self.boxes.values() if b.node and b.y() < area.top() + height]
-        middle = sum(seen) / len(seen) if seen else area.center().x()
+        middle = median(seen) if seen else area.center().x()
         self.centerOn(middle, area.top() + height / 2)
 
     def fit(self) -> None:
