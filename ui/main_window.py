@@ -10,21 +10,15 @@ from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QDockWidget,
-    QFileDialog,
     QMainWindow,
     QMenuBar,
-    QMessageBox,
-    QTableWidget,
-    QTableWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
-from nnjit_studio import __version__
 from nnjit_studio.ui import actions as registry
-from nnjit_studio.ui import recent
+from nnjit_studio.ui import dialogs, recent
 from nnjit_studio.ui.docks.database import DatabasePanel
 from nnjit_studio.ui.docks.graph import GraphPanel
 from nnjit_studio.ui.docks.latency import LatencyPanel
@@ -205,8 +199,8 @@ class StudioWindow(QMainWindow):
             "reset_plots": lambda: (self.rounds.reset(), self.latency.reset()),
             "refresh": self.session.read_records,
             "reset_layout": self.reset_layout,
-            "shortcuts": self._show_shortcuts,
-            "about": self._show_about,
+            "shortcuts": lambda: dialogs.show_shortcuts(self),
+            "about": lambda: dialogs.show_about(self),
         }
 
     def _fill_menus(self, menus: dict[str, object]) -> None:
@@ -294,23 +288,17 @@ class StudioWindow(QMainWindow):
         ):  # fmt: skip
             panel.set_theme(theme)
 
-    # Dialogs, none of them modal
+    # Files
 
     def _stem(self) -> str:
         model = self.session.state.model
         return model.path.stem if model else "model"
 
     def _ask_model(self) -> None:
-        dialog = QFileDialog(self, "Open model", self._folder(), "ONNX models (*.onnx)")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(lambda text: self.open_model(Path(text)))
-        self._show(dialog)
+        dialogs.ask_model(self, self._folder(), self.open_model)
 
     def _ask_save(self, title: str, name: str, write: Callable[[Path], object]) -> None:
-        dialog = QFileDialog(self, title, str(Path(self._folder()) / name))
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.fileSelected.connect(lambda text: write(Path(text)))
-        self._show(dialog)
+        dialogs.ask_save(self, title, self._folder() / name, write)
 
     def _ask_csv(self, panel: TablePanel | PlotPanel) -> None:
         self._ask_save("Export CSV", "table.csv", self._writer(panel.export_csv))
@@ -327,46 +315,9 @@ class StudioWindow(QMainWindow):
 
         return guarded
 
-    def _folder(self) -> str:
+    def _folder(self) -> Path:
         paths = recent.recent(self.settings)
-        return str(paths[0].parent) if paths else str(Path.home())
-
-    def _show(self, dialog: QWidget) -> None:
-        dialog.setWindowModality(Qt.WindowModality.NonModal)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.show()
-
-    def _show_about(self) -> None:
-        words = (
-            f"NNJIT Studio {__version__}\n\nTunes the kernels of neural networks just in time, "
-            "inside a real browser engine, and ships them as a static bundle.\n\n"
-            "Apache License 2.0. No packet leaves this machine."
-        )
-        box = QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=self)
-        self._show(box)
-
-    def _show_shortcuts(self) -> None:
-        rows = [(s.text, s.shortcut) for s in registry.ACTIONS if s.shortcut]
-        rows += [
-            ("Graph: next, previous node", "Down, Up"),
-            ("Graph: zoom", "+, -, wheel"),
-            ("Graph: fit, top", "F, Home"),
-            ("Table: copy rows as TSV", "Ctrl+C"),
-        ]
-        table = named(QTableWidget(len(rows), 2), "Keyboard shortcuts")
-        table.setHorizontalHeaderLabels(["action", "keys"])
-        table.verticalHeader().hide()
-        table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        table.horizontalHeader().setStretchLastSection(True)
-        for i, (name, keys) in enumerate(rows):
-            table.setItem(i, 0, QTableWidgetItem(name.replace("&", "").rstrip("…")))
-            table.setItem(i, 1, QTableWidgetItem(keys))
-        table.resizeColumnToContents(0)
-        dialog = QDialog(self)
-        dialog.setWindowTitle("Keyboard shortcuts")
-        QVBoxLayout(dialog).addWidget(table)
-        dialog.resize(460, 560)
-        self._show(dialog)
+        return paths[0].parent if paths else Path.home()
 
     def _find(self) -> None:
         self.docks["graph"].show()
