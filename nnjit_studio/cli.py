@@ -106,7 +106,7 @@ def workbench(
             if target == "embedded":
                 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
-                return run_with_embedded_page(bench.hub, work, no_sandbox)
+                return run_with_embedded_page(bench.hub, work, no_sandbox, bench.cancel)
             from nnjit_studio.link import browsers
 
             browser = browsers.find(target)
