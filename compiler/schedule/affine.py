@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Const, Expr, Load, Select, Var
+from nnjit_studio.compiler.affine import walk
+from nnjit_studio.compiler.tensor_ir import Binary, Cast, Const, Expr, Load, Select, Var
 
 LANES = 4
 Bounds = Mapping[str, tuple[int, int]]
@@ -62,28 +63,6 @@ def _is_index(expr: Expr) -> bool:
             _is_index(expr.a) and _is_index(expr.b)
         )
     return isinstance(expr, Cast) and expr.dtype in ("i32", "i64") and _is_index(expr.value)
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct operands of an expression."""
-    if isinstance(expr, Binary):
-        return (expr.a, expr.b)
-    if isinstance(expr, Load):
-        return (expr.index,)
-    if isinstance(expr, Call):
-        return expr.args
-    if isinstance(expr, Select):
-        return (expr.condition, expr.then, expr.otherwise)
-    if isinstance(expr, Cast):
-        return (expr.value,)
-    return ()
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, parents first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
 
 
 def variables(expr: Expr) -> set[str]:

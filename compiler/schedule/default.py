@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnjit_studio.compiler.affine import rewrite
 from nnjit_studio.compiler.schedule.affine import LANES, affine, bounds_of, loads, variables
 from nnjit_studio.compiler.schedule.lanes import Lanes
 from nnjit_studio.compiler.schedule.loops import (
@@ -21,9 +22,9 @@ from nnjit_studio.compiler.schedule.loops import (
 )
 from nnjit_studio.compiler.schedule.rewrite import (
     int32,
-    map_expr,
     plus,
     replace_loads,
+    resolve,
     substitute,
     substitute_store,
     times,
@@ -134,8 +135,9 @@ def _plan(program: Program, number: int, stage: Stage, reserved: int) -> _Plan:
     ones: dict[str, Expr] = {a.var: int32(0) for a in stage.axes if a.extent == 1}
     spatial = [a for a in stage.axes if a.extent > 1 and a.kind == "spatial"]
     reduce = [a for a in stage.axes if a.extent > 1 and a.kind == "reduce"]
-    body = tuple(substitute_store(s, ones) for s in stage.body)
-    init = tuple(substitute_store(s, ones) for s in stage.init)
+    extents = {a.var: a.extent for a in (*spatial, *reduce)}
+    body = tuple(resolve(substitute_store(s, ones), extents) for s in stage.body)
+    init = tuple(resolve(substitute_store(s, ones), extents) for s in stage.init)
     if init:
         body = _one_spelling(program, stage, body)
         moving = {axis.var for axis in reduce}
@@ -169,7 +171,7 @@ def _one_spelling(program: Program, stage: Stage, body: Sequence[Store]) -> tupl
             )
         return Load(expr.buffer, index)
 
-    return tuple(Store(s.buffer, s.index, map_expr(s.value, visit)) for s in body)
+    return tuple(Store(s.buffer, s.index, rewrite(s.value, visit)) for s in body)
 
 
 def _lane_axis(

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from nnjit_studio.compiler.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
-    Call,
-    Cast,
     Const,
     Expr,
     Load,
-    Select,
     Store,
     Var,
 )
 
 
-def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
-    """The expression with every part that ``visit`` answers for replaced, from the top."""
-    replaced = visit(expr)
-    if replaced is not None:
-        return replaced
-    if isinstance(expr, Binary):
-        return Binary(expr.op, map_expr(expr.a, visit), map_expr(expr.b, visit))
-    if isinstance(expr, Load):
-        return Load(expr.buffer, map_expr(expr.index, visit))
-    if isinstance(expr, Call):
-        return Call(expr.fn, tuple(map_expr(a, visit) for a in expr.args))
-    if isinstance(expr, Select):
-        return Select(
-            map_expr(expr.condition, visit),
-            map_expr(expr.then, visit),
-            map_expr(expr.otherwise, visit),
-        )
-    if isinstance(expr, Cast):
-        return Cast(map_expr(expr.value, visit), expr.dtype)
-    return expr
-
-
 def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     """Variables replaced by expressions."""
-    return map_expr(expr, lambda e: values.get(e.name) if isinstance(e, Var) else None)
+    return rewrite(expr, lambda e: values.get(e.name) if isinstance(e, Var) else None)
 
 
 def substitute_store(store: Store, values: Mapping[str, Expr]) -> Store:
@@ -50,9 +26,20 @@ def substitute_store(store: Store, values: Mapping[str, Expr]) -> Store:
 
 def replace_loads(expr: Expr, values: Mapping[tuple[str, Expr], Expr]) -> Expr:
     """Loads of given elements replaced by expressions."""
-    return map_expr(
-        expr, lambda e: values.get((e.buffer, e.index)) if isinstance(e, Load) else None
-    )
+    return rewrite(expr, lambda e: values.get((e.buffer, e.index)) if isinstance(e, Load) else None)
+
+
+def resolve(store: Store, extents: Mapping[str, int]) -> Store:
+    """The store with every index as a plain sum where its divisions can be resolved."""
+
+    def index(expr: Expr) -> Expr:
+        form = linear_form(expr, extents)
+        return rewrite(expr, visit) if form is None else linear_expr(form)
+
+    def visit(expr: Expr) -> Expr | None:
+        return Load(expr.buffer, index(expr.index)) if isinstance(expr, Load) else None
+
+    return Store(store.buffer, index(store.index), rewrite(store.value, visit))
 
 
 def int32(value: int) -> Const:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from nnjit_studio.compiler.affine import walk
 from nnjit_studio.compiler.dtypes import dtype_of
 from nnjit_studio.compiler.schedule.affine import (
     Affine,
@@ -14,7 +15,6 @@ from nnjit_studio.compiler.schedule.affine import (
     bounds_of,
     loads,
     variables,
-    walk,
 )
 from nnjit_studio.compiler.schedule.loops import Statement, stored_buffers
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Program
