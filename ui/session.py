@@ -91,6 +91,7 @@ class Session(QObject):
         self.budget_s: float | None = None
         self._started_s = 0.0
         self._idle_phase = ""
+        self._stopping = False
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
         self.worker.returned.connect(self._returned)
@@ -140,6 +141,7 @@ class Session(QObject):
 
     def cancel(self) -> None:
         if self.busy:
+            self._stopping = True
             self.state.set_phase("Stopping")
             self.refresh()
             self.workbench.cancel()
@@ -159,6 +161,7 @@ class Session(QObject):
             return False
         self._idle_phase = self.state.phase
         self._started_s = time.monotonic()
+        self._stopping = False
         self.worker.start(job, work)
         self.state.set_phase(phase)
         self.busy_changed.emit(job)
@@ -173,6 +176,8 @@ class Session(QObject):
         if phases:
             text = phases[-1].text
             self.state.set_phase(text[:1].upper() + text[1:])
+        if self._stopping and self.state.summary is None:
+            self.state.set_phase("Stopping")
         for item in items:
             _note(item)
         for event in events:

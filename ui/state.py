@@ -171,6 +171,14 @@ class SessionState:
         self.latency = []
         self.summary = self.failure = None
 
+    def _settle(self) -> None:
+        # A candidate that was compiled but not measured when the session ended was not tried.
+        for workload in self.workloads.values():
+            for settings, row in workload.candidates.items():
+                if row.state == MEASURING:
+                    workload.update(settings, state=NOT_TRIED)
+        self._changed.add("space")
+
     def _of(self, event: ev.Event) -> WorkloadState | None:
         found = self.find(event.workload)  # type: ignore[attr-defined]
         if found is None:
@@ -185,9 +193,11 @@ class SessionState:
                 self._time(event)
             case ev.Finished():
                 self.summary = event
+                self._settle()
                 self.set_phase(_END.get(event.reason, event.reason))
             case ev.Failed():
                 self.failure = event.error
+                self._settle()
                 self.set_phase("Tuning failed")
             case _ if hasattr(event, "workload"):
                 workload = self._of(event)

@@ -75,6 +75,13 @@ def test_a_candidate_goes_through_its_states(state):
     assert state.tried() == (2, 2)
 
 
+def test_what_was_not_measured_at_the_end_was_not_tried(state):
+    key = first(state).workload.key
+    state.reduce([ev.Compiled(0.2, key, candidates()[0], 4.0, 900)])
+    state.reduce([e for e in play(state.model) if isinstance(e, ev.Finished)])
+    assert [row.state for row in state.workloads[key].rows()] == ["not tried"]
+
+
 def test_a_swap_from_the_database_adds_its_row(state):
     key = first(state).workload.key
     state.reduce([ev.Swapped(0.1, key, candidates()[3], 10.0, 30.0, from_database=True)])

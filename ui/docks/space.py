@@ -117,6 +117,8 @@ class SpacePanel(TablePanel):
         self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.chooser.setMinimumWidth(300)
+        self.chooser.setMaximumWidth(400)
+        self.filter.setMaximumWidth(160)
         self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
         self.summary = QLabel("Open a model to see its lite spaces.")
         self.summary.setObjectName("muted")
