@@ -239,7 +239,8 @@ def test_oversized_frame_ends_the_page(hub: Hub) -> None:
         with pytest.raises(PageError, match="closed"):
             hub.request({"type": "x"}, timeout_s=60)
         page._thread.join(10)
-        assert page.socket.close_code == 1009
+        # A client that is still sending may see the connection end before the close frame.
+        assert page.socket.close_code in (1009, 1006)
 
 
 def test_too_large_a_request_is_refused_and_the_page_lives_on(hub: Hub) -> None:
