@@ -7,15 +7,10 @@ import os
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
-from fakes import FakeWorkbench, small_model
+from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.ui.main_window import StudioWindow
-
-
-def engine_label(url, parent):
-    return QLabel(f"engine at {url}", parent)
 
 
 @pytest.fixture
@@ -43,11 +38,3 @@ def window(qtbot, workbench, settings):
     qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
     made.show()
     return made
-
-
-def finish(qtbot, workbench, window):
-    """Let the window end its threads, as a user's closing it would."""
-    workbench.release.set()
-    if not window._closed:
-        with qtbot.waitSignal(window.closed, timeout=8000):
-            window.close()

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import engine_label
+from gui_fakes import engine_label
 from PySide6.QtGui import QImage
 
 from nnjit_studio.errors import ModelError, UserError
@@ -84,7 +84,7 @@ def test_the_picture_shows_the_page(tmp_path):
         from pathlib import Path
         from nnjit_studio.ui.page.host import EngineView
         from nnjit_studio.ui.app import run_studio
-        from fakes import FakeWorkbench, small_model
+        from gui_fakes import FakeWorkbench, small_model
 
         class Page(http.server.BaseHTTPRequestHandler):
             def do_GET(self):

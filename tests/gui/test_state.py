@@ -7,7 +7,7 @@ import sys
 from itertools import pairwise
 
 import pytest
-from fakes import candidates, encoder_model, play, small_model
+from gui_fakes import candidates, encoder_model, play, small_model
 
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui import text

@@ -7,8 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import engine_label, finish
-from fakes import FakeWorkbench, encoder_model, record, small_model
+from gui_fakes import FakeWorkbench, encoder_model, engine_label, finish, record, small_model
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLineEdit, QPushButton, QTableView

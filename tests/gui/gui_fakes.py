@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from PySide6.QtWidgets import QLabel
+
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
 from nnjit_studio.space.candidate import Candidate
@@ -257,3 +259,16 @@ class FakeWorkbench:
 
     def badges(self):
         return [("no sandbox", "The embedded engine runs without its sandbox (root).")]
+
+
+def engine_label(url, parent):
+    """A plain widget in the place of the web view."""
+    return QLabel(f"engine at {url}", parent)
+
+
+def finish(qtbot, workbench, window):
+    """Let the window end its threads, as a user's closing it would."""
+    workbench.release.set()
+    if not window._closed:
+        with qtbot.waitSignal(window.closed, timeout=8000):
+            window.close()
