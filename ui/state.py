@@ -273,8 +273,12 @@ class SessionState:
                     speedup_high=event.speedup_high or None,
                 )
             case ev.Swapped():
-                if event.candidate not in workload.candidates:
-                    workload.update(event.candidate, state="won", gflops=event.gflops)
+                row = workload.candidates.get(event.candidate)
+                if row is None or row.gflops is None:
+                    verdict = "known from the database" if event.from_database else ""
+                    workload.update(
+                        event.candidate, state="won", gflops=event.gflops, verdict=verdict
+                    )
                 workload.incumbent = event.candidate
             case ev.RoundDone():
                 workload.rounds.append(

@@ -82,11 +82,17 @@ def test_what_was_not_measured_at_the_end_was_not_tried(state):
     assert [row.state for row in state.workloads[key].rows()] == ["not tried"]
 
 
-def test_a_swap_from_the_database_adds_its_row(state):
-    key = first(state).workload.key
-    state.reduce([ev.Swapped(0.1, key, candidates()[3], 10.0, 30.0, from_database=True)])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_swap_from_the_database_has_its_speed(state, listed):
+    key, settings = first(state).workload.key, candidates()[3]
+    if listed:
+        state.reduce([ev.SpaceBuilt(0.1, key, (settings,), ("fits",), 1000, 1)])
+    state.reduce([ev.Swapped(0.1, key, settings, 10.0, 30.0, from_database=True)])
     (row,) = state.workloads[key].rows()
-    assert (row.state, row.reason, row.gflops) == ("incumbent", "known before", 30.0)
+    assert (row.state, row.gflops) == ("incumbent", 30.0)
+    assert (row.reason, row.verdict) == (
+        "fits" if listed else "known before", "known from the database",
+    )  # fmt: skip
 
 
 def test_events_may_name_a_workload_without_its_fingerprint(state):
