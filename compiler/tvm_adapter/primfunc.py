@@ -331,7 +331,7 @@ class _Converter:
 
     def call(self, expr: Any) -> Expr:
         name = expr.op.name.removeprefix("tirx.")
-        if name == "if_then_else":
+        if name.endswith("if_then_else"):  # tirx. or prim., by where it was made
             return Select(*(self.value(a) for a in expr.args))
         args = tuple(self.value(a) for a in expr.args)
         if name in _CALLS:
