@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Iterator
 
 import numpy as np
+
 from nnjit_studio.compiler.affine import children, walk
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.reference import evaluate_with_bound
 from nnjit_studio.compiler.rounding import UNIT, Array
 from nnjit_studio.compiler.tensor_ir import Binary, Buffer, Cast, Const, Expr, Load, Program
-
 from nnjit_studio.graph import DTYPE_BYTES
 from nnjit_studio.space.records import Fixture, FixtureArg
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from nnjit_studio.compiler import worker
 from nnjit_studio.compiler.version import COMPILER_VERSION
-
 from nnjit_studio.errors import BugError, CompileError, ModelError
 from nnjit_studio.graph import Graph, Plan, Workload, workload_from_json
 from nnjit_studio.space.candidate import Candidate, settings_of
@@ -90,15 +90,12 @@ class CompileProcess:
                 IMPORT_TIMEOUT_S,
                 on_phase,
             )
-        if not header["ok"]:
-            if header.get("lost"):
-                raise ModelError(
-                    f"The import of {path.name!r} ended: {header['error']}",
-                    "The model may be damaged or too large for this machine.",
-                )
-            raise worker.ERROR_CLASSES.get(header["class"], BugError)(
-                header["error"], header["hint"]
+        if header.get("lost"):
+            raise ModelError(
+                f"The import of {path.name!r} ended: {header['error']}",
+                "The model may be damaged or too large for this machine.",
             )
+        _raise_failure(header)
         self._programs.update(zip(header["keys"], blobs, strict=True))
         return ImportedModel(
             Graph.from_json(header["graph"]),
@@ -107,6 +104,49 @@ class CompileProcess:
             frozenset(header["packable"]),
             weights,
         )
+
+    def define(self, spec: str) -> tuple[Workload, bool]:
+        """A workload from its spelling (:mod:`nnjit_studio.compiler.builders`).
+
+        Returns
+        -------
+        tuple
+            The workload, ready to be compiled, and whether its B is packable.
+
+        Raises
+        ------
+        UserError
+            When the spelling cannot be read.
+        """
+        header = self._define(spec, "")
+        return workload_from_json(header["workload"]), header["packable"]
+
+    def define_model(self, spec: str, weights: Path) -> ImportedModel:
+        """A model of one kernel, with seeded weights, from a workload's spelling.
+
+        Raises
+        ------
+        UserError
+            When the spelling cannot be read.
+        """
+        header = self._define(spec, str(weights))
+        workload = workload_from_json(header["workload"])
+        return ImportedModel(
+            Graph.from_json(header["graph"]),
+            (workload,),
+            Plan.from_json(header["plan"]),
+            frozenset([workload.key] if header["packable"] else ()),
+            weights,
+        )
+
+    def _define(self, spec: str, weights_file: str) -> dict[str, Any]:
+        with self._lock:
+            header, blobs = self._job(
+                {"op": "define", "spec": spec, "weights_file": weights_file}, IMPORT_TIMEOUT_S
+            )
+        _raise_failure(header)
+        self._programs[workload_from_json(header["workload"]).key] = blobs[0]
+        return header
 
     def compile(
         self,
@@ -242,7 +282,7 @@ class CompileProcess:
                     return _lost(f"no answer within {timeout_s:.0f} s"), []
                 header, blobs = worker.receive(pipe)
                 if "phase" not in header:
-                    return header, blobs
+                    return header
                 on_phase(header["phase"])
         except (EOFError, OSError):
             self.kill()
@@ -257,6 +297,13 @@ class CompileProcess:
 
 def _lost(why: str) -> dict[str, Any]:
     return {"ok": False, "kind": "bug", "error": why + ".", "hint": "", "lost": True}
+
+
+def _raise_failure(header: dict[str, Any]) -> None:
+    if header["ok"]:
+        return
+    name = header.get("class", "")
+    raise worker.ERROR_CLASSES.get(name, BugError)(header["error"], header["hint"])
 
 
 @contextlib.contextmanager

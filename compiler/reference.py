@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
 from nnjit_studio.compiler import rounding
 from nnjit_studio.compiler.affine import linear_form, value_range, walk
 from nnjit_studio.compiler.rounding import Array, Value
@@ -30,7 +31,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-
 from nnjit_studio.errors import BugError
 
 BLOCK_POINTS = 1 << 20

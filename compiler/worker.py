@@ -106,6 +106,26 @@ class _Worker:
             "keys": list(built.programs),
         }, [pickle.dumps(p) for p in built.programs.values()]
 
+    def op_define(
+        self, blobs: list[bytes], spec: str, weights_file: str
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.builders import program_for
+        from nnjit_studio.compiler.recognize import recognize
+        from nnjit_studio.compiler.workload import workload_of
+
+        program = program_for(spec)
+        contraction = recognize(program)
+        workload = workload_of(program, contraction)
+        self.programs[workload.key] = program
+        packable = contraction is not None and contraction.packable
+        reply = {"workload": asdict(workload), "packable": packable}
+        if weights_file:
+            from nnjit_studio.compiler.importer.single import model_of
+
+            built = model_of(spec, program, Path(weights_file))
+            reply |= {"graph": built.graph.to_json(), "plan": built.plan.to_json()}
+        return reply, [pickle.dumps(program)]
+
     def op_restore(self, blobs: list[bytes], keys: list[str]) -> tuple[dict[str, Any], list[bytes]]:
         for key, blob in zip(keys, blobs, strict=True):
             self.programs[key] = pickle.loads(blob)
@@ -121,7 +141,6 @@ class _Worker:
         dump_after: str | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
-
         from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
         from nnjit_studio.space.records import Kernel
 

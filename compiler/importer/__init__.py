@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nnjit_studio.compiler.importer.build import BuiltModel, build
-
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 

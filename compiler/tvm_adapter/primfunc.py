@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tvm import IRModule, s_tir, sym, tirx
+
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
@@ -26,8 +28,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-from tvm import IRModule, s_tir, sym, tirx
-
 from nnjit_studio.errors import UnsupportedOpError
 
 DTYPES = {

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
 from numpy.typing import NDArray
 from tvm import IRModule, ir, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nnjit_studio.compiler.affine import linear_expr, linear_form, rewrite, walk
 from nnjit_studio.compiler.tensor_ir import Binary, Cast, Const, Expr, Load, Select, Var
 

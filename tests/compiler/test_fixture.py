@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from matmul_programs import dense
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.fixture import make_fixture
+from nnjit_studio.compiler.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from nnjit_studio.space.records import Fixture
 
 Array = NDArray[Any]

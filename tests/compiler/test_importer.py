@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import helper
+from onnx_models import mlp, save
+
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.reference import evaluate
 from nnjit_studio.errors import ModelError, UnsupportedOpError
-from onnx import helper
-from onnx_models import mlp, save
 
 DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from nnjit_studio.compiler.importer import check
-from nnjit_studio.errors import ModelError, UnsupportedOpError
 from onnx import TensorProto, helper
 from onnx_models import mlp, save
+
+from nnjit_studio.compiler.importer import check
+from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 
 def with_external_data(tmp_path: Path) -> Path:

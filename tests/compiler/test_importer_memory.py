@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 
 lifetimes = st.builds(

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from onnx_models import mlp
+
 from nnjit_studio.compiler import process
 from nnjit_studio.compiler.process import CompileProcess
-from nnjit_studio.errors import ModelError
+from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import TIERS
-from onnx_models import mlp
 
 CANDIDATE = Candidate(8, 4, 2, 8, 4, 6)
 
@@ -100,3 +101,19 @@ def test_late_job_is_killed(
 def test_errors_keep_their_class_and_sentence(compiler: CompileProcess, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="There is no file"):
         compiler.import_model(tmp_path / "absent.onnx", tmp_path / "w.bin")
+
+
+def test_a_workload_from_its_spelling(compiler: CompileProcess, tmp_path: Path) -> None:
+    workload, packable = compiler.define("matmul:6x8x16:f32+bias")
+    assert (workload.name, packable) == ("matmul:6x8x16:f32+bias", True)
+    assert compiler.define("batch_matmul:2x6x8x16:f32")[1] is False
+    compiler.kill()
+    assert compiler.compile(workload, CANDIDATE, TIERS).error == ""
+
+    model = compiler.define_model("matmul:6x8x16:f32+bias", tmp_path / "w.bin")
+    assert model.workloads == (workload,)
+    assert model.packable == {workload.key}
+    assert [p.spec.name for p in model.plan.inputs] == ["in0"]
+    assert model.weights.stat().st_size == model.plan.weights_bytes > 0
+    with pytest.raises(UserError, match="kind 'pool'"):
+        compiler.define("pool:1x2:f32")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matmul_programs import dense, f32, plus, rebuilt, times
+
 from nnjit_studio.compiler.contraction import ACCUMULATOR, Operand
 from nnjit_studio.compiler.labels import epilogue_labels
 from nnjit_studio.compiler.recognize import recognize

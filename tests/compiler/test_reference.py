@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from matmul_programs import dense, plus, times
+
 from nnjit_studio.compiler.reference import evaluate
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
@@ -22,7 +23,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-
 from nnjit_studio.errors import BugError
 
 

@@ -111,8 +111,7 @@ def test_profile_tells_every_step(first: list[dict[str, Any]], model: Path, fold
 def test_sigkill_while_tuning_loses_nothing(model: Path, folder: Path) -> None:
     database = folder / "killed.db"
     process = subprocess.Popen(
-        [*NNJIT, "tune", str(model), "--seconds", "60", "--json", "--database", str(database)]
-        + SANDBOX,
+        [*NNJIT, "tune", model, "--seconds", "60", "--json", "--database", database, *SANDBOX],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -11,9 +11,10 @@ import numpy as np
 import onnxruntime
 import pytest
 from nnjit_command import SANDBOX, json_lines, nnjit
+from static_server import serve
+
 from nnjit_studio.link import browsers
 from nnjit_studio.sample import encode
-from static_server import serve
 
 pytestmark = [pytest.mark.embedded, pytest.mark.timeout(600)]
 
@@ -30,7 +31,8 @@ CHECK_SCRIPT = """
 import { InferenceSession, Tensor } from "./nnjit.js";
 const bytes = (a) => {
   let text = "";
-  for (const b of new Uint8Array(a.buffer, a.byteOffset, a.byteLength)) text += String.fromCharCode(b);
+  const view = new Uint8Array(a.buffer, a.byteOffset, a.byteLength);
+  for (const b of view) text += String.fromCharCode(b);
   return btoa(text);
 };
 try {
@@ -116,7 +118,7 @@ def test_run_equals_onnxruntime(
                 "--database",
                 folder / "k.db",
                 *SANDBOX,
-            )  # fmt: skip
+            )
         )
         with np.load(out) as arrays:
             for name, reference in expected[i].items():
