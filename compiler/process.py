@@ -282,7 +282,7 @@ class CompileProcess:
                     return _lost(f"no answer within {timeout_s:.0f} s"), []
                 header, blobs = worker.receive(pipe)
                 if "phase" not in header:
-                    return header
+                    return header, blobs
                 on_phase(header["phase"])
         except (EOFError, OSError):
             self.kill()
