@@ -6,44 +6,29 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from nnjit_studio import __version__
+from nnjit_studio import __version__, cli_bench, cli_kernel
+from nnjit_studio.cli_common import (
+    database_option,
+    default_database,
+    inputs_option,
+    json_option,
+    load_inputs,
+    model_argument,
+    note,
+    print_json,
+    sandbox_option,
+    target_option,
+    workbench,
+)
 from nnjit_studio.errors import BundleError, NnjitError, UserError
-
-T = TypeVar("T")
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-sandbox_option = click.option(
-    "--no-sandbox",
-    is_flag=True,
-    help="Run the web engine without its sandbox; needed as root, never chosen by itself.",
-)
-target_option = click.option(
-    "--target",
-    default="embedded",
-    show_default=True,
-    help="embedded, chromium, chrome, edge, firefox, or the path of a browser.",
-)
-database_option = click.option(
-    "--database",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="NNJIT_DATABASE",
-    help="The kernel database; by default in the user's data folder.",
-)
-inputs_option = click.option(
-    "--inputs",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Arrays by input name, as .npz.",
-)
-model_argument = click.argument("model", type=click.Path(path_type=Path))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,76 +43,6 @@ def cli(verbose: int) -> None:
     if not verbose:
         # Without a GPU, Qt warns of every rendering path that it tries and leaves.
         logging.getLogger("nnjit.qt").setLevel(logging.ERROR)
-
-
-def default_database() -> Path:
-    """Where the kernel database is when no flag names one."""
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("nnjit-studio", appauthor=False)) / "kernels.db"
-
-
-def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
-    """Arrays of an ``.npz`` file; None without a path."""
-    if path is None:
-        return None
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except FileNotFoundError as e:
-        raise UserError(f"There is no file {str(path)!r}.", "Check --inputs.") from e
-    except (OSError, ValueError, AttributeError) as e:
-        raise UserError(
-            f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
-        ) from e
-
-
-@contextmanager
-def workbench(
-    target: str, database: Path | None, no_sandbox: bool
-) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
-    """A started workbench, and a function that runs work while its target is up."""
-    from nnjit_studio.workbench import Workbench
-
-    flags, badges = "", []
-    if target == "embedded":
-        from nnjit_studio.ui.page.process import check_sandbox
-
-        flags = check_sandbox(no_sandbox)
-    if no_sandbox:
-        badges.append(
-            ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
-        )
-    bench = Workbench(database or default_database(), target, flags, badges)
-    try:
-        bench.start()
-
-        def run(work: Callable[[], T]) -> T:
-            if target == "embedded":
-                from nnjit_studio.ui.page.headless import run_with_embedded_page
-
-                return run_with_embedded_page(bench.hub, work, no_sandbox, bench.cancel)
-            from nnjit_studio.link import browsers
-
-            browser = browsers.find(target)
-            with browsers.launch(
-                browser, bench.page_url, no_sandbox, on_exit=bench.hub.report_lost
-            ) as running:
-                bench.launched_with(running.flags)
-                return work()
-
-        yield bench, run
-    finally:
-        bench.close()
-
-
-def print_json(document: Any) -> None:
-    click.echo(json.dumps(document, allow_nan=False))
-
-
-def note(text: str) -> None:
-    """A line for people, on stderr."""
-    click.echo(text, err=True)
 
 
 @cli.command()
@@ -519,6 +434,11 @@ def db_vacuum(database: Path | None, as_json: bool) -> None:
         print_json({"ok": True, "bytes_before": before, "bytes_after": after})
     else:
         click.echo(f"{before} -> {after} bytes")
+
+
+cli.add_command(cli_kernel.compile_kernel)
+cli.add_command(cli_kernel.space)
+cli.add_command(cli_bench.bench)
 
 
 def main(arguments: list[str] | None = None) -> None:

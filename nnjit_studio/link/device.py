@@ -6,8 +6,11 @@ import hashlib
 import os
 import platform
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from nnjit_studio.space.records import DeviceProfile
 
 _CPUINFO = Path("/proc/cpuinfo")
 _LINUX_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -59,6 +62,18 @@ def data_cache_bytes(level: int) -> int | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def host_profile(target: str = "") -> DeviceProfile:
+    """What the machine itself tells, without a page: registers and caches, no peak."""
+    known = DeviceProfile(
+        device_id(), target, cores=os.cpu_count() or 1, vector_registers=vector_registers()
+    )
+    return replace(
+        known,
+        l1_bytes=data_cache_bytes(1) or known.l1_bytes,
+        l2_bytes=data_cache_bytes(2) or known.l2_bytes,
+    )
 
 
 def _sysctl(name: str) -> str:

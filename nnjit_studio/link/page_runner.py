@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -92,23 +92,15 @@ class PageRunner:
             raise TargetError(
                 f"The target {self._target!r} has no WebAssembly SIMD.", "Use a newer browser."
             )
-        caches = {
-            name: size
-            for name, level in (("l1_bytes", 1), ("l2_bytes", 2))
-            if (size := device.data_cache_bytes(level))
-        }
-        return DeviceProfile(
-            device_id=device.device_id(),
-            target=self._target,
+        return replace(
+            device.host_profile(self._target),
             user_agent=reply["user_agent"],
             flags=self._flags,
             cores=reply["cores"],
-            vector_registers=device.vector_registers(),
             timer_quantum_ms=reply["timer_quantum_ms"],
             tiers=("simd128", "relaxed-simd") if reply["relaxed_simd"] else ("simd128",),
             peak_gflops=dict(reply["peak_gflops"]),
             cross_origin_isolated=reply["cross_origin_isolated"],
-            **caches,
         )
 
     def load(self, plan: Plan, weights: Path) -> None:

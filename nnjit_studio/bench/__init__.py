@@ -1,0 +1,1 @@
+"""Benchmarks: kernels beside their peers, compile times, the worth of the passes."""
