@@ -49,27 +49,31 @@ def recognize(program: Program) -> Contraction | None:
     """
     if not program.stages:
         return None
-    total = _sum_of_products(program, program.stages[0])
+    total = sum_of_products(program, program.stages[0])
     if total is None:
         return None
-    fused = _fuse(program, total)
+    fused = fuse(program, total)
     if fused is None:
         return None
     return _classify(program, total, fused)
 
 
 @dataclass(frozen=True)
-class _View:
+class View:
+    """A buffer at an affine index."""
+
     buffer: str
     form: LinearForm
 
 
 @dataclass(frozen=True)
-class _Sum:
+class SumOfProducts:
+    """A stage that is ``target += a * b * scale``."""
+
     stage: Stage
-    target: _View
-    a: _View
-    b: _View
+    target: View
+    a: View
+    b: View
     scale: tuple[Const, ...]
 
     @property
@@ -78,12 +82,12 @@ class _Sum:
 
 
 @dataclass(frozen=True)
-class _Fused:
+class Fused:
     """Operands and stores over the digits of the accumulator's position."""
 
     axes: dict[str, int]
-    a: _View
-    b: _View
+    a: View
+    b: View
     stores: tuple[Store, ...]
 
 
@@ -103,7 +107,8 @@ def _factors(expr: Expr) -> list[Expr]:
     return [expr]
 
 
-def _sum_of_products(program: Program, stage: Stage) -> _Sum | None:
+def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
+    """Read a stage as a sum of products of two f32 inputs, if it is one."""
     extents = _extents(stage.axes)
     if len(stage.body) != 1 or len(stage.init) != 1:
         return None
@@ -139,11 +144,11 @@ def _sum_of_products(program: Program, stage: Stage) -> _Sum | None:
         index = linear_form(load.index, extents)
         if index is None or program.buffer(load.buffer).role != "input":
             return None
-        views.append(_View(load.buffer, index))
-    target = _View(store.buffer, form)
+        views.append(View(load.buffer, index))
+    target = View(store.buffer, form)
     if any(program.buffer(v.buffer).dtype != "f32" for v in (target, *views)):
         return None
-    return _Sum(stage, target, views[0], views[1], scale)
+    return SumOfProducts(stage, target, views[0], views[1], scale)
 
 
 def _radix(form: LinearForm, extents: Mapping[str, int]) -> dict[str, int] | None:
@@ -159,7 +164,8 @@ def _radix(form: LinearForm, extents: Mapping[str, int]) -> dict[str, int] | Non
     return strides if form[0] == 0 and set(strides) == axes else None
 
 
-def _fuse(program: Program, total: _Sum) -> _Fused | None:
+def fuse(program: Program, total: SumOfProducts) -> Fused | None:
+    """The sum, which is the program's first stage, with all later stages inlined."""
     spatial = [a for a in total.stage.axes if a.kind != "reduce"]
     strides = _radix(total.target.form, _extents(spatial))
     if strides is None:
@@ -219,9 +225,9 @@ def _fuse(program: Program, total: _Sum) -> _Fused | None:
     readable = {b.name for b in program.buffers if b.role == "input"}
     if not all(e.buffer in readable for s in stores for e in _loads(s)):
         return None
-    a = _View(total.a.buffer, _substitute(total.a.form, here))
-    b = _View(total.b.buffer, _substitute(total.b.form, here))
-    return _Fused(axes, a, b, tuple(stores))
+    a = View(total.a.buffer, _substitute(total.a.form, here))
+    b = View(total.b.buffer, _substitute(total.b.form, here))
+    return Fused(axes, a, b, tuple(stores))
 
 
 def _digits_of_stage(stage: Stage, aligned: set[str], size: int) -> dict[str, int] | None:
@@ -275,7 +281,7 @@ def _substitute(form: LinearForm, positions: Mapping[str, LinearForm]) -> Linear
     return form[0], {v: c for v, c in terms.items() if c}
 
 
-def _classify(program: Program, total: _Sum, fused: _Fused) -> Contraction | None:
+def _classify(program: Program, total: SumOfProducts, fused: Fused) -> Contraction | None:
     axes, a, b = fused.axes, fused.a, fused.b
     out = linear_form(fused.stores[0].index, axes)
     if out is None or set(out[1]) != set(axes):
@@ -323,7 +329,7 @@ def _classify(program: Program, total: _Sum, fused: _Fused) -> Contraction | Non
         Store(s.buffer, index(s.index), rewrite(s.value, change)) for s in fused.stores
     )
 
-    def operand(view: _View, row: Sequence[str], column: Sequence[str]) -> Operand:
+    def operand(view: View, row: Sequence[str], column: Sequence[str]) -> Operand:
         constant, strides = view.form
         return Operand(
             view.buffer,
