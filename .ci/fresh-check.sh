@@ -13,7 +13,8 @@ mirror=${FRESH_MIRROR:-$(awk '/^deb / {print $2; exit} /^URIs:/ {print $2; exit}
   debootstrap --variant=minbase --include=python3,make,ca-certificates "$suite" "$root" "$mirror"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 for settings in /etc/apt/apt.conf.d /etc/apt/sources.list /etc/apt/sources.list.d /etc/pip.conf \
-  /etc/ssl/certs /usr/local/share/ca-certificates /root/.npmrc /root/.config/pip; do
+  /etc/ssl/certs /usr/share/ca-certificates /usr/local/share/ca-certificates \
+  /root/.npmrc /root/.config/pip; do
   if [ -e "$settings" ]; then
     mkdir -p "$root$(dirname "$settings")"
     cp -a "$settings" "$root$(dirname "$settings")/"
@@ -21,7 +22,10 @@ for settings in /etc/apt/apt.conf.d /etc/apt/sources.list /etc/apt/sources.list.
 done
 
 mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/project"
-for mount in proc dev sys; do mount --rbind "/$mount" "$root/$mount"; done
+for mount in proc dev sys; do
+  mount --rbind "/$mount" "$root/$mount"
+  mount --make-rslave "$root/$mount" # unmounting there must not reach this machine
+done
 cleanup() { for mount in proc dev sys; do umount -l "$root/$mount" || true; done; }
 trap cleanup EXIT
 rm -rf "$root/project"
