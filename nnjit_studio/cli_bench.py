@@ -1,6 +1,105 @@
+"""``nnjit bench``: kernels beside their peers, compile times, the worth of the passes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import click
+
+from nnjit_studio.cli_common import (
+    json_option,
+    note,
+    print_json,
+    sandbox_option,
+    workbench,
+)
+from nnjit_studio.errors import UserError
+
+markdown_option = click.option(
+    "--markdown",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append the results to this file, as a dated section.",
+)
 
 
 @click.group()
 def bench() -> None:
     """Measure: kernels beside their peers, compile times, what the passes are worth."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for one run: its database too, so that nothing known colours the tuning."""
+    with tempfile.TemporaryDirectory(prefix="nnjit-bench-") as folder:
+        yield Path(folder)
+
+
+@bench.command()
+@click.option("--peers", default="ort,tfjs", show_default=True, help="ort, tfjs, or none.")
+@click.option("--shapes", help="Names such as K0, or workloads; see `nnjit compile --help`.")
+@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option(
+    "--tune",
+    "seconds",
+    type=click.FloatRange(0.5),
+    default=8.0,
+    show_default=True,
+    help="Seconds of tuning for each shape.",
+)
+@click.option("--target", default="chromium", show_default=True, help="A browser, or its path.")
+@click.option(
+    "--node-modules",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the peers' npm packages are; by default here or beside the sources.",
+)
+@markdown_option
+@sandbox_option
+@json_option
+def kernels(
+    peers: str,
+    shapes: str | None,
+    threads: int,
+    seconds: float,
+    target: str,
+    node_modules: Path | None,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """Kernels of the lite spaces' best candidates beside the peers, in one browser page.
+
+    All are called as a page would call them: our session's and ONNX Runtime's
+    `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
+    """
+    from nnjit_studio.bench import kernels as job
+    from nnjit_studio.bench.tables import append, kernels_markdown, kernels_text
+
+    if target == "embedded":
+        raise UserError(
+            "The peers are measured in a browser, not in the embedded view.",
+            "Use --target chromium.",
+        )
+    wanted, given = job.parse_shapes(shapes), job.parse_peers(peers)
+    folder_of_peers, versions = job.find_node_modules(given, node_modules)
+    with scratch() as folder:
+        with workbench(target, folder / "kernels.db", no_sandbox) as (opened, run):
+
+            def tune() -> tuple[list[job.Prepared], dict[str, float]]:
+                prepared = job.prepare(opened, wanted, seconds, folder, note)
+                return prepared, job.peak_gflops(opened)
+
+            prepared, peak = run(tune)
+        result = job.compare(
+            prepared, folder, target, given, threads, folder_of_peers, peak, no_sandbox, note
+        )
+    result["versions"] |= versions
+    if markdown is not None:
+        append(markdown, kernels_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(kernels_text(result))

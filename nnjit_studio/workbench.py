@@ -94,6 +94,8 @@ class Workbench:
         Browser flags that are stored with every measurement.
     badges
         Facts the window must show: text and tooltip.
+    threads
+        How many a kernel may run on.
     """
 
     def __init__(
@@ -102,12 +104,14 @@ class Workbench:
         target: str = "embedded",
         flags: str = "",
         badges: Sequence[tuple[str, str]] = (),
+        threads: int = 1,
     ) -> None:
         self.database = KernelDatabase.open(database)
         self.target = target
+        self.threads = threads
         self.compiler = CompileProcess()
         self.hub = Hub()
-        self.runner = PageRunner(self.hub, target, flags)
+        self.runner = PageRunner(self.hub, target, flags, threads=threads)
         self.device: DeviceProfile | None = None
         self.model: OpenedModel | None = None
         self.events: list[Event] = []
@@ -141,7 +145,7 @@ class Workbench:
 
     def launched_with(self, flags: str) -> None:
         """Note the flags of the browser that will open the page."""
-        self.runner = PageRunner(self.hub, self.target, flags)
+        self.runner = PageRunner(self.hub, self.target, flags, threads=self.threads)
 
     def cancel(self) -> None:
         """End a running import or tuning session soon; safe from any thread."""
@@ -172,6 +176,24 @@ class Workbench:
         finally:
             self._opening = False
         self._adopt(opened, feeds)
+        return opened
+
+    def open_workload(self, spec: str) -> OpenedModel:
+        """Open a model of one kernel, from a workload's spelling; see ``compiler.builders``.
+
+        Raises
+        ------
+        UserError, PageError
+        """
+        self._models_opened += 1
+        weights = self._folder / f"weights-{self._models_opened}.bin"
+        made = self.compiler.define_model(spec, weights)
+        opened = OpenedModel(
+            Path(spec), made.graph, made.workloads, made.plan, weights, made.packable
+        )
+        self.connect()
+        self.runner.load(opened.plan, opened.weights)
+        self._adopt(opened, None)
         return opened
 
     def open_offline(
@@ -295,6 +317,7 @@ class Workbench:
         if self.device is not None:
             here = [r for r in won if r.key.device_id == self.device.device_id]
             won = here or won
+        won = [r for r in won if r.key.threads == self.threads] or won
         if not won or won[0].settings == DEFAULT_SETTINGS:
             return None
         return Candidate.parse(won[0].settings)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from nnjit_studio.compiler.builders import seeded_input
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.compiler.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
-
-
-def seeded_input(spec: str, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Uniform numbers in [-1, 1); equal arguments give equal numbers."""
-    rng = np.random.default_rng([zlib.crc32(spec.encode()), zlib.crc32(name.encode())])
-    return rng.uniform(-1, 1, shape).astype(np.float32)
 
 
 def model_of(spec: str, program: Program, weights_file: Path) -> BuiltModel:

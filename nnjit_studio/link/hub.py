@@ -59,9 +59,9 @@ class Hub:
         self._on_log = on_log
         self._on_lost = on_lost
         self._token = secrets.token_urlsafe(32)
-        self._socket = _listening_socket()
+        self._socket = listening_socket()
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        self._server = _server(make_app(self._host, self._token, self._serve_page))
+        self._server = make_server(make_app(self._host, self._token, self._serve_page))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="nnjit-hub", daemon=True)
         self._changed = threading.Condition()
@@ -250,7 +250,7 @@ class Hub:
             self._on_log(level, text)
 
 
-def _listening_socket() -> socket.socket:
+def listening_socket() -> socket.socket:
     # asyncio switches Nagle's delay off only for sockets made with IPPROTO_TCP.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -259,7 +259,7 @@ def _listening_socket() -> socket.socket:
     return listener
 
 
-def _server(app: ASGIApp) -> uvicorn.Server:
+def make_server(app: ASGIApp) -> uvicorn.Server:
     """No pings: they would end the connection of a page that works hard."""
     return uvicorn.Server(
         uvicorn.Config(

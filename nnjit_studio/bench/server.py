@@ -1,0 +1,142 @@
+"""The benchmark page's own small server: its files, the peers' files, and its reports.
+
+Apart from the hub, because the peers want what the hub forbids: workers made
+from blobs, and files of ``node_modules``. It lives as long as one benchmark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import secrets
+import threading
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.link.hub import listening_socket, make_server
+from nnjit_studio.link.web import MIME_TYPES
+
+_MIME_TYPES = {**MIME_TYPES, ".mjs": MIME_TYPES[".js"]}
+_HEADERS = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval' 'unsafe-eval'; "
+        "connect-src 'self' blob: data:; worker-src 'self' blob:; style-src 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class BenchServer:
+    """Serves one benchmark page on 127.0.0.1, and collects what it posts.
+
+    Parameters
+    ----------
+    roots
+        Folder of each first part of a path, such as ``files`` or ``node_modules``.
+    """
+
+    def __init__(self, roots: dict[str, Path]) -> None:
+        package = files("nnjit_studio.resources")
+        self._roots = {
+            "bench": Path(str(package / "bench")),
+            "page": Path(str(package / "page")),
+            **roots,
+        }
+        self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._socket = listening_socket()
+        self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self._token = secrets.token_urlsafe(24)
+        self.uploads: dict[str, bytes] = {}
+        routes = [
+            Route(f"/{self._token}/report", self._report, methods=["POST"]),
+            Route(f"/{self._token}/upload/{{name}}", self._upload, methods=["POST"]),
+            Route(f"/{self._token}/{{root}}/{{path:path}}", self._file),
+        ]
+        app = Starlette(routes=routes)
+        app.add_middleware(BaseHTTPMiddleware, dispatch=self._guard)
+        self._server = make_server(app)
+        self._thread = threading.Thread(target=self._run, name="nnjit-bench-server", daemon=True)
+
+    def url(self, page: str) -> str:
+        """Address of a page of ``resources/bench``; it holds a token."""
+        return f"http://{self._host}/{self._token}/bench/{page}"
+
+    def next_message(self, timeout_s: float) -> dict[str, Any]:
+        """The page's next report.
+
+        Raises
+        ------
+        PageError
+            When none comes in time, or :meth:`fail` was called.
+        """
+        try:
+            message = self._messages.get(timeout=timeout_s)
+        except queue.Empty:
+            raise PageError(
+                f"The benchmark page said nothing for {timeout_s:.0f} s.",
+                "Run it again with fewer --shapes.",
+            ) from None
+        if message["type"] == "error":
+            raise PageError(message["error"], message.get("hint", ""))
+        return message
+
+    def fail(self, reason: str) -> None:
+        """Make whoever waits in :meth:`next_message` raise."""
+        self._messages.put({"type": "error", "error": reason})
+
+    def __enter__(self) -> BenchServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    async def _guard(
+        self, request: Request, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        if request.headers.get("host") != self._host:
+            return PlainTextResponse("Another host was asked for.", 403)
+        response = await answer(request)
+        response.headers.update(_HEADERS)
+        return response
+
+    async def _report(self, request: Request) -> Response:
+        self._messages.put(await request.json())
+        return Response(status_code=204)
+
+    async def _upload(self, request: Request) -> Response:
+        self.uploads[request.path_params["name"]] = await request.body()
+        return Response(status_code=204)
+
+    async def _file(self, request: Request) -> Response:
+        root = self._roots.get(request.path_params["root"])
+        if root is not None:
+            path = (root / request.path_params["path"]).resolve()
+            if path.is_relative_to(root.resolve()) and path.is_file():
+                media = _MIME_TYPES.get(path.suffix, "application/octet-stream")
+                return FileResponse(path, media_type=media)
+        return PlainTextResponse("There is no such file.", 404)

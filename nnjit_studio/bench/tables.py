@@ -1,0 +1,97 @@
+"""Results as text for a terminal and as a dated section of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+TITLE = (
+    "# Results\n\nEach section is one run, newest last; how to repeat one: benchmarks/README.md.\n"
+)
+
+
+def append(path: Path, section: str) -> None:
+    """Add a section to a file of results; the file is made when missing."""
+    before = path.read_text(encoding="utf-8") if path.exists() else TITLE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{before.rstrip()}\n\n{section.strip()}\n", encoding="utf-8")
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width; the first to the left, numbers to the right."""
+    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in (head, *rows)
+    )
+
+
+def conditions(result: Mapping[str, Any]) -> str:
+    """When, where and under which load a result was measured."""
+    load = result.get("load_average") or {}
+    versions = ", ".join(f"{name} {v}" for name, v in result["versions"].items())
+    return (
+        f"{result['date']}; {result['cpu']}, {result['cores']} cores; {result['browser']}; "
+        f"{versions}; load average (1, 5, 15 min) before {load.get('before')}, "
+        f"after {load.get('after')}."
+    )
+
+
+def _kernel_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    names = list(result["rows"][0]["ms"]) if result["rows"] else ["ours"]
+    peers = names[1:]
+    head = ["workload", *(f"{n} ms (min; IQR)" for n in names)]
+    head += [*(f"{p} / ours" for p in peers), "GFLOP/s", "of peak", "error"]
+    rows = []
+    for row in result["rows"]:
+        times = [
+            f"{ms['median']:.3f} ({ms['min']:.3f}; {ms['iqr']:.3f})" for ms in row["ms"].values()
+        ]
+        share = "-" if row["peak_share"] is None else f"{row['peak_share']:.0%}"
+        rows.append(
+            [
+                row["workload"],
+                *times,
+                *(f"{row['ratio'][p]:.2f}" for p in peers),
+                f"{row['gflops']['ours']:.1f}",
+                share,
+                f"{row['max_rel_err']:.1e}",
+            ]
+        )
+    return head, rows
+
+
+def _geomean_text(result: Mapping[str, Any]) -> str:
+    words = {
+        "ort": "ONNX Runtime Web / ours",
+        "tfjs": "TensorFlow.js / ours",
+        "better_peer": "better peer / ours",
+        "worst_to_better_peer": "worst row, better peer / ours",
+    }
+    found = [f"{words[k]} {v:.2f}" for k, v in result["geomean"].items() if v is not None]
+    return "Geometric means: " + "; ".join(found) + "." if found else ""
+
+
+def kernels_text(result: Mapping[str, Any]) -> str:
+    return "\n".join((text_table(*_kernel_rows(result)), _geomean_text(result))).strip()
+
+
+def kernels_markdown(result: Mapping[str, Any]) -> str:
+    peak = ", ".join(f"{tier} {rate:.1f}" for tier, rate in result["peak_gflops"].items())
+    candidates = "; ".join(f"`{r['workload']}` {r['candidate']}" for r in result["rows"])
+    return (
+        f"## {result['date'][:10]}: kernels, {result['threads']} thread"
+        f"{'s' if result['threads'] > 1 else ''}\n\n{conditions(result)} "
+        f"Measured multiply-add peak of one thread, GFLOP/s: {peak}.\n\n"
+        f"{markdown_table(*_kernel_rows(result))}\n\n{_geomean_text(result)}\n\n"
+        f"Candidates: {candidates}."
+    )

@@ -1,0 +1,134 @@
+/** Ours and the peers, each called the way its documentation tells a page to. */
+import { InferenceSession, Tensor } from "../page/nnjit.js";
+
+/** @typedef {import("./rounds.js").Contender} Contender */
+/** @typedef {{name: string, dims: number[], data: Float32Array, constant: boolean}} Input */
+/**
+ * @typedef {object} Shape
+ * @property {string} spec
+ * @property {string[]} epilogue
+ * @property {Input[]} inputs A, B, then what the epilogue reads
+ * @property {string} manifest address of our one-kernel bundle
+ * @property {string} onnx address of the model for ONNX Runtime
+ */
+
+const NODE_MODULES = new URL("../node_modules/", import.meta.url).href;
+const OUTPUT = "out0";
+
+/** @param {Shape} shape */
+const variable = (shape) => shape.inputs.filter((input) => !input.constant);
+
+/**
+ * @param {Shape} shape
+ * @param {number} threads
+ * @returns {Promise<Contender & {tier: string}>}
+ */
+export async function ours(shape, threads) {
+  const session = await InferenceSession.create(shape.manifest, { executionProviders: ["wasm"], numThreads: threads });
+  if (session.threads !== threads) throw new Error(`The engine runs on ${session.threads} threads where ${threads} were asked for.`);
+  const feeds = Object.fromEntries(variable(shape).map((i) => [i.name, new Tensor("float32", i.data, i.dims)]));
+  return {
+    name: "ours",
+    tier: session.tier,
+    call: async () => (await session.run(feeds))[OUTPUT].data,
+    release: () => session.release(),
+  };
+}
+
+/** @type {any} */
+let ort = null;
+
+/**
+ * @param {Shape} shape
+ * @param {number} threads
+ * @returns {Promise<Contender>}
+ */
+export async function onnxRuntime(shape, threads) {
+  if (!ort) {
+    ort = await import(`${NODE_MODULES}onnxruntime-web/dist/ort.wasm.min.mjs`);
+    ort.env.wasm.wasmPaths = `${NODE_MODULES}onnxruntime-web/dist/`;
+    ort.env.wasm.numThreads = threads;
+  }
+  const session = await ort.InferenceSession.create(shape.onnx, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
+  const feeds = Object.fromEntries(variable(shape).map((i) => [i.name, new ort.Tensor("float32", i.data, i.dims)]));
+  return {
+    name: "ort",
+    call: async () => (await session.run(feeds))[OUTPUT].data,
+    release: () => session.release(),
+  };
+}
+
+/** @type {any} */
+let tf = null;
+
+/** @param {string} url */
+function loadScript(url) {
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.addEventListener("load", resolve);
+    script.addEventListener("error", () => reject(new Error(`${url} did not load.`)));
+    document.head.append(script);
+  });
+}
+
+/** @param {number} threads */
+async function startTensorFlow(threads) {
+  const base = `${NODE_MODULES}@tensorflow/`;
+  await loadScript(`${base}tfjs-core/dist/tf-core.min.js`);
+  await loadScript(`${base}tfjs-backend-wasm/dist/tf-backend-wasm.min.js`);
+  tf = /** @type {any} */ (globalThis).tf;
+  tf.wasm.setWasmPaths(`${base}tfjs-backend-wasm/dist/`);
+  tf.wasm.setThreadsCount(threads);
+  if (!(await tf.setBackend("wasm"))) throw new Error("TensorFlow.js did not start its wasm backend.");
+  await tf.ready();
+  const got = tf.wasm.getThreadsCount();
+  if (got !== threads) throw new Error(`TensorFlow.js runs on ${got} threads where ${threads} were asked for.`);
+}
+
+/**
+ * @param {Shape} shape
+ * @param {number} threads
+ * @returns {Promise<Contender>}
+ */
+export async function tensorFlow(shape, threads) {
+  if (!tf) await startTensorFlow(threads);
+  const tensors = shape.inputs.map((i) => tf.tensor(i.data, i.dims, "float32"));
+  return {
+    name: "tfjs",
+    call: async () => {
+      const result = tf.tidy(() => expression(shape.epilogue, tensors));
+      const data = result.dataSync();
+      result.dispose();
+      return data;
+    },
+    release: () => tf.dispose(tensors),
+  };
+}
+
+/**
+ * @param {string[]} epilogue
+ * @param {any[]} tensors
+ */
+function expression(epilogue, [a, b, ...operands]) {
+  const biased = epilogue[0] === "bias";
+  const clipped = biased && epilogue[1] === "relu";
+  let value = biased
+    ? tf.fused.matMul({ a, b, bias: operands[0], activation: clipped ? "relu" : "linear" })
+    : tf.matMul(a, b);
+  const rest = operands.slice(Number(biased));
+  for (const word of epilogue.slice(Number(biased) + Number(clipped))) {
+    if (word === "relu") value = tf.relu(value);
+    else if (word === "gelu") value = tf.mul(tf.mul(value, 0.5), tf.add(tf.erf(tf.div(value, Math.SQRT2)), 1));
+    else value = tf.add(value, rest.shift());
+  }
+  return value;
+}
+
+/** @returns {Record<string, string>} versions of the peers that were loaded */
+export function versions() {
+  return {
+    ...(ort ? { ort: ort.env.versions.web } : {}),
+    ...(tf ? { tfjs: tf.version_core ?? tf.version?.["tfjs-core"] } : {}),
+  };
+}

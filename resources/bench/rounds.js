@@ -1,0 +1,71 @@
+/** Timing of several contenders in turns, so that a drift of the machine meets all alike. */
+
+/**
+ * One way to compute the same thing.
+ * @typedef {object} Contender
+ * @property {string} name
+ * @property {() => Promise<Float32Array>} call what a page would write
+ * @property {() => void | Promise<void>} release
+ */
+/** @typedef {{rounds: number, min_sample_ms: number, warmup_ms: number, max_warmup_ms: number}} Policy */
+/** @typedef {() => number} Clock milliseconds */
+
+const STABLE = 0.05;
+
+/** Lets the page breathe between samples: timers, garbage, the peers' workers. */
+const breathe = () => new Promise((resolve) => setTimeout(resolve));
+
+/**
+ * @param {Contender} contender
+ * @param {number} calls
+ * @param {Clock} now
+ * @returns {Promise<number>} ms of one call
+ */
+export async function sample(contender, calls, now) {
+  const start = now();
+  for (let i = 0; i < calls; i++) await contender.call();
+  return (now() - start) / calls;
+}
+
+/**
+ * Runs until two batches in a row agree within 5 %, for at least `warmup_ms`.
+ * @param {Contender} contender
+ * @param {Policy} policy
+ * @param {Clock} now
+ * @returns {Promise<number>} calls that fill a sample
+ */
+export async function warmUp(contender, policy, now) {
+  const start = now();
+  let before = Infinity;
+  let calls = 1;
+  for (;;) {
+    const ms = await sample(contender, calls, now);
+    const spent = now() - start;
+    const stable = Math.abs(ms - before) <= STABLE * ms;
+    calls = Math.max(1, Math.ceil(policy.min_sample_ms / Math.max(ms, 1e-3)));
+    if ((stable && spent >= policy.warmup_ms) || spent >= policy.max_warmup_ms) return calls;
+    before = ms;
+    await breathe();
+  }
+}
+
+/**
+ * Samples of every contender, interleaved; who begins changes each round.
+ * @param {Contender[]} contenders
+ * @param {Policy} policy
+ * @param {Clock} [now]
+ * @returns {Promise<Record<string, number[]>>} ms of one call, by name
+ */
+export async function interleave(contenders, policy, now = () => performance.now()) {
+  const calls = [];
+  for (const contender of contenders) calls.push(await warmUp(contender, policy, now));
+  /** @type {Record<string, number[]>} */
+  const samples = Object.fromEntries(contenders.map((c) => [c.name, []]));
+  for (let round = 0; round < policy.rounds; round++)
+    for (let turn = 0; turn < contenders.length; turn++) {
+      const i = (round + turn) % contenders.length;
+      await breathe();
+      samples[contenders[i].name].push(await sample(contenders[i], calls[i], now));
+    }
+  return samples;
+}
