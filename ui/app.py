@@ -13,6 +13,8 @@ from PySide6.QtWidgets import QApplication
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.main_window import MakeEngineView, StudioWindow
+from nnjit_studio.ui.page.headless import qt_messages_to_logging
+from nnjit_studio.ui.page.process import choose_platform
 from nnjit_studio.ui.services import Workbench
 from nnjit_studio.ui.session import Problem
 
@@ -46,8 +48,28 @@ def run_studio(
     ------
     NnjitError
         In a scripted run (``quit_when_done``), when opening, tuning or the
-        screenshot failed.
+        screenshot failed; without one, when there is no display.
     """
+    if not choose_platform() and not quit_when_done:
+        raise UserError(
+            "There is no display to open the window on.",
+            "Set DISPLAY, or give --quit to tune without a window.",
+        )
+    with qt_messages_to_logging():
+        return _run(
+            workbench, model, tune_seconds, autotune, screenshot, quit_when_done, make_engine_view
+        )
+
+
+def _run(
+    workbench: Workbench,
+    model: Path | None,
+    tune_seconds: float | None,
+    autotune: bool,
+    screenshot: Path | None,
+    quit_when_done: bool,
+    make_engine_view: MakeEngineView,
+) -> list[Event]:
     app = _application()
     # A script neither follows nor changes what its user arranged by hand.
     folder = tempfile.TemporaryDirectory() if quit_when_done else contextlib.nullcontext()

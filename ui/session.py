@@ -197,7 +197,8 @@ class Session(QObject):
         self.done.emit(job, result)
 
     def _failed(self, job: str, error: BaseException) -> None:
-        log.error("%s failed: %s", job, error, exc_info=error)
+        expected = isinstance(error, UserError)  # a sentence says it all
+        log.error("%s failed: %s", job, error, exc_info=None if expected else error)
         self.state.set_phase("Tuning failed" if job == "tune" else self._idle_phase)
         self._end(job)
         self.problem.emit(Problem.of(job, error))

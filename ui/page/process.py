@@ -55,8 +55,10 @@ def check_sandbox(no_sandbox: bool) -> str:
     return " ".join(flag for flag in flags if flag != _QUIET)
 
 
-def choose_platform() -> None:
-    """Without a display, draw into memory (Linux)."""
+def choose_platform() -> bool:
+    """Without a display, draw into memory (Linux); whether anybody can see the window."""
     displays = ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
+        return False
+    return True
