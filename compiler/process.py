@@ -234,6 +234,25 @@ class CompileProcess:
             bound.append(np.frombuffer(next(rest), np.float32))
         return Fixture(workload.key, args, tuple(expected), tuple(bound))
 
+    def conventional_ms(self, workload: Workload, candidate: Candidate) -> dict[str, float]:
+        """Milliseconds of TVM, LLVM and the installed linkers, for the same matmul and tile.
+
+        Raises
+        ------
+        CompileError
+            When one of them fails.
+        """
+        sizes = [1, *workload.dims][-4:]
+        with self._lock:
+            header, _ = self._job(
+                {"op": "conventional", "sizes": sizes, "settings": str(candidate)},
+                IMPORT_TIMEOUT_S,
+            )
+        if not header["ok"]:
+            raise CompileError(header["error"])
+        steps: dict[str, float] = header["ms"]
+        return steps
+
     def peak_kernels(self, tiers: Sequence[str]) -> list[tuple[str, bytes, int]]:
         """Modules that measure the peak multiply-add rate: tier, bytes, FLOPs an iteration."""
         with self._lock:

@@ -177,6 +177,18 @@ class _Worker:
             k.data for k in kernels
         ]
 
+    def op_conventional(
+        self, blobs: list[bytes], sizes: list[int], settings: str
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        import tempfile
+
+        from nnjit_studio.compiler.tvm_adapter.llvm_wasm import build_ms
+        from nnjit_studio.space.candidate import Candidate
+
+        batch, m, k, n = sizes
+        with tempfile.TemporaryDirectory() as folder:
+            return {"ms": build_ms(batch, m, k, n, Candidate.parse(settings), Path(folder))}, []
+
     def op_fixture(self, blobs: list[bytes], workload: str) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.fixture import make_fixture
 

@@ -26,6 +26,7 @@ from nnjit_studio.cli_common import (
     print_json,
     sandbox_option,
     target_option,
+    threads_option,
     workbench,
 )
 from nnjit_studio.errors import BundleError, NnjitError, UserError
@@ -37,8 +38,10 @@ from nnjit_studio.errors import BundleError, NnjitError, UserError
 def cli(verbose: int) -> None:
     """Tune neural-network kernels inside a real browser engine and ship the result."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    terminal = logging.StreamHandler(sys.stderr)
+    terminal.setLevel(level)  # the window's log shows more than the terminal
     logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        level=level, handlers=[terminal], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     if not verbose:
         # Without a GPU, Qt warns of every rendering path that it tries and leaves.
@@ -52,6 +55,7 @@ def cli(verbose: int) -> None:
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write the bundle at the end.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report at the end.")
 @click.option("--quit", "quit_at_end", is_flag=True, help="Leave when the tuning is over.")
+@threads_option
 @sandbox_option
 @database_option
 @json_option
@@ -62,6 +66,7 @@ def studio(
     bundle: Path | None,
     report: Path | None,
     quit_at_end: bool,
+    threads: int,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
@@ -70,7 +75,7 @@ def studio(
     from nnjit_studio.report import summary_table
     from nnjit_studio.tuner.events import Finished
 
-    with workbench("embedded", database, no_sandbox) as (bench, _):
+    with workbench("embedded", database, no_sandbox, threads) as (bench, _):
         from nnjit_studio.ui.app import run_studio
         from nnjit_studio.ui.page.host import EngineView
 
@@ -138,12 +143,10 @@ def doctor(no_sandbox: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def check_backend(backend: str, threads: int) -> None:
+def check_backend(backend: str) -> None:
     """Refuse what is not there yet, in one sentence."""
     if backend != "wasm":
         raise UserError("The WebGPU backend is not there yet.", "Use --backend wasm.")
-    if threads != 1:
-        raise UserError("Kernels run on one thread so far.", "Use --threads 1.")
 
 
 @cli.command()
@@ -171,9 +174,9 @@ def tune(
     from nnjit_studio.report import summary_table
     from nnjit_studio.tuner.events import Failed, Finished
 
-    check_backend(backend, threads)
+    check_backend(backend)
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox) as (bench, run):
+    with workbench(target, database, no_sandbox, threads) as (bench, run):
 
         def work() -> None:
             bench.open_model(model, note, feeds)
@@ -206,6 +209,7 @@ def show(event: dict[str, Any]) -> None:
 @inputs_option
 @click.option("--outputs", type=click.Path(path_type=Path), required=True)
 @target_option
+@threads_option
 @sandbox_option
 @database_option
 @json_option
@@ -214,13 +218,14 @@ def run_model(
     inputs: Path | None,
     outputs: Path,
     target: str,
+    threads: int,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
 ) -> None:
     """One inference in the target with the best known kernels: arrays in, arrays out."""
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox) as (bench, run):
+    with workbench(target, database, no_sandbox, threads) as (bench, run):
 
         def work() -> Any:
             bench.open_model(model, note, feeds)
@@ -243,6 +248,7 @@ def run_model(
 @click.option("--trace", type=click.Path(path_type=Path), help="Chrome trace events, for Perfetto.")
 @inputs_option
 @target_option
+@threads_option
 @sandbox_option
 @database_option
 @json_option
@@ -252,6 +258,7 @@ def profile(
     trace: Path | None,
     inputs: Path | None,
     target: str,
+    threads: int,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
@@ -260,7 +267,7 @@ def profile(
     from nnjit_studio.profile import as_text, profile_model, trace_events
 
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox) as (bench, run):
+    with workbench(target, database, no_sandbox, threads) as (bench, run):
         result = run(lambda: profile_model(bench, model, feeds, runs, note))
     if trace is not None:
         trace.write_text(json.dumps(trace_events(result)))

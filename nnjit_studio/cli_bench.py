@@ -10,10 +10,12 @@ from pathlib import Path
 import click
 
 from nnjit_studio.cli_common import (
+    compile_process,
     json_option,
     note,
     print_json,
     sandbox_option,
+    target_option,
     workbench,
 )
 from nnjit_studio.errors import UserError
@@ -103,3 +105,65 @@ def kernels(
         print_json(result)
     else:
         click.echo(kernels_text(result))
+
+
+@bench.command(name="compile")
+@click.option("--shapes", default="K0,K1,K2,K3", show_default=True, help="Names or workloads.")
+@click.option("--ours-only", is_flag=True, help="Leave TVM + LLVM + wasm-ld and emcc out.")
+@markdown_option
+@json_option
+def compile_times(shapes: str, ours_only: bool, markdown: Path | None, as_json: bool) -> None:
+    """Compile times of all candidates, beside TVM + LLVM + wasm-ld and + emcc."""
+    from nnjit_studio.bench.compile_times import bench_compile
+    from nnjit_studio.bench.kernels import parse_shapes
+    from nnjit_studio.bench.tables import append, compile_markdown, compile_text
+
+    wanted = parse_shapes(shapes)
+    with compile_process() as compiler:
+        result = bench_compile(compiler, wanted, note, not ours_only)
+    if markdown is not None:
+        append(markdown, compile_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(compile_text(result))
+
+
+@bench.command()
+@click.argument("workload", default="K0")
+@click.option(
+    "--candidate",
+    "settings",
+    default="x0=8,y0=6,r0=4,x1=8,y1=6,r1=768",
+    show_default=True,
+)
+@target_option
+@markdown_option
+@sandbox_option
+@json_option
+def passes(
+    workload: str,
+    settings: str,
+    target: str,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """Compile and kernel times with passes switched off, after Table 5 of the paper."""
+    from nnjit_studio.bench.kernels import parse_shapes
+    from nnjit_studio.bench.passes import bench_passes
+    from nnjit_studio.bench.tables import append, passes_markdown, passes_text
+    from nnjit_studio.space.candidate import Candidate
+
+    ((_, spec),) = parse_shapes(workload)
+    candidate = Candidate.parse(settings)
+    with scratch() as folder, workbench(target, folder / "kernels.db", no_sandbox) as (opened, run):
+        result = run(lambda: bench_passes(opened, spec, candidate, note))
+    if markdown is not None:
+        append(markdown, passes_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(passes_text(result))

@@ -12,6 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
 
 T = TypeVar("T")
@@ -33,6 +34,13 @@ database_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="NNJIT_DATABASE",
     help="The kernel database; by default in the user's data folder.",
+)
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many a kernel may run on.",
 )
 inputs_option = click.option(
     "--inputs",
@@ -66,7 +74,7 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
 
 @contextmanager
 def workbench(
-    target: str, database: Path | None, no_sandbox: bool
+    target: str, database: Path | None, no_sandbox: bool, threads: int = 1
 ) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
     """A started workbench, and a function that runs work while its target is up."""
     from nnjit_studio.workbench import Workbench
@@ -80,7 +88,7 @@ def workbench(
         badges.append(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
         )
-    bench = Workbench(database or default_database(), target, flags, badges)
+    bench = Workbench(database or default_database(), target, flags, badges, threads)
     try:
         bench.start()
 
@@ -101,6 +109,16 @@ def workbench(
         yield bench, run
     finally:
         bench.close()
+
+
+@contextmanager
+def compile_process() -> Iterator[CompileProcess]:
+    """A compile process of its own, for verbs without a page."""
+    compiler = CompileProcess()
+    try:
+        yield compiler
+    finally:
+        compiler.close()
 
 
 def print_json(document: Any) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.cli_common import json_option, note, print_json
+from nnjit_studio.cli_common import compile_process, json_option, note, print_json
 from nnjit_studio.compiler.builders import SPELLING, looks_like_spec
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, PASSES
-from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import host_profile
@@ -23,15 +20,6 @@ from nnjit_studio.space.records import TIERS, DeviceProfile
 
 # \b keeps click from filling the lines of the table.
 HELP = "\b\n" + SPELLING.replace("\n\n", "\n\n\b\n")
-
-
-@contextmanager
-def compile_process() -> Iterator[CompileProcess]:
-    compiler = CompileProcess()
-    try:
-        yield compiler
-    finally:
-        compiler.close()
 
 
 def parse_passes(text: str | None) -> tuple[str, ...] | None:

@@ -181,7 +181,7 @@ def compare(
         "shapes": [_shape_json(i, p) for i, p in enumerate(prepared)],
     }
     (folder / "job.json").write_text(json.dumps(job))
-    load_before = _load()
+    load_before = load_average()
     roots = {"files": folder} | ({"node_modules": node_modules} if node_modules else {})
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
@@ -202,12 +202,12 @@ def compare(
             note(row_text(row))
     return {
         "ok": True,
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": utc_now(),
         "browser": message["user_agent"],
         "flags": running.flags,
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
-        "load_average": {"before": load_before, "after": _load()},
+        "load_average": {"before": load_before, "after": load_average()},
         "versions": {"nnjit-studio": __version__, **message["versions"]},
         "threads": threads,
         "peak_gflops": dict(peak),
@@ -225,7 +225,12 @@ def geomeans(rows: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> dict[st
     return result
 
 
-def _load() -> list[float]:
+def utc_now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def load_average() -> list[float]:
+    """Of the last 1, 5 and 15 minutes; empty where the system does not tell."""
     return [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else []
 
 

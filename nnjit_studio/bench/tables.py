@@ -40,9 +40,9 @@ def conditions(result: Mapping[str, Any]) -> str:
     load = result.get("load_average") or {}
     versions = ", ".join(f"{name} {v}" for name, v in result["versions"].items())
     return (
-        f"{result['date']}; {result['cpu']}, {result['cores']} cores; {result['browser']}; "
-        f"{versions}; load average (1, 5, 15 min) before {load.get('before')}, "
-        f"after {load.get('after')}."
+        f"{result['date']}; {result['cpu']}, {result['cores']} cores; "
+        f"{result.get('browser', 'no browser')}; {versions}; "
+        f"load average (1, 5, 15 min) before {load.get('before')}, after {load.get('after')}."
     )
 
 
@@ -94,4 +94,75 @@ def kernels_markdown(result: Mapping[str, Any]) -> str:
         f"Measured multiply-add peak of one thread, GFLOP/s: {peak}.\n\n"
         f"{markdown_table(*_kernel_rows(result))}\n\n{_geomean_text(result)}\n\n"
         f"Candidates: {candidates}."
+    )
+
+
+def _compile_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    linkers = list(result["rows"][0]["conventional_ms"])
+    head = ["workload", "candidates", "median ms", "p99 ms", "max ms", "bytes"]
+    rows = []
+    for row in result["rows"]:
+        ms = row["ms"]
+        ways = row["conventional_ms"].values()
+        rows.append(
+            [
+                row["workload"],
+                str(row["candidates"]),
+                *(f"{ms[key]:.2f}" for key in ("median", "p99", "max")),
+                f"{row['nbytes']['median']:.0f}",
+                *("not installed" if way is None else f"{way['median']:.0f}" for way in ways),
+            ]
+        )
+    return [*head, *(f"TVM + LLVM + {linker} ms" for linker in linkers)], rows
+
+
+def _pass_split(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    names = list(result["rows"][0]["pass_ms"])
+    rows = [
+        [row["workload"], *(f"{row['pass_ms'][name]:.3f}" for name in names)]
+        for row in result["rows"]
+    ]
+    return ["median ms of", *names], rows
+
+
+def compile_text(result: Mapping[str, Any]) -> str:
+    tables = (text_table(*_compile_rows(result)), text_table(*_pass_split(result)))
+    return "\n\n".join(tables)
+
+
+def compile_markdown(result: Mapping[str, Any]) -> str:
+    return (
+        f"## {result['date'][:10]}: compile times, settings to bytes\n\n{conditions(result)}\n\n"
+        f"{markdown_table(*_compile_rows(result))}\n\n{markdown_table(*_pass_split(result))}"
+    )
+
+
+def _passes_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    head = ["passes", "compile ms", "bytes", "kernel ms (min; IQR)", "over all passes", "says"]
+    rows = []
+    for row in result["rows"]:
+        ms, slow = row["ms"], row["slowdown"]
+        rows.append(
+            [
+                row["variant"],
+                f"{row['compile_ms']:.2f}",
+                str(row["nbytes"]),
+                f"{ms['median']:.3f} ({ms['min']:.3f}; {ms['iqr']:.3f})",
+                f"{slow['median']:.3f} ({slow['low']:.3f}..{slow['high']:.3f})",
+                "the same bytes" if row["same_bytes"] else row["verdict"],
+            ]
+        )
+    return head, rows
+
+
+def passes_text(result: Mapping[str, Any]) -> str:
+    return text_table(*_passes_rows(result))
+
+
+def passes_markdown(result: Mapping[str, Any]) -> str:
+    return (
+        f"## {result['date'][:10]}: the passes, after Table 5 of the paper\n\n"
+        f"{conditions(result)} Target {result['target']}, `{result['workload']}`, "
+        f"{result['candidate']}, {result['tier']}.\n\n"
+        f"{markdown_table(*_passes_rows(result))}"
     )

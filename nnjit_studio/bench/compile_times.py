@@ -1,0 +1,107 @@
+"""``nnjit bench compile``: settings to bytes, beside two conventional ways to Wasm."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnjit_studio import __version__
+from nnjit_studio.bench.kernels import load_average, utc_now
+from nnjit_studio.compiler.builders import WorkloadSpec
+from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.errors import CompileError
+from nnjit_studio.link.device import cpu_name, host_profile
+from nnjit_studio.space import build_lite_space
+from nnjit_studio.space.records import TIERS
+
+DEFAULT_SHAPES = ("K0", "K1", "K2", "K3")
+LINKERS = {"wasm-ld": "lld", "emcc": "emscripten"}
+"""Command of each conventional way, and the Debian package that has it."""
+REPEATS = 3
+CONVENTIONAL_CANDIDATES = 5
+
+
+def bench_compile(
+    compiler: CompileProcess,
+    shapes: Sequence[tuple[str, WorkloadSpec]],
+    note: Callable[[str], None],
+    conventional: bool = True,
+) -> dict[str, Any]:
+    """Compile times of all candidates of the shapes' lite spaces, in ms.
+
+    A time is the compile process's own, of one tier, from settings to bytes;
+    each candidate is compiled :data:`REPEATS` times and every time counts, so
+    that the 99th percentile shows what a user can meet. The first candidate of
+    a shape also reads the program; it counts too.
+    """
+    before = load_average()
+    device = host_profile()
+    rows = []
+    for name, spec in shapes:
+        workload, packable = compiler.define(str(spec))
+        candidates = [e.candidate for e in build_lite_space(workload, device, packable).entries]
+        total: list[float] = []
+        passes: dict[str, list[float]] = {}
+        sizes: list[int] = []
+        for candidate in candidates:
+            for _ in range(REPEATS):
+                result = compiler.compile(workload, candidate, TIERS[-1:])
+                if result.error:
+                    raise CompileError(f"{workload.name}, {candidate}: {result.error}")
+                total.append(result.ms)
+                sizes.append(len(result.kernels[0].data))
+                for step, ms in result.pass_ms.items():
+                    passes.setdefault(step, []).append(ms)
+        row: dict[str, Any] = {
+            "name": name,
+            "workload": str(spec),
+            "candidates": len(candidates),
+            "compilations": len(total),
+            "ms": times(total),
+            "pass_ms": {step: statistics.median(ms) for step, ms in passes.items()},
+            "nbytes": {"median": statistics.median(sizes), "max": max(sizes)},
+            "conventional_ms": {},
+        }
+        if conventional:
+            some = candidates[:CONVENTIONAL_CANDIDATES]
+            measured = [compiler.conventional_ms(workload, c) for c in (some[0], *some)]
+            row["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
+        rows.append(row)
+        note(f"{name}: median {row['ms']['median']:.2f} ms of {len(total)} compilations")
+    return {
+        "ok": True,
+        "date": utc_now(),
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "load_average": {"before": before, "after": load_average()},
+        "versions": {"nnjit-studio": __version__, "compiler": compiler.version},
+        "rows": rows,
+    }
+
+
+def times(ms: Sequence[float]) -> dict[str, float]:
+    median, p99 = np.percentile(ms, (50, 99))
+    return {"median": float(median), "p99": float(p99), "max": max(ms)}
+
+
+def _conventional(measured: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """By linker: median ms of the whole way and of its steps; None where not installed."""
+
+    def median(step: str) -> float:
+        return statistics.median(m[step] for m in measured)
+
+    result: dict[str, Any] = {}
+    for linker in LINKERS:
+        if linker not in measured[0]:
+            result[linker] = None
+            continue
+        whole = [m["schedule"] + m["llvm"] + m[linker] for m in measured]
+        result[linker] = {
+            "median": statistics.median(whole),
+            "steps": {step: median(step) for step in ("schedule", "llvm", linker)},
+        }
+    return result
