@@ -16,6 +16,8 @@ from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.encode import encode_module
+from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
+from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.lower import lower
@@ -110,6 +112,11 @@ def _lower(state: _State) -> None:
     state.function = lower(state.program, state.scheduled, state.tier)
 
 
+def _fuse(state: _State) -> None:
+    if state.tier == "relaxed-simd":
+        fuse_multiply_add(state.function)
+
+
 def _encode(state: _State) -> None:
     state.data = encode_module(state.function)
 
@@ -119,6 +126,8 @@ def pass_list() -> tuple[tuple[str, Callable[[_State], None]], ...]:
     return (
         ("schedule", _schedule),
         ("lower", _lower),
+        ("fuse_multiply_add", _fuse),
+        ("hoist_constants", lambda state: hoist_constants(state.function)),
         ("offset_load_store", lambda state: offset_load_store(state.function)),
         ("combined_instruction", lambda state: combined_instruction(state.function)),
         ("load_store_to_variable", lambda state: load_store_to_variable(state.function)),

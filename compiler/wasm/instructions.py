@@ -76,6 +76,7 @@ _SIMD: dict[str, int] = {
     "i32x4.trunc_sat_f32x4_s": 0xF8,
     "f32x4.convert_i32x4_s": 0xFA,
     "f32x4.relaxed_madd": 0x105,
+    "f32x4.relaxed_nmadd": 0x106,
 }
 
 OPCODES: dict[str, bytes] = {

@@ -8,6 +8,7 @@ from nnjit_studio.compiler.schedule.affine import Affine, affine
 from nnjit_studio.compiler.schedule.loops import (
     BEGIN,
     END,
+    Add,
     Assign,
     AssignVector,
     Element,
@@ -105,6 +106,9 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
             node = Op("f32x4.add", (c, Op("f32x4.mul", (a, b))))
     elif isinstance(value, Element):
         node = _element(ctx, value)
+    elif isinstance(value, Add):
+        terms = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b))
+        node = Op("f32x4.add", tuple(terms))
     else:
         node = constant(0.0)
     ctx.out.append(LocalSet(local, node))
