@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.recognize import recognize
+from nnjit_studio.compiler.recognize_conv2d import Conv2d
+from nnjit_studio.compiler.schedule.conv2d import schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.loops import Scheduled
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.schedule.text import schedule_text
+from nnjit_studio.compiler.subject import Subject, subject_of
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
@@ -82,20 +83,23 @@ def _schedule(state: _State) -> None:
     if state.candidate is None:
         state.scheduled = schedule_default(state.program)
         return
-    contraction = _contraction(state.program)
-    if contraction is None:
+    subject = _subject(state.program)
+    if subject is None:
         raise CompileError(
-            f"{state.program.name} is not a matmul, so no candidate applies.",
+            f"{state.program.name} is not a matmul or a convolution, so no candidate applies.",
             "Use the default schedule.",
         )
-    state.scheduled = schedule_matmul(state.program, contraction, state.candidate)
+    if isinstance(subject, Conv2d):
+        state.scheduled = schedule_conv2d(state.program, subject, state.candidate)
+    else:
+        state.scheduled = schedule_matmul(state.program, subject, state.candidate)
 
 
-_recent: dict[int, tuple[Program, Contraction | None]] = {}
+_recent: dict[int, tuple[Program, Subject | None]] = {}
 
 
-def _contraction(program: Program) -> Contraction | None:
-    """``recognize``, remembered: many candidates of one program come in a row.
+def _subject(program: Program) -> Subject | None:
+    """``subject_of``, remembered: many candidates of one program come in a row.
 
     By identity, because hashing a program costs as much as reading it; the
     entry keeps the program alive, so its identity stays its own.
@@ -104,7 +108,7 @@ def _contraction(program: Program) -> Contraction | None:
     if found is None:
         if len(_recent) >= _REMEMBERED:
             _recent.clear()
-        found = _recent[id(program)] = program, recognize(program)
+        found = _recent[id(program)] = program, subject_of(program)
     return found[1]
 
 
@@ -150,7 +154,7 @@ def compile_program(
     Parameters
     ----------
     candidate
-        Settings of the matmul template; None takes the default schedule.
+        Settings of the template; None takes the default schedule.
     tier
         ``simd128`` or ``relaxed-simd``.
     passes

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
-from nnjit_studio.compiler.recognize import recognize
+from nnjit_studio.compiler.subject import prepared, subject_of, workload_for
 from nnjit_studio.compiler.tensor_ir import Load, Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
-from nnjit_studio.compiler.workload import workload_of
 from nnjit_studio.graph import (
     DTYPE_BYTES,
     Graph,
@@ -113,7 +112,11 @@ class _Builder:
         self.weight_label: dict[str, str] = {}
 
     def run(self) -> BuiltModel:
-        calls = [c for c in self.calls.calls if not self._take_view(c)]
+        calls = [
+            replace(c, program=prepared(c.program))
+            for c in self.calls.calls
+            if not self._take_view(c)
+        ]
         for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
             self.label.setdefault(self._root(value.name), onnx_name)
         last = len(calls)
@@ -128,8 +131,9 @@ class _Builder:
         steps: list[PlanStep] = []
         nodes: list[Node] = []
         for position, call in enumerate(calls):
-            contraction = recognize(call.program)
-            workload = workload_of(call.program, contraction)
+            subject = subject_of(call.program)
+            workload = workload_for(call.program, subject)
+            contraction = subject if isinstance(subject, Contraction) else None
             key = workload.key
             if key in workloads:
                 workloads[key] = replace(workloads[key], uses=workloads[key].uses + 1)

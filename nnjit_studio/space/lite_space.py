@@ -9,7 +9,15 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
+from nnjit_studio.space import conv2d_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
+from nnjit_studio.space.conv2d_space import (
+    CONV2D,
+    ConvProblem,
+    conv2d_candidates,
+    conv2d_naive_size,
+    conv_problem,
+)
 from nnjit_studio.space.heuristics import (
     MIN_TILES,
     R0_CHOICES,
@@ -98,6 +106,8 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
     UserError
         When no lite space exists for this kind or dtype.
     """
+    if workload.kind == CONV2D:
+        return _conv2d_space(workload, device)
     problem = problem_of(workload, device, packable)
     accepted = [c for c in _grid(problem) if all(rule(c, problem)[0] for rule in RULES)]
     entries = sorted((_entry(c, problem) for c in accepted), key=lambda e: _rank(e, problem))
@@ -114,8 +124,26 @@ def explain(
     UserError
         When no lite space exists for this kind or dtype.
     """
+    if workload.kind == CONV2D:
+        return _conv2d_verdicts(candidate, conv_problem(workload, device))
     problem = problem_of(workload, device, packable)
     answers = ((rule.__name__, rule(candidate, problem)) for rule in RULES)
+    return [Verdict(name, ok, text) for name, (ok, text) in answers]
+
+
+def _conv2d_space(workload: Workload, device: DeviceProfile) -> LiteSpace:
+    problem = conv_problem(workload, device)
+    entries = []
+    for c in conv2d_candidates(problem):
+        usage = Usage(register_use(c.x0, c.y0), problem.staged_bytes(c.x1))
+        told = (conv2d_space.registers, conv2d_space.l2_cache, conv2d_space.one_at_a_time)
+        reason = "; ".join(rule(c, problem)[1] for rule in told)
+        entries.append(SpaceEntry(c, usage, reason, "".join(conv2d_space.variations(c, problem))))
+    return LiteSpace(workload, tuple(entries), conv2d_naive_size(workload))
+
+
+def _conv2d_verdicts(candidate: Candidate, problem: ConvProblem) -> list[Verdict]:
+    answers = ((rule.__name__, rule(candidate, problem)) for rule in conv2d_space.RULES)
     return [Verdict(name, ok, text) for name, (ok, text) in answers]
 
 
@@ -128,6 +156,8 @@ def naive_size(workload: Workload) -> int:
     primitive that the paper's suite tries. For the paper's 4096x4096x4096
     that is 72 million, six orders of magnitude above dozens (section 5.2).
     """
+    if workload.kind == CONV2D:
+        return conv2d_naive_size(workload)
     exponents = [math.ceil(math.log2(extent)) for extent in workload.dims[-3:]]
     splits = math.prod((e + 1) * (e + 2) // 2 for e in exponents)
     return (splits * math.factorial(len(exponents))) << len(ON_OFF_PRIMITIVES)

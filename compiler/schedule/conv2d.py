@@ -1,0 +1,185 @@
+"""The convolution template: register tiles of output channels times pixels of a row.
+
+Blocks of ``x1`` output rows are the parallel loop. Each first stages the rows
+of input that it reads (:mod:`nnjit_studio.compiler.schedule.staging`), then
+walks tiles of y0 channels and x0 pixels; for order ``nm`` channels inside
+pixels, for ``mn`` pixels inside channels. The reduction runs over input
+channels and kernel rows, ``r0`` kernel rows unrolled, every row's taps
+unrolled always. A remainder of pixels or channels is covered by a whole tile
+that overlaps the one before: equal values are stored twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.recognize_conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.schedule.affine import LANES, Affine
+from nnjit_studio.compiler.schedule.depthwise import schedule_depthwise
+from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
+from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.loops import (
+    BEGIN,
+    END,
+    AssignVector,
+    Element,
+    For,
+    Let,
+    MultiplyAdd,
+    Scheduled,
+    Statement,
+)
+from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
+from nnjit_studio.compiler.schedule.staging import Staging
+from nnjit_studio.compiler.schedule.tiles import (
+    acc,
+    check_operations,
+    check_tile,
+    finish,
+    over_tiles,
+    pixels,
+    start,
+)
+from nnjit_studio.compiler.tensor_ir import Binary, Program, Var
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+
+FIRST_ROW, END_ROW, INPUT, KERNEL_ROW = "$firstrow", "$endrow", "$c", "$ky"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    conv: Conv2d
+    staging: Staging
+    epilogue: Epilogue
+    channels: int  # of a tile
+    widths: tuple[int, ...]  # pixels of each vector of a tile
+    unroll_channels: int
+    unroll_rows: int
+
+
+def schedule_conv2d(program: Program, conv: Conv2d, candidate: Candidate) -> Scheduled:
+    """The loops of one candidate.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit this convolution or is too large.
+    """
+    if conv.depthwise:
+        return schedule_depthwise(program, conv, candidate)
+    plan = _plan(program, conv, candidate)
+    rows = min(candidate.x1, conv.out_height)
+    blocks = -(-conv.out_height // rows)
+    stride, reach = conv.stride[0], (conv.kernel[0] - 1) * conv.dilation[0] + 1
+    last = plus(times(plus(Var(END_ROW), -1), stride), reach)
+    body = plan.staging.fill(times(Var(FIRST_ROW), stride), last)
+    body += _compute(plan, candidate.order)
+    end = Binary("min", plus(Var(FIRST_ROW), rows), int32(conv.out_height))
+    body = [Let(END_ROW, end, body)]
+    block = Binary("floormod", Var("$p"), int32(blocks)) if conv.batch > 1 else Var("$p")
+    body = [Let(FIRST_ROW, times(block, rows), body)]
+    if conv.batch > 1:
+        body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(blocks)), body)]
+    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * blocks)
+
+
+def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
+    check_tile(candidate, conv.out_width, conv.out_channels, "output channels")
+    kernel_rows = conv.kernel[0]
+    if candidate.r0 % kernel_rows and kernel_rows % candidate.r0:
+        raise CompileError(
+            f"r0={candidate.r0} neither divides nor is a multiple of the kernel's "
+            f"{kernel_rows} rows.",
+            f"Use 1, {kernel_rows} or {2 * kernel_rows}.",
+        )
+    widths = pixels(candidate.x0, conv.out_width)
+    step = len(widths) + candidate.y0 * (1 + len(widths))
+    check_operations(candidate, candidate.r0 * conv.kernel[1] * step)
+    return _Plan(
+        conv,
+        Staging(conv, by_channel=False),
+        plan_epilogue(program, conv.contraction(CHANNEL)),
+        candidate.y0,
+        widths,
+        min(conv.channels, max(1, candidate.r0 // kernel_rows)),
+        min(candidate.r0, kernel_rows),
+    )
+
+
+def _compute(plan: _Plan, order: str) -> list[Statement]:
+    conv = plan.conv
+    body = _tile(plan)
+
+    def channels(inner: list[Statement]) -> list[Statement]:
+        return over_tiles("$otile", TILE_CHANNEL, conv.out_channels, plan.channels, inner)
+
+    def columns(inner: list[Statement]) -> list[Statement]:
+        inner = over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner)
+        return [For(ROW, Var(FIRST_ROW), Var(END_ROW), 1, inner)]
+
+    body = columns(channels(body)) if order == "nm" else channels(columns(body))
+    return [For(GROUP, int32(0), int32(conv.groups), 1, body)]
+
+
+def _tile(plan: _Plan) -> list[Statement]:
+    return [
+        *start(plan.channels, len(plan.widths)),
+        *_reduce(plan),
+        *finish(plan.epilogue, plan.channels, plan.widths),
+    ]
+
+
+def _reduce(plan: _Plan) -> list[Statement]:
+    conv = plan.conv
+    whole = conv.channels // plan.unroll_channels * plan.unroll_channels
+    body: list[Statement] = [
+        For(INPUT, int32(0), int32(whole), plan.unroll_channels, _rows(plan, plan.unroll_channels))
+    ]
+    if whole < conv.channels:
+        body.append(For(INPUT, int32(whole), int32(conv.channels), 1, _rows(plan, 1)))
+    return body
+
+
+def _rows(plan: _Plan, channels: int) -> list[Statement]:
+    steps = [
+        step
+        for channel in range(channels)
+        for row in range(plan.unroll_rows)
+        for tap in range(plan.conv.kernel[1])
+        for step in _step(plan, channel, row, tap)
+    ]
+    return [For(KERNEL_ROW, int32(0), int32(plan.conv.kernel[0]), plan.unroll_rows, steps)]
+
+
+def _step(plan: _Plan, channel: int, row: int, tap: int) -> list[Statement]:
+    """One tap: a vector of each group of pixels, a splat of each output channel."""
+    conv, staging = plan.conv, plan.staging
+    down, right = conv.kernel
+    stage_terms = (
+        *(((BATCH, staging.image_step),) if conv.batch > 1 else ()),
+        *(((GROUP, conv.channels * staging.channel_step),) if conv.groups > 1 else ()),
+        (ROW, conv.stride[0] * staging.row_step),
+        (TILE_COLUMN, 1),
+        (INPUT, staging.channel_step),
+        (KERNEL_ROW, conv.dilation[0] * staging.row_step),
+    )
+    weight_terms = (
+        *(((GROUP, conv.out_channels * conv.taps),) if conv.groups > 1 else ()),
+        (TILE_CHANNEL, conv.taps),
+        (INPUT, math.prod(conv.kernel)),
+        (KERNEL_ROW, right),
+    )
+    at = channel * staging.channel_step + row * conv.dilation[0] * staging.row_step
+    body: list[Statement] = []
+    for j, width in enumerate(plan.widths):
+        index = Affine(stage_terms, at + staging.column(tap) + LANES * j)
+        body.append(AssignVector(f"b{j}", Element(conv.stage, index, width)))
+    for i in range(plan.channels):
+        offset = i * conv.taps + (channel * down + row) * right + tap
+        body.append(AssignVector("a", Element(conv.weights, Affine(weight_terms, offset), 0)))
+        for j in range(len(plan.widths)):
+            body.append(AssignVector(acc(i, j), MultiplyAdd("a", f"b{j}", acc(i, j))))
+    return body

@@ -1,0 +1,150 @@
+"""The depthwise template: one channel after another, tiles of output rows times pixels.
+
+Channels are the parallel loop. Each stages its padded plane, which then stays
+in L1, and walks tiles of y0 rows and x0 pixels: every vector of input is
+loaded once a tile and used by all output rows that it belongs to. With ``r0``
+equal to the kernel's rows the taps stay in locals for the whole channel, with
+1 they are splat where they are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.recognize_conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.schedule.affine import LANES, Affine
+from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
+from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.loops import (
+    BEGIN,
+    END,
+    AssignVector,
+    Element,
+    For,
+    Let,
+    MultiplyAdd,
+    Scheduled,
+    Statement,
+)
+from nnjit_studio.compiler.schedule.rewrite import int32
+from nnjit_studio.compiler.schedule.staging import STAGED_CHANNEL, Staging
+from nnjit_studio.compiler.schedule.tiles import (
+    acc,
+    check_operations,
+    check_tile,
+    finish,
+    over_tiles,
+    pixels,
+    start,
+)
+from nnjit_studio.compiler.tensor_ir import Binary, Program, Var
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+
+
+@dataclass(frozen=True)
+class _Plan:
+    conv: Conv2d
+    staging: Staging
+    epilogue: Epilogue
+    rows: int  # of a tile
+    widths: tuple[int, ...]  # pixels of each vector of a tile
+    held: bool  # taps in locals
+
+    @property
+    def uses(self) -> list[tuple[int, int, list[tuple[int, int]]]]:
+        """Input row of the tile and tap column, with the (output row, tap row) that use them."""
+        down, stride, dilation = self.conv.kernel[0], self.conv.stride[0], self.conv.dilation[0]
+        users: dict[int, list[tuple[int, int]]] = {}
+        for row in range(self.rows):
+            for tap in range(down):
+                users.setdefault(row * stride + tap * dilation, []).append((row, tap))
+        return [(r, c, users[r]) for r in sorted(users) for c in range(self.conv.kernel[1])]
+
+
+def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> Scheduled:
+    """The loops of one candidate.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit this convolution or is too large.
+    """
+    plan = _plan(program, conv, candidate)
+
+    def rows(inner: list[Statement]) -> list[Statement]:
+        return over_tiles("$ytile", TILE_ROW, conv.out_height, plan.rows, inner)
+
+    def columns(inner: list[Statement]) -> list[Statement]:
+        return over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner)
+
+    tile = _tile(plan)
+    tiles = columns(rows(tile)) if candidate.order == "nm" else rows(columns(tile))
+    body: list[Statement] = [
+        For(CHANNEL, int32(0), int32(conv.out_channels), 1, [*_taps(plan), *tiles])
+    ]
+    body = [*plan.staging.fill(int32(0), int32(conv.reach[0])), *body]
+    group = Binary("floormod", Var("$p"), int32(conv.groups)) if conv.batch > 1 else Var("$p")
+    body = [Let(GROUP, group, [Let(STAGED_CHANNEL, Var(GROUP), body)])]
+    if conv.batch > 1:
+        body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(conv.groups)), body)]
+    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * conv.groups)
+
+
+def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
+    check_tile(candidate, conv.out_width, conv.out_height, "output rows")
+    if candidate.r0 not in (1, conv.kernel[0]):
+        raise CompileError(
+            f"r0={candidate.r0} is neither 1 nor the kernel's {conv.kernel[0]} rows.",
+            "Use one of them.",
+        )
+    plan = _Plan(
+        conv,
+        Staging(conv, by_channel=True),
+        plan_epilogue(program, conv.contraction(ROW)),
+        candidate.y0,
+        pixels(candidate.x0, conv.out_width),
+        candidate.r0 == conv.kernel[0],
+    )
+    vectors, users = len(plan.widths), sum(len(users) for *_, users in plan.uses)
+    splats = 0 if plan.held else users
+    check_operations(candidate, len(plan.uses) * vectors + users * vectors + splats)
+    return plan
+
+
+def _weight(plan: _Plan, row: int, column: int) -> Element:
+    conv = plan.conv
+    terms = ((GROUP, conv.out_channels * conv.taps), (CHANNEL, conv.taps))
+    return Element(conv.weights, Affine(terms, row * conv.kernel[1] + column), 0)
+
+
+def _taps(plan: _Plan) -> list[Statement]:
+    if not plan.held:
+        return []
+    rows, columns = plan.conv.kernel
+    return [
+        AssignVector(f"w{r}_{c}", _weight(plan, r, c)) for r in range(rows) for c in range(columns)
+    ]
+
+
+def _tile(plan: _Plan) -> list[Statement]:
+    conv, staging = plan.conv, plan.staging
+    terms = (
+        *(((BATCH, staging.image_step),) if conv.batch > 1 else ()),
+        (GROUP, staging.channel_step),
+        (TILE_ROW, conv.stride[0] * staging.row_step),
+        (TILE_COLUMN, 1),
+    )
+    body = start(plan.rows, len(plan.widths))
+    for input_row, tap, users in plan.uses:
+        for j, width in enumerate(plan.widths):
+            at = input_row * staging.row_step + staging.column(tap) + LANES * j
+            body.append(AssignVector(f"b{j}", Element(conv.stage, Affine(terms, at), width)))
+        for row, tap_row in users:
+            weight = f"w{tap_row}_{tap}" if plan.held else "w"
+            if not plan.held:
+                body.append(AssignVector(weight, _weight(plan, tap_row, tap)))
+            for j in range(len(plan.widths)):
+                body.append(AssignVector(acc(row, j), MultiplyAdd(weight, f"b{j}", acc(row, j))))
+    return [*body, *finish(plan.epilogue, plan.rows, plan.widths)]

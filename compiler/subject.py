@@ -1,0 +1,54 @@
+"""What a schedule template can work on in a program, and the workload that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnjit_studio.compiler.contraction import Contraction
+from nnjit_studio.compiler.recognize import recognize
+from nnjit_studio.compiler.recognize_conv2d import Conv2d, recognize_conv2d, with_staging
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.workload import workload_of
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.conv2d_space import CONV2D
+
+Subject = Contraction | Conv2d
+
+
+def subject_of(program: Program) -> Subject | None:
+    """The matmul or the convolution in a program.
+
+    A convolution that is a plain matmul (1x1, stride 1, no padding) counts as
+    one; so does any other contraction whose B has neighbouring columns or can
+    be packed.
+    """
+    contraction = recognize(program)
+    if contraction is not None and _has_columns(contraction):
+        return contraction
+    return recognize_conv2d(program) or contraction
+
+
+def prepared(program: Program) -> Program:
+    """The program with the workspace that its template needs."""
+    contraction = recognize(program)
+    if contraction is not None and _has_columns(contraction):
+        return program
+    return with_staging(program)
+
+
+def workload_for(program: Program, subject: Subject | None) -> Workload:
+    """Name, dims and FLOPs of a program; uses are counted by the caller."""
+    if not isinstance(subject, Conv2d):
+        return workload_of(program, subject)
+    return replace(
+        workload_of(program, None),
+        kind=CONV2D,
+        dims=subject.dims,
+        epilogue=subject.labels,
+        flops=subject.flops,
+        tunable=True,
+    )
+
+
+def _has_columns(contraction: Contraction) -> bool:
+    return contraction.packable or contraction.b.column == 1
