@@ -12,7 +12,16 @@ from nnjit_studio.compiler.affine import children, walk
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.reference import evaluate_with_bound
 from nnjit_studio.compiler.rounding import UNIT, Array
-from nnjit_studio.compiler.tensor_ir import Binary, Buffer, Cast, Const, Expr, Load, Program
+from nnjit_studio.compiler.tensor_ir import (
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Program,
+    stage_expressions,
+)
 from nnjit_studio.graph import DTYPE_BYTES
 from nnjit_studio.space.records import Fixture, FixtureArg
 
@@ -108,9 +117,8 @@ def _inputs(key: str, program: Program, seed: int, positive: bool) -> dict[str, 
 
 def _expressions(program: Program) -> Iterator[Expr]:
     for stage in program.stages:
-        for store in (*stage.init, *stage.body):
-            yield from walk(store.index)
-            yield from walk(store.value)
+        for expr in stage_expressions(stage):
+            yield from walk(expr)
 
 
 def _integer_range(program: Program, buffer: Buffer) -> tuple[int, int]:

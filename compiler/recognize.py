@@ -47,7 +47,7 @@ def recognize(program: Program) -> Contraction | None:
         None when the program is anything else: another reduction, a computed
         operand, an axis that neither merges nor can be a batch axis.
     """
-    if not program.stages:
+    if not program.stages or any(stage.steps for stage in program.stages):
         return None
     total = sum_of_products(program, program.stages[0])
     if total is None:

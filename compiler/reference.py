@@ -24,10 +24,13 @@ from nnjit_studio.compiler.tensor_ir import (
     Cast,
     Const,
     Expr,
+    If,
     Load,
+    Loop,
     Program,
     Select,
     Stage,
+    Statement,
     Store,
     Var,
 )
@@ -127,6 +130,11 @@ class _Machine:
     def stage(self, stage: Stage) -> None:
         spatial = tuple(a for a in stage.axes if a.kind != "reduce")
         reduce = tuple(a for a in stage.axes if a.kind == "reduce")
+        if stage.steps:
+            for block in _blocks(spatial):
+                grid, shape = _grids(spatial, block)
+                self._steps(stage.steps, grid, shape, None)
+            return
         if not reduce:
             self._pointwise(stage.body, spatial)
             return
@@ -136,6 +144,34 @@ class _Machine:
             self._in_order(stage, spatial, reduce)
         elif not self._as_matmul(stage, term, spatial, reduce):
             self._reduce(stage.body[0], term, spatial, reduce)
+
+    def _steps(
+        self,
+        steps: tuple[Statement, ...],
+        grid: Mapping[str, Array],
+        shape: tuple[int, ...],
+        live: Array | None,
+    ) -> None:
+        for step in steps:
+            if live is not None and not live.any():
+                return
+            if isinstance(step, Loop):
+                for i in range(step.extent):
+                    here = {**grid, step.var: np.array(i, np.int32)}
+                    self._steps(step.body, here, shape, live)
+            elif isinstance(step, If):
+                condition = self.eval(step.condition, grid, live)[0].astype(np.bool_)
+                condition = np.broadcast_to(condition, shape)
+                self._steps(step.then, grid, shape, condition if live is None else condition & live)
+                other = ~condition if live is None else ~condition & live
+                self._steps(step.otherwise, grid, shape, other)
+            else:
+                index = np.broadcast_to(self.eval(step.index, grid, live)[0], shape)
+                value = self.eval(step.value, grid, live)
+                if live is not None:
+                    value = tuple(np.broadcast_to(part, shape)[live] for part in value)
+                    index = index[live]
+                self._write(step.buffer, index, value, index.shape)
 
     def _pointwise(self, stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> None:
         for block in _blocks(axes):

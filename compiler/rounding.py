@@ -44,7 +44,9 @@ def stored(value: Value, dtype: str) -> Value:
     """What a buffer of ``dtype`` keeps: overflow to infinity, f16 rounding."""
     data, error = value
     if dtype == "f16":
-        return data.astype(np.float16).astype(np.float64), error + UNIT_F16 * np.abs(data)
+        # A value near a tie may round either way: two half steps.
+        step = 2 * UNIT_F16 * np.abs(data) + 2.0**-24
+        return data.astype(np.float16).astype(np.float64), error + step
     if dtype == "f32" and data.dtype == np.float64:
         over = np.abs(data) >= F32_OVERFLOW
         return (np.where(over, np.copysign(np.inf, data), data), error) if over.any() else value
@@ -99,7 +101,24 @@ def call(fn: str, argument: Value, track: bool) -> Value:
         positive = np.maximum(low, 1e-38)
         spread = np.abs(_CALLS[fn](np.maximum(high, 1e-38)) - _CALLS[fn](positive))
         return z, np.where(np.asarray(e) == 0, 0, spread) + ulps * (np.abs(z) + (fn == "log"))
+    if fn in _STEEP:
+        # Monotone between their poles: the spread of the ends, inside the domain.
+        inside = _STEEP[fn]
+        spread = np.abs(_CALLS[fn](np.clip(high, *inside)) - _CALLS[fn](np.clip(low, *inside)))
+        return z, spread + ulps * (np.abs(z) + (fn != "sinh"))
     return z, _slope(fn, np.maximum(np.abs(x) - e, 0)) * e + ulps
+
+
+_STEEP: dict[str, tuple[float, float]] = {
+    "tan": (-math.inf, math.inf),
+    "asin": (-1, 1),
+    "acos": (-1, 1),
+    "sinh": (-math.inf, math.inf),
+    "cosh": (-math.inf, math.inf),
+    "asinh": (-math.inf, math.inf),
+    "acosh": (1, math.inf),
+    "atanh": (-1, 1),
+}
 
 
 def _slope(fn: str, nearest: Array) -> Any:
@@ -171,6 +190,13 @@ def _truncdiv(x: Array, y: Array) -> Array:
     return np.asarray((x - np.fmod(x, y)) // y).astype(x.dtype)
 
 
+def _shifted(shift: np.ufunc, x: Array, y: Array) -> Array:
+    bits = 8 * x.dtype.itemsize
+    inside = (y >= 0) & (y < bits)
+    edge = np.where(x < 0, -1, 0) if shift is np.right_shift else 0
+    return np.where(inside, shift(x, np.where(inside, y, 0)), edge).astype(x.dtype)
+
+
 def _divide(x: Array, y: Array) -> Array:
     return np.asarray(x / y) if x.dtype == np.float64 else _truncdiv(x, y)
 
@@ -201,6 +227,11 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "ne": np.not_equal,
     "and": np.logical_and,
     "or": np.logical_or,
+    "bitand": np.bitwise_and,
+    "bitor": np.bitwise_or,
+    "bitxor": np.bitwise_xor,
+    "shl": lambda x, y: _shifted(np.left_shift, x, y),
+    "shr": lambda x, y: _shifted(np.right_shift, x, y),
 }
 _CALLS: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
@@ -219,4 +250,14 @@ _CALLS: dict[str, Callable[[Array], Array]] = {
     "not": np.logical_not,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "bitnot": np.invert,
 }

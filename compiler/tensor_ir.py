@@ -1,22 +1,26 @@
 """Tensor IR: what the importer hands to the schedules, free of TVM.
 
 A :class:`Program` is the body of one fused operator: a list of stages, each a
-perfect nest of loops around a few statements. Buffers are flat; every index
+perfect nest of loops around a few statements, which are stores or, for
+scatters, scans and sorts, serial loops and conditions around stores. Buffers are flat; every index
 is one expression in elements. The importer makes it from TVM's PrimFuncs
 after inlining, so a schedule never waits for TVM.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 BINARY_OPS = (
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod",
     "min", "max", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
+    "bitand", "bitor", "bitxor", "shl", "shr",
 )  # fmt: skip
 CALLS = (
     "exp", "tanh", "erf", "sqrt", "rsqrt", "log", "sigmoid", "abs", "neg", "floor", "ceil",
-    "round", "trunc", "not", "sin", "cos",
+    "round", "trunc", "not", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "asinh", "acosh", "atanh", "bitnot",
 )  # fmt: skip
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or")
 
@@ -46,7 +50,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Binary:
-    """``op`` is one of ``BINARY_OPS``; both operands have one dtype, comparisons give bool."""
+    """``op`` is one of ``BINARY_OPS``; both operands have one dtype, comparisons give bool.
+
+    Integers wrap; a division or remainder by zero gives 0; ``shr`` repeats the
+    sign of signed dtypes, and shifts by the dtype's width or more give 0
+    (``shr`` of a negative number -1).
+    """
 
     op: str
     a: Expr
@@ -70,7 +79,10 @@ class Select:
 
 @dataclass(frozen=True)
 class Cast:
-    """To integers truncating and saturating, to bool by ``!= 0``."""
+    """From floats to integers truncating and saturating, to bool by ``!= 0``.
+
+    To f16 rounding to the nearest even; the value is computed on as f32.
+    """
 
     value: Expr
     dtype: str
@@ -84,6 +96,25 @@ class Store:
     buffer: str
     index: Expr
     value: Expr
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A serial loop, ``0 <= var < extent``, inside a stage."""
+
+    var: str
+    extent: int
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    condition: Expr
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+Statement = Store | Loop | If
 
 
 @dataclass(frozen=True)
@@ -104,12 +135,16 @@ class Stage:
     ``buf[i] = op(buf[i], f)`` with op add, mul, min or max; several stores
     that read each other (arg-reductions) run in the order given, with every
     value computed before the first store.
+
+    ``steps`` replaces ``body`` where stores are not enough: statements that run
+    in the order given, all axes spatial, each point on elements of its own.
     """
 
     name: str
     axes: tuple[Axis, ...]
-    body: tuple[Store, ...]
+    body: tuple[Store, ...] = ()
     init: tuple[Store, ...] = ()
+    steps: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,3 +172,31 @@ class Program:
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
+
+
+def stores_in(statements: Iterable[Statement]) -> Iterator[Store]:
+    """All stores of the statements, in order."""
+    for statement in statements:
+        if isinstance(statement, Store):
+            yield statement
+        elif isinstance(statement, Loop):
+            yield from stores_in(statement.body)
+        else:
+            yield from stores_in((*statement.then, *statement.otherwise))
+
+
+def stage_expressions(stage: Stage) -> Iterator[Expr]:
+    """Every index, value and condition of a stage, whole."""
+    for store in (*stage.init, *stage.body, *stores_in(stage.steps)):
+        yield store.index
+        yield store.value
+    yield from _conditions(stage.steps)
+
+
+def _conditions(statements: Iterable[Statement]) -> Iterator[Expr]:
+    for statement in statements:
+        if isinstance(statement, Loop):
+            yield from _conditions(statement.body)
+        elif isinstance(statement, If):
+            yield statement.condition
+            yield from _conditions((*statement.then, *statement.otherwise))

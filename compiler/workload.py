@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Expr, Program, Select
+from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Expr, Program, Select, stores_in
 from nnjit_studio.graph import Workload
 
 
@@ -47,6 +47,7 @@ def _flops(program: Program) -> int:
         return 0
 
     return sum(
-        math.prod(a.extent for a in stage.axes) * sum(count(s.value) for s in stage.body)
+        math.prod(a.extent for a in stage.axes)
+        * sum(count(s.value) for s in (*stage.body, *stores_in(stage.steps)))
         for stage in program.stages
     )

@@ -35,7 +35,9 @@ def import_model(
     shapes = check.input_shapes(model)
     on_phase("loading the importer")
     from nnjit_studio.compiler import tvm_adapter
+    from nnjit_studio.compiler.importer.decompose import decompose
 
+    model = decompose(model)
     check.check_operators(model, tvm_adapter.supported_operators())
     on_phase("importing and fusing")
     try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.affine import rewrite
+from nnjit_studio.compiler.dtypes import computed
 from nnjit_studio.compiler.schedule.affine import LANES, affine, bounds_of, loads, variables
 from nnjit_studio.compiler.schedule.lanes import Lanes
 from nnjit_studio.compiler.schedule.loops import (
@@ -19,12 +20,16 @@ from nnjit_studio.compiler.schedule.loops import (
     Reduce,
     Scheduled,
     Statement,
+    When,
 )
 from nnjit_studio.compiler.schedule.rewrite import (
     int32,
+    loops_in,
+    map_steps,
     plus,
     replace_loads,
     resolve,
+    resolve_value,
     substitute,
     substitute_store,
     times,
@@ -35,11 +40,15 @@ from nnjit_studio.compiler.tensor_ir import (
     Const,
     Expr,
     Load,
+    Loop,
     Program,
     Stage,
     Store,
     Var,
+    stage_expressions,
+    stores_in,
 )
+from nnjit_studio.compiler.tensor_ir import Statement as Step
 from nnjit_studio.errors import CompileError
 
 PARALLEL = "$p"
@@ -61,6 +70,7 @@ class _Plan:
     init: tuple[Store, ...]
     dtypes: tuple[str, ...]  # of the buffers that the body stores to
     lanes: str
+    steps: tuple[Step, ...] = ()  # instead of a body
 
     @property
     def points(self) -> int:
@@ -147,8 +157,16 @@ def _plan(program: Program, number: int, stage: Stage, reserved: int) -> _Plan:
                 "its reduction.",
                 "Report the model: the importer should have split this stage.",
             )
+    if stage.steps:
+        steps = map_steps(
+            stage.steps,
+            lambda s, known: resolve(substitute_store(s, ones), known),
+            lambda e, known: resolve_value(substitute(e, ones), known),
+            extents,
+        )
+        return _Plan(number, tuple(spatial), (), (), (), (), "", steps)
     lanes = _lane_axis(program, spatial, reduce, body, init, reserved)
-    dtypes = tuple(program.buffer(s.buffer).dtype for s in body)
+    dtypes = tuple(computed(program.buffer(s.buffer).dtype) for s in body)
     spatial.sort(key=lambda axis: axis.var == lanes)
     reduce.sort(key=lambda axis: axis.var == lanes)
     return _Plan(number, tuple(spatial), tuple(reduce), body, init, dtypes, lanes)
@@ -197,7 +215,7 @@ def _lane_axis(
             if not all(lanes.store(s, axis.var) for s in (*body, *init)):
                 continue
         elif not init or not all(
-            program.buffer(s.buffer).dtype == "f32"
+            computed(program.buffer(s.buffer).dtype) == "f32"
             and lanes.dtype(s.value) == "f32"
             and lanes.value(s.value, axis.var)
             for s in body
@@ -228,11 +246,12 @@ def _reduction(store: Store, body: Sequence[Store]) -> tuple[str, Expr] | None:
 
 def _stays(program: Program, plans: Sequence[_Plan], count: int) -> bool:
     """Whether each point of the leading axes touches a part of its own of every result."""
-    written = {s.buffer for plan in plans for s in plan.body}
+    written = {s.buffer for plan in plans for s in (*plan.body, *stores_in(plan.steps))}
     steps: dict[str, tuple[int, ...]] = {}
     for plan in plans:
         outer = plan.spatial[:count]
         known = {a.var: (0, a.extent - 1) for a in (*plan.spatial, *plan.reduce)}
+        known.update({loop.var: (0, loop.extent - 1) for loop in loops_in(plan.steps)})
         known.update({a.var: (0, 0) for a in outer})
         for buffer, index in _accesses(plan):
             if buffer not in written:
@@ -254,11 +273,11 @@ def _stays(program: Program, plans: Sequence[_Plan], count: int) -> bool:
 
 
 def _accesses(plan: _Plan) -> list[tuple[str, Expr]]:
-    stores = (*plan.body, *plan.init)
+    stage = Stage("", (), plan.body, plan.init, plan.steps)
+    stores = (*plan.body, *plan.init, *stores_in(plan.steps))
     found = [(s.buffer, s.index) for s in stores]
-    for store in stores:
-        for expr in (store.value, store.index):
-            found += [(load.buffer, load.index) for load in loads(expr)]
+    for expr in stage_expressions(stage):
+        found += [(load.buffer, load.index) for load in loads(expr)]
     return found
 
 
@@ -292,6 +311,8 @@ def _nest(plan: _Plan, axes: Sequence[Axis]) -> list[Statement]:
 
 def _point(plan: _Plan, along: str) -> list[Statement]:
     """One spatial point, or four of them."""
+    if plan.steps:
+        return _serial(plan.steps)
     if not plan.init:
         return _loops(plan.reduce, [Put(plan.body, along)])
     if plan.reduce and plan.lanes == plan.reduce[-1].var:
@@ -307,6 +328,18 @@ def _point(plan: _Plan, along: str) -> list[Statement]:
     )
     start = Assign(locals, _initial(plan), along)
     return [start, *_loops(plan.reduce, [step]), Put(results, along)]
+
+
+def _serial(steps: Sequence[Step]) -> list[Statement]:
+    result: list[Statement] = []
+    for step in steps:
+        if isinstance(step, Store):
+            result.append(Put((step,)))
+        elif isinstance(step, Loop):
+            result.append(For(step.var, int32(0), int32(step.extent), 1, _serial(step.body)))
+        else:
+            result.append(When(step.condition, _serial(step.then), _serial(step.otherwise)))
+    return result
 
 
 def _loop(var: str, begin: int, end: int, step: int, body: list[Statement]) -> list[Statement]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.dtypes import dtype_of
+from nnjit_studio.compiler.dtypes import computed, dtype_of
 from nnjit_studio.compiler.schedule.affine import Bounds, affine, bounds_of, depends, loads, stride
 from nnjit_studio.compiler.tensor_ir import (
     COMPARISONS,
@@ -23,6 +23,7 @@ from nnjit_studio.compiler.tensor_ir import (
 
 _LANE_DTYPES = ("f32", "i32")
 _WIDENED = ("bool", "u8", "i8")
+_BIT_OPS = ("bitand", "bitor", "bitxor")
 _INT_OPS = ("add", "sub", "mul", "min", "max")
 
 
@@ -42,8 +43,8 @@ class Lanes:
         """Whether a store can write four lanes at once."""
         dtype = self.program.buffer(store.buffer).dtype
         return (
-            dtype in _LANE_DTYPES
-            and self.dtype(store.value) == dtype
+            dtype in (*_LANE_DTYPES, "f16")
+            and self.dtype(store.value) == computed(dtype)
             and stride(store.index, var) == 1
             and self.value(store.value, var)
         )
@@ -52,7 +53,7 @@ class Lanes:
         """Whether the value can be computed on lanes."""
         if not self._varies(expr, var):
             return self.dtype(expr) != "i64" or isinstance(expr, Const)
-        dtype = self.dtype(expr)
+        dtype = self.dtype(expr)  # never f16
         if isinstance(expr, Var):
             return dtype in _LANE_DTYPES
         if isinstance(expr, Load):
@@ -61,7 +62,7 @@ class Lanes:
             return self._binary(expr, var)
         if isinstance(expr, Call):
             (argument,) = expr.args
-            known = self.dtype(argument) == "f32" or expr.fn in ("not", "abs", "neg")
+            known = self.dtype(argument) == "f32" or expr.fn in ("not", "abs", "neg", "bitnot")
             fits = self.dtype(argument) in ("f32", "i32", "bool")
             return known and fits and self.value(argument, var)
         if isinstance(expr, Select):
@@ -86,6 +87,8 @@ class Lanes:
             return True
         if expr.op in COMPARISONS:
             return dtype in ("i32", "bool") and self.dtype(expr.a) == self.dtype(expr.b)
+        if expr.op in _BIT_OPS:
+            return dtype in ("i32", "bool")
         return dtype == "i32" and expr.op in _INT_OPS
 
     def _varies(self, expr: Expr, var: str) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from nnjit_studio.compiler.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
     Const,
     Expr,
+    If,
     Load,
+    Loop,
+    Statement,
     Store,
     Var,
 )
@@ -31,15 +34,56 @@ def replace_loads(expr: Expr, values: Mapping[tuple[str, Expr], Expr]) -> Expr:
 
 def resolve(store: Store, extents: Mapping[str, int]) -> Store:
     """The store with every index as a plain sum where its divisions can be resolved."""
+    index = _resolved_index(store.index, extents)
+    return Store(store.buffer, index, resolve_value(store.value, extents))
 
-    def index(expr: Expr) -> Expr:
-        form = linear_form(expr, extents)
-        return rewrite(expr, visit) if form is None else linear_expr(form)
+
+def resolve_value(value: Expr, extents: Mapping[str, int]) -> Expr:
+    """As :func:`resolve`, for the indices inside a value."""
 
     def visit(expr: Expr) -> Expr | None:
-        return Load(expr.buffer, index(expr.index)) if isinstance(expr, Load) else None
+        if not isinstance(expr, Load):
+            return None
+        return Load(expr.buffer, _resolved_index(expr.index, extents))
 
-    return Store(store.buffer, index(store.index), rewrite(store.value, visit))
+    return rewrite(value, visit)
+
+
+def _resolved_index(expr: Expr, extents: Mapping[str, int]) -> Expr:
+    form = linear_form(expr, extents)
+    return resolve_value(expr, extents) if form is None else linear_expr(form)
+
+
+def map_steps(
+    steps: Sequence[Statement],
+    store: Callable[[Store, Mapping[str, int]], Store],
+    value: Callable[[Expr, Mapping[str, int]], Expr],
+    extents: Mapping[str, int],
+) -> tuple[Statement, ...]:
+    """Statements with every store and condition changed; both see the extents around them."""
+    result: list[Statement] = []
+    for step in steps:
+        if isinstance(step, Store):
+            result.append(store(step, extents))
+        elif isinstance(step, Loop):
+            inner = {**extents, step.var: step.extent}
+            result.append(Loop(step.var, step.extent, map_steps(step.body, store, value, inner)))
+        else:
+            then, otherwise = (
+                map_steps(part, store, value, extents) for part in (step.then, step.otherwise)
+            )
+            result.append(If(value(step.condition, extents), then, otherwise))
+    return tuple(result)
+
+
+def loops_in(steps: Iterable[Statement]) -> Iterator[Loop]:
+    """All loops inside statements."""
+    for step in steps:
+        if isinstance(step, Loop):
+            yield step
+            yield from loops_in(step.body)
+        elif isinstance(step, If):
+            yield from loops_in((*step.then, *step.otherwise))
 
 
 def int32(value: int) -> Const:

@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tvm import IRModule, s_tir, sym, tirx
+from tvm import IRModule, ir, s_tir, sym, tirx
 
+from nnjit_studio.compiler.affine import linear_form, walk
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
@@ -21,10 +22,13 @@ from nnjit_studio.compiler.tensor_ir import (
     Cast,
     Const,
     Expr,
+    If,
     Load,
+    Loop,
     Program,
     Select,
     Stage,
+    Statement,
     Store,
     Var,
 )
@@ -55,7 +59,13 @@ _BINARY = {
     "NE": "ne",
     "And": "and",
     "Or": "or",
+    "BitwiseAnd": "bitand",
+    "BitwiseOr": "bitor",
+    "BitwiseXor": "bitxor",
+    "LShift": "shl",
+    "RShift": "shr",
 }
+_COMPARISONS = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _CALLS = {
     "exp": "exp",
     "tanh": "tanh",
@@ -72,8 +82,14 @@ _CALLS = {
     "trunc": "trunc",
     "sin": "sin",
     "cos": "cos",
-}
-_EXPENSIVE = {"exp", "tanh", "erf", "log", "sigmoid", "pow", "sin", "cos"}
+    **{
+        name: name
+        for name in (
+            "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+        )
+    },
+}  # fmt: skip
+_EXPENSIVE = set(_CALLS) - {"fabs", "floor", "ceil", "round", "nearbyint", "trunc"} | {"pow"}
 
 
 def operator_name(primfunc_name: str) -> str:
@@ -100,8 +116,13 @@ def program_of(
 
 def _inline(func: Any, name: str) -> Any:
     schedule = s_tir.Schedule(IRModule({"main": func}), error_render_level="none")
-    root = schedule.get_sblock("root")
-    for block in schedule.get_child_blocks(root):
+    with contextlib.suppress(s_tir.ScheduleError):
+        _inline_blocks(schedule)
+    return schedule.mod["main"]
+
+
+def _inline_blocks(schedule: Any) -> None:
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         node = schedule.get(block)
         if node.init is not None:
             continue
@@ -116,7 +137,6 @@ def _inline(func: Any, name: str) -> Any:
             continue
         with contextlib.suppress(s_tir.ScheduleError):
             schedule.compute_inline(block)
-    return schedule.mod["main"]
 
 
 def _points(block: Any) -> int:
@@ -137,7 +157,7 @@ def _work(block: Any) -> set[str]:
         if kind in _BINARY or kind == "Div":
             found.add(_BINARY.get(kind, "div"))
         if kind == "Call":
-            found.add(expr.op.name.removeprefix("tirx."))
+            found.add(expr.op.name.removeprefix("tirx.").removeprefix("prim."))
         for child in _children(expr):
             visit(child)
 
@@ -154,7 +174,7 @@ def _children(expr: Any) -> list[Any]:
         return [expr.value]
     if kind == "Select":
         return [expr.condition, expr.true_value, expr.false_value]
-    if kind == "Not":
+    if kind in ("Not", "BitwiseNot"):
         return [expr.a]
     return [expr.a, expr.b] if hasattr(expr, "b") else []
 
@@ -173,38 +193,34 @@ class _Converter:
         self.name = name
         self.scalars: dict[Any, float | int] = {func.params[i]: v for i, v in scalars.items()}
         self.buffers: dict[Any, Buffer] = {}
+        self.names: dict[Any, Expr] = {}
+        self.lets: dict[Any, Expr] = {}
+        self.counts = {"input": 0, "output": 0, "workspace": 0}
         n_inputs = len(constants)
-        counts = {"input": 0, "output": 0, "workspace": 0}
-
-        def declare(buffer: Any, role: str, constant: bool = False) -> None:
-            prefix = {"input": "in", "output": "out", "workspace": "ws"}[role]
-            dtype = str(buffer.dtype)
-            if dtype not in DTYPES:
-                raise UnsupportedOpError(f"{name}: tensors of dtype {dtype} are not supported.")
-            self.buffers[buffer] = Buffer(
-                f"{prefix}{counts[role]}",
-                DTYPES[dtype],
-                tuple(int(d) for d in buffer.shape),
-                role,
-                constant,
-            )
-            counts[role] += 1
-
         for i, param in enumerate(func.params):
             if param in self.scalars:
                 self.buffers[param] = Buffer("scalar", DTYPES[str(param.dtype)], (1,), "input")
             else:
                 is_input = i < n_inputs
-                declare(
-                    param, "input" if is_input else "output", constants[i] if is_input else False
-                )
-        for buffer in func.body.block.alloc_buffers:
-            declare(buffer, "workspace")
+                role = "input" if is_input else "output"
+                self.declare(param, role, constants[i] if is_input else False)
+        self.allocate(func.body.block)
+
+    def declare(self, buffer: Any, role: str, constant: bool = False) -> None:
+        prefix = {"input": "in", "output": "out", "workspace": "ws"}[role]
+        dtype = str(buffer.dtype)
+        if dtype not in DTYPES:
+            raise UnsupportedOpError(f"{self.name}: tensors of dtype {dtype} are not supported.")
+        try:
+            shape = tuple(int(d) for d in buffer.shape)
+        except TypeError as e:
+            raise self.fail("a tensor whose shape depends on data") from e
+        name = f"{prefix}{self.counts[role]}"
+        self.buffers[buffer] = Buffer(name, DTYPES[dtype], shape, role, constant)
+        self.counts[role] += 1
 
     def program(self) -> Program:
-        body = self.func.body.block.body
-        statements = body.seq if type(body).__name__ == "SeqStmt" else [body]
-        stages = tuple(self.stage(s) for s in statements)
+        stages = tuple(s for part in _parts(self.func.body.block.body) for s in self.stages(part))
         order = {"input": 0, "output": 1, "workspace": 2}
         buffers = sorted(
             (b for b in self.buffers.values() if b.name != "scalar"), key=lambda b: order[b.role]
@@ -217,39 +233,139 @@ class _Converter:
             "Replace it in the exported model; docs/limits.md lists what is missing.",
         )
 
-    def stage(self, statement: Any) -> Stage:
-        while type(statement).__name__ == "For":
-            statement = statement.body
-        if type(statement).__name__ != "SBlockRealize":
-            raise self.fail("control flow inside the kernel")
-        block = statement.block
-        if not (type(statement.predicate).__name__ == "IntImm" and int(statement.predicate) == 1):
-            raise self.fail("a predicated block")
+    def stages(self, statement: Any) -> list[Stage]:
+        """A block in a regular nest is a stage; what is not regular becomes serial steps."""
         self.analyzer = sym.Analyzer()
-        self.names: dict[Any, str] = {}
+        self.names = {}
+        kind = type(statement).__name__
+        if kind == "AttrStmt":
+            return self.stages(statement.body)
+        if kind == "SeqStmt":
+            return [stage for part in statement.seq for stage in self.stages(part)]
+        realize = statement
+        while type(realize).__name__ == "For":
+            realize = realize.body
+        if type(realize).__name__ != "SBlockRealize":
+            return [self.serial(statement)]
+        block = realize.block
+        if realize is statement and not block.iter_vars and block.init is None:
+            # An opaque block: its parts may be stages of their own.
+            self.allocate(block)
+            return [stage for part in _parts(block.body) for stage in self.stages(part)]
+        if not self.regular(realize):
+            return [self.serial(statement)]
+        return [self.stage(realize)]
+
+    def regular(self, realize: Any) -> bool:
+        values = zip(realize.iter_values, realize.block.iter_vars, strict=True)
+        return (
+            _is_true(realize.predicate)
+            and not realize.block.alloc_buffers
+            and all(
+                type(value).__name__ in ("Var", "IntImm") and int(v.dom.min) == 0
+                for value, v in values
+            )
+            and all(type(s).__name__ in ("BufferStore", "Bind") for s in _parts(realize.block.body))
+        )
+
+    def stage(self, realize: Any) -> Stage:
+        block = realize.block
         axes: list[Axis] = []
-        for value, v in zip(statement.iter_values, block.iter_vars, strict=True):
-            if type(value).__name__ not in ("Var", "IntImm") or int(v.dom.min) != 0:
-                raise self.fail("an irregular loop")
+        for v in block.iter_vars:
             extent = int(v.dom.extent)
             self.analyzer.bind(v.var, v.dom)
-            self.names[v.var] = f"i{len(self.names)}"
+            name = self.new_name(v.var)
             if extent != 1:
-                kind = "reduce" if int(v.iter_type) == 2 else "spatial"
-                axes.append(Axis(self.names[v.var], extent, kind))
+                axes.append(Axis(name, extent, "reduce" if int(v.iter_type) == 2 else "spatial"))
         axes.sort(key=lambda a: a.kind == "reduce")
         init = self.stores(block.init) if block.init is not None else ()
         return Stage(block.name_hint, tuple(axes), self.stores(block.body), init)
 
+    def serial(self, statement: Any) -> Stage:
+        """Loops in the order given; a plain copy loop among them has spatial axes."""
+        steps = self.steps(statement)
+        axes: list[Axis] = []
+        inner = steps
+        while len(inner) == 1 and isinstance(inner[0], Loop):
+            axes.append(Axis(inner[0].var, inner[0].extent))
+            inner = inner[0].body
+        if len(inner) == 1 and isinstance(inner[0], Store) and _is_map(inner[0], axes):
+            return Stage("map", tuple(axes), (inner[0],))
+        return Stage("serial", (), steps=steps)
+
+    def steps(self, statement: Any) -> tuple[Statement, ...]:
+        kind = type(statement).__name__
+        if kind == "SeqStmt":
+            return tuple(step for part in statement.seq for step in self.steps(part))
+        if kind == "AttrStmt":
+            return self.steps(statement.body)
+        if kind == "BufferStore":
+            return (self.store(statement),)
+        if kind == "For":
+            if type(statement.extent).__name__ != "IntImm" or int(statement.min) != 0:
+                raise self.fail("a loop whose length depends on data")
+            self.analyzer.bind(statement.loop_var, ir.Range(statement.min, statement.extent))
+            name = self.new_name(statement.loop_var)
+            return (Loop(name, int(statement.extent), self.steps(statement.body)),)
+        if kind == "IfThenElse":
+            otherwise = statement.else_case
+            return (
+                If(
+                    self.value(statement.condition),
+                    self.steps(statement.then_case),
+                    () if otherwise is None else self.steps(otherwise),
+                ),
+            )
+        if kind == "SBlockRealize":
+            return self.inner_block(statement)
+        if kind == "Evaluate" and type(statement.value).__name__ == "IntImm":
+            return ()
+        raise self.fail(f"the statement {kind}")
+
+    def inner_block(self, realize: Any) -> tuple[Statement, ...]:
+        block = realize.block
+        self.allocate(block)
+        for value, v in zip(realize.iter_values, block.iter_vars, strict=True):
+            self.analyzer.bind(v.var, v.dom)
+            self.names[v.var] = self.index(value)
+        steps = self.steps(block.body)
+        if block.init is not None:
+            first: Expr | None = None
+            for value, v in zip(realize.iter_values, block.iter_vars, strict=True):
+                if int(v.iter_type) == 2:
+                    zero = Binary("eq", self.index(value), Const(int(v.dom.min), "i32"))
+                    first = zero if first is None else Binary("and", first, zero)
+            init = self.steps(block.init)
+            steps = (*(init if first is None else (If(first, init),)), *steps)
+        return steps if _is_true(realize.predicate) else (If(self.value(realize.predicate), steps),)
+
+    def allocate(self, block: Any) -> None:
+        for buffer in block.alloc_buffers:
+            if buffer not in self.buffers:
+                self.declare(buffer, "workspace")
+
+    def new_name(self, var: Any) -> str:
+        name = f"i{len(self.names)}"
+        self.names[var] = Var(name)
+        return name
+
     def stores(self, body: Any) -> tuple[Store, ...]:
-        statements = body.seq if type(body).__name__ == "SeqStmt" else [body]
+        """Stores after names for values, which are put in place: all are read before any store."""
         out = []
-        for s in statements:
-            if type(s).__name__ != "BufferStore":
+        for s in _parts(body):
+            kind = type(s).__name__
+            if kind == "Bind":
+                self.lets[s.var] = self.value(s.value)
+            elif kind == "BufferStore":
+                out.append(self.store(s))
+            else:
                 raise self.fail("control flow inside the kernel")
-            buffer = self.buffers[s.buffer]
-            out.append(Store(buffer.name, self.flat_index(buffer, s.indices), self.value(s.value)))
         return tuple(out)
+
+    def store(self, statement: Any) -> Store:
+        buffer = self.buffers[statement.buffer]
+        index = self.flat_index(buffer, statement.indices)
+        return Store(buffer.name, index, self.value(statement.value))
 
     def flat_index(self, buffer: Buffer, indices: Any) -> Expr:
         """Row-major element index; data-dependent parts are clamped into their dimension."""
@@ -257,7 +373,7 @@ class _Converter:
         dynamic: list[tuple[Expr, int]] = []
         stride = 1
         for extent, index in reversed(list(zip(buffer.shape, indices, strict=True))):
-            if _reads_memory(index):
+            if _is_computed(index):
                 clamped = Binary("max", self.index(index), Const(0, "i32"))
                 dynamic.append((Binary("min", clamped, Const(extent - 1, "i32")), stride))
             else:
@@ -276,10 +392,17 @@ class _Converter:
         if kind == "IntImm":
             return Const(int(expr), "i32")
         if kind == "Var":
-            return Var(self.names[expr])
+            return self.names[expr]
         if kind == "Cast":
+            if _is_float(expr.value):
+                return Cast(self.value(expr.value), "i32")
             return self.index(expr.value)
-        if kind in _BINARY and kind not in ("And", "Or"):
+        if kind in ("Div", "Mod"):
+            op = "truncdiv" if kind == "Div" else "truncmod"
+            return Binary(op, self.index(expr.a), self.index(expr.b))
+        if kind in ("And", "Or", "Not") or (kind in _COMPARISONS and _is_float(expr.a)):
+            return self.value(expr)
+        if kind in _BINARY:
             return Binary(_BINARY[kind], self.index(expr.a), self.index(expr.b))
         if kind == "TensorLoad":
             loaded = self.value(expr)
@@ -302,7 +425,9 @@ class _Converter:
         if kind == "FloatImm":
             return Const(float(expr), dtype)
         if kind == "Var":
-            var = Var(self.names[expr])
+            if expr in self.lets:
+                return self.lets[expr]
+            var = self.names[expr]
             return var if dtype == "i32" else Cast(var, dtype)
         if kind == "TensorLoad":
             buffer = self.buffers[expr.source]
@@ -317,8 +442,8 @@ class _Converter:
             return Binary(op, self.value(expr.a), self.value(expr.b))
         if kind in _BINARY:
             return Binary(_BINARY[kind], self.value(expr.a), self.value(expr.b))
-        if kind == "Not":
-            return Call("not", (self.value(expr.a),))
+        if kind in ("Not", "BitwiseNot"):
+            return Call("not" if kind == "Not" else "bitnot", (self.value(expr.a),))
         if kind == "Select":
             return Select(
                 self.value(expr.condition),
@@ -330,7 +455,7 @@ class _Converter:
         raise self.fail(f"the expression {kind}")
 
     def call(self, expr: Any) -> Expr:
-        name = expr.op.name.removeprefix("tirx.")
+        name = expr.op.name.removeprefix("tirx.").removeprefix("prim.")
         if name.endswith("if_then_else"):  # tirx. or prim., by where it was made
             return Select(*(self.value(a) for a in expr.args))
         args = tuple(self.value(a) for a in expr.args)
@@ -345,7 +470,35 @@ class _Converter:
         raise self.fail(f"the function {name}")
 
 
-def _reads_memory(expr: Any) -> bool:
-    if type(expr).__name__ == "TensorLoad":
+def _is_computed(expr: Any) -> bool:
+    """Whether an index depends on memory or on floats, so that its range is not known."""
+    if type(expr).__name__ == "TensorLoad" or _is_float(expr):
         return True
-    return any(_reads_memory(child) for child in _children(expr))
+    return any(_is_computed(child) for child in _children(expr))
+
+
+def _is_float(expr: Any) -> bool:
+    return str(expr.ty.dtype).startswith("float")
+
+
+def _is_true(predicate: Any) -> bool:
+    return type(predicate).__name__ == "IntImm" and int(predicate) == 1
+
+
+def _parts(body: Any) -> list[Any]:
+    return list(body.seq) if type(body).__name__ == "SeqStmt" else [body]
+
+
+def _is_map(store: Store, axes: list[Axis]) -> bool:
+    """Whether each iteration writes an element of its own and reads none that others write."""
+    extents = {a.var: a.extent for a in axes}
+    form = linear_form(store.index, extents)
+    loads = (e for e in walk(store.value) if isinstance(e, Load))
+    if form is None or any(load.buffer == store.buffer for load in loads):
+        return False
+    reach = 0
+    for var, step in sorted(form[1].items(), key=lambda item: item[1]):
+        if step <= reach:
+            return False
+        reach += step * (extents[var] - 1)
+    return all(a.var in form[1] or a.extent == 1 for a in axes)

@@ -14,6 +14,7 @@ from tvm import IRModule, ir, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.tvm_adapter import scans
 from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
@@ -142,8 +143,11 @@ def _calls(module: IRModule) -> ImportedCalls:
                 tuples[binding.var] = tuples[expr]
             elif kind != "Call":
                 values[binding.var] = value_of(expr)
-            elif expr.op.name == "relax.call_tir":
-                call = _program_call(module, expr, value_of, names, converted)
+            elif expr.op.name in ("relax.call_tir", *_OWN):
+                if expr.op.name == "relax.call_tir":
+                    call = _program_call(module, expr, value_of, names, converted)
+                else:
+                    call = _own_call(expr, value_of(expr.args[0]), names)
                 calls.append(call)
                 if type(binding.var.ty).__name__ == "TupleType":
                     tuples[binding.var] = list(call.outputs)
@@ -162,6 +166,24 @@ def _calls(module: IRModule) -> ImportedCalls:
     else:
         outputs = [value_of(result)]
     return ImportedCalls(inputs, tuple(outputs), tuple(calls))
+
+
+_OWN = ("relax.cumsum", "relax.topk")
+
+
+def _own_call(expr: Any, source: Value, names: Iterator[str]) -> ProgramCall:
+    """A call of an operator that TVM has no loops for."""
+    types = expr.ty.fields if type(expr.ty).__name__ == "TupleType" else [expr.ty]
+    outputs = tuple(Value(next(names), *_tensor_type(t)) for t in types)
+    attrs = expr.attrs
+    if expr.op.name == "relax.cumsum":
+        axis, exclusive = int(attrs.axis), bool(attrs.exclusive)
+        program = scans.cumsum(source.shape, source.dtype, axis, exclusive)
+    else:
+        best = int(attrs.k), bool(attrs.largest)
+        axis, index = int(attrs.axis), outputs[1].dtype
+        program = scans.top_k(source.shape, source.dtype, axis, *best, index)
+    return ProgramCall(program, (source,), outputs)
 
 
 def _tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:

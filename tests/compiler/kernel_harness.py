@@ -12,7 +12,7 @@ import wasmtime
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Load, Program, Var
 
 NUMPY = {
-    "f32": np.float32, "i64": np.int64, "i32": np.int32,
+    "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,
     "i8": np.int8, "u8": np.uint8, "bool": np.bool_,
 }  # fmt: skip
 _RED_ZONE = 64
