@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.affine import walk
 from nnjit_studio.compiler.dtypes import dtype_of
 from nnjit_studio.compiler.schedule.affine import (
     Affine,
@@ -17,12 +16,14 @@ from nnjit_studio.compiler.schedule.affine import (
     variables,
 )
 from nnjit_studio.compiler.schedule.loops import Statement, stored_buffers
-from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Program
+from nnjit_studio.compiler.tensor_ir import Expr, Program, stores_in
 from nnjit_studio.compiler.wasm.ir import Function, LocalGet, LocalSet, Node, Op, add, i32, scale
 from nnjit_studio.errors import CompileError
 
-STORAGE_BYTES = {"f32": 4, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
-WASM_TYPE = {"f32": "f32", "i64": "i64", "i32": "i32", "i8": "i32", "u8": "i32", "bool": "i32"}
+STORAGE_BYTES = {"f32": 4, "f16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+WASM_TYPE = {
+    "f32": "f32", "f16": "f32", "i64": "i64", "i32": "i32", "i8": "i32", "u8": "i32", "bool": "i32",
+}  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +93,11 @@ class Context:
         self._computed: dict[object, LocalGet] = {}
         self._lower_index = lower_index
         self._pointers = {b.name: LocalGet(i) for i, b in enumerate(program.buffers)}
-        self._written = {s.buffer for stage in program.stages for s in (*stage.body, *stage.init)}
+        self._written = {
+            store.buffer
+            for stage in program.stages
+            for store in (*stage.body, *stage.init, *stores_in(stage.steps))
+        }
         self.root = Scope("", -1, 0, 0, [], False)
         self.scopes: list[Scope] = [self.root]
         self._bindings: dict[str, Scope] = {}
@@ -327,15 +332,7 @@ class Context:
             low, high = bounds_of(affine(load.index), self.known)
             if low < 0 or high >= self.sizes[load.buffer]:
                 return False
-        return not any(_may_trap(e) for e in walk(expr))
-
-
-def _may_trap(expr: Expr) -> bool:
-    return (
-        isinstance(expr, Binary)
-        and expr.op in ("floordiv", "floormod", "truncdiv", "truncmod")
-        and not (isinstance(expr.b, Const) and expr.b.value)
-    )
+        return True
 
 
 def _size(shape: tuple[int, ...]) -> int:

@@ -22,15 +22,15 @@ from nnjit_studio.compiler.schedule.loops import (
     StoreVector,
 )
 from nnjit_studio.compiler.tensor_ir import Const, Expr, Program
-from nnjit_studio.compiler.wasm import ir
+from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import Function, IfElse, LocalGet, LocalSet, Loop, Node, Op, i32
-from nnjit_studio.compiler.wasm.scalar import index, scalar, typed
+from nnjit_studio.compiler.wasm.scalar import index, scalar, to_half, typed
 from nnjit_studio.compiler.wasm.vector import vector
 from nnjit_studio.compiler.wasm.vector_math import constant
 
 _STORES = {
-    "f32": "f32.store", "i64": "i64.store", "i32": "i32.store",
+    "f32": "f32.store", "f16": "i32.store16", "i64": "i64.store", "i32": "i32.store",
     "i8": "i32.store8", "u8": "i32.store8", "bool": "i32.store8",
 }  # fmt: skip
 
@@ -159,9 +159,14 @@ def _put(ctx: Context, statement: Put) -> None:
             value = ctx.keep("v128" if along else WASM_TYPE[dtype], value)
         values.append(value)
     for store, value in zip(statement.stores, values, strict=True):
+        dtype, op, lane = ctx.dtypes[store.buffer], "v128.store", -1
+        if along and dtype == "f16":
+            halves = ctx.keep_vector(half.from_float(ctx.keep_vector, value))
+            value, op, lane = Op("i16x8.narrow_i32x4_u", (halves, halves)), "v128.store64_lane", 0
+        elif not along:
+            value, op = to_half(ctx, value) if dtype == "f16" else value, _STORES[dtype]
         address = ctx.address(store.buffer, affine(store.index))
-        op = "v128.store" if along else _STORES[ctx.dtypes[store.buffer]]
-        ctx.out.append(ir.Store(op, address, value, 0, store.buffer))
+        ctx.out.append(ir.Store(op, address, value, 0, store.buffer, lane))
 
 
 def _assign(ctx: Context, statement: Assign) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from nnjit_studio.compiler.dtypes import computed
 from nnjit_studio.compiler.schedule.affine import affine, loads, variables
 from nnjit_studio.compiler.tensor_ir import (
     COMPARISONS,
@@ -17,14 +18,15 @@ from nnjit_studio.compiler.tensor_ir import (
     Select,
     Var,
 )
-from nnjit_studio.compiler.wasm import ir
-from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
+from nnjit_studio.compiler.wasm import half, ir
+from nnjit_studio.compiler.wasm.context import STORAGE_BYTES, WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, Node, Op, i32
+from nnjit_studio.compiler.wasm.vector_inverse import FUNCTIONS as INVERSE
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, power
 from nnjit_studio.errors import CompileError
 
 LOADS = {
-    "f32": "f32.load", "i64": "i64.load", "i32": "i32.load",
+    "f32": "f32.load", "f16": "i32.load16_u", "i64": "i64.load", "i32": "i32.load",
     "i8": "i32.load8_s", "u8": "i32.load8_u", "bool": "i32.load8_u",
 }  # fmt: skip
 F32_CALLS = {
@@ -32,6 +34,9 @@ F32_CALLS = {
     "round": "nearest", "trunc": "trunc",
 }  # fmt: skip
 F32_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+BITWISE_OPS = {"bitand": "and", "bitor": "or", "bitxor": "xor"}
+BITWISE = (*BITWISE_OPS, "shl", "shr")
+ELEMENTARY = {**FUNCTIONS, **INVERSE}
 INT_COMPARE = {"lt": "lt_s", "le": "le_s", "gt": "gt_s", "ge": "ge_s", "eq": "eq", "ne": "ne"}
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 _RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
@@ -93,18 +98,34 @@ def _scalar(ctx: Context, expr: Expr) -> Node:
         return ctx.variable(expr.name)
     if isinstance(expr, Load):
         address = ctx.address(expr.buffer, affine(expr.index))
-        return ir.Load(LOADS[ctx.dtypes[expr.buffer]], address, 0, expr.buffer)
+        dtype = ctx.dtypes[expr.buffer]
+        value = ir.Load(LOADS[dtype], address, 0, expr.buffer)
+        return _on_lanes(ctx, half.to_float, "i32x4", value) if dtype == "f16" else value
     if isinstance(expr, Binary):
         return _binary(ctx, expr)
     if isinstance(expr, Call):
         return _call(ctx, expr)
     if isinstance(expr, Select):
         return select(ctx, expr)
-    return convert(scalar(ctx, expr.value), ctx.dtype(expr.value), expr.dtype)
+    value = convert(scalar(ctx, expr.value), ctx.dtype(expr.value), computed(expr.dtype))
+    return _on_lanes(ctx, half.rounded, "f32x4", value) if expr.dtype == "f16" else value
+
+
+def _on_lanes(
+    ctx: Context, fn: Callable[[Callable[[Node], Node], Node], Node], shape: str, value: Node
+) -> Node:
+    lanes = fn(ctx.keep_vector, Op(f"{shape}.splat", (value,)))
+    return Op("f32x4.extract_lane", (lanes,), 0)
+
+
+def to_half(ctx: Context, value: Node) -> Node:
+    """The 16 bits of a f32 rounded to f16, as i32."""
+    lanes = half.from_float(ctx.keep_vector, Op("f32x4.splat", (value,)))
+    return Op("i32x4.extract_lane", (lanes,), 0)
 
 
 def constant(value: float | int, dtype: str) -> Node:
-    if dtype == "f32":
+    if computed(dtype) == "f32":
         return f32(value)
     if dtype == "bool":
         return i32(int(bool(value)))
@@ -113,7 +134,7 @@ def constant(value: float | int, dtype: str) -> Node:
 
 def typed(ctx: Context, expr: Expr, dtype: str) -> Node:
     """The value converted to a dtype."""
-    return convert(scalar(ctx, expr), ctx.dtype(expr), dtype)
+    return convert(scalar(ctx, expr), ctx.dtype(expr), computed(dtype))
 
 
 def select(ctx: Context, expr: Select) -> Node:
@@ -154,6 +175,8 @@ def _binary(ctx: Context, expr: Binary) -> Node:
         return _divide(ctx, expr, dtype)
     a, b = typed(ctx, expr.a, dtype), typed(ctx, expr.b, dtype)
     type = WASM_TYPE[dtype]
+    if op in BITWISE:
+        return _bitwise(ctx, op, a, b, dtype)
     if op in COMPARISONS:
         return Op(f"{type}.{(F32_COMPARE if dtype == 'f32' else INT_COMPARE)[op]}", (a, b))
     if dtype == "f32":
@@ -172,6 +195,20 @@ def _binary(ctx: Context, expr: Binary) -> Node:
         if op == "mul":
             return narrow(ir.scale(a, int(b.value)), dtype)
     return narrow(Op(f"{type}.{op}", (a, b)), dtype)
+
+
+def _bitwise(ctx: Context, op: str, a: Node, b: Node, dtype: str) -> Node:
+    type = WASM_TYPE[dtype]
+    if op in BITWISE_OPS:
+        return Op(f"{type}.{BITWISE_OPS[op]}", (a, b))
+    bits = 8 * STORAGE_BYTES[dtype]
+    amount = ctx.keep(type, b)
+    inside = Op(f"{type}.lt_u", (amount, ir.Const(type, bits)))
+    if op == "shl":
+        shifted = Op(f"{type}.shl", (a, amount))
+        return narrow(Op("select", (shifted, ir.Const(type, 0), inside)), dtype)
+    # Small signed and unsigned values both stand in a signed word, so one shift serves.
+    return Op(f"{type}.shr_s", (a, Op("select", (amount, ir.Const(type, bits - 1), inside))))
 
 
 def narrow(value: Node, dtype: str) -> Node:
@@ -207,17 +244,32 @@ def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
         return Op(f"{type}.and", (a, ir.Const(type, divisor - 1)))
     if natural:
         return Op(f"{type}.{'div_u' if quotient else 'rem_u'}", (a, b))
-    if op.startswith("trunc"):
-        return narrow(Op(f"{type}.{'div_s' if quotient else 'rem_s'}", (a, b)), dtype)
-    x, y = ctx.keep(type, a), ctx.keep(type, b)
     zero = ir.Const(type, 0)
-    remainder = ctx.keep(type, Op(f"{type}.rem_s", (x, y)))
+    x, y = ctx.keep(type, a), ctx.keep(type, b)
+    regular: Node | None = None
+    safe: Node = y
+    if divisor in (0, -1):
+        # By 0 and by -1 (which traps for the smallest number) the quotient is x * y.
+        one = ir.Const(type, 1)
+        regular = ctx.keep("i32", Op(f"{type}.gt_u", (Op(f"{type}.add", (y, one)), one)))
+        safe = ctx.keep(type, Op("select", (y, one, regular)))
+
+    def divided() -> Node:
+        value = Op(f"{type}.div_s", (x, safe))
+        return (
+            value if regular is None else Op("select", (value, Op(f"{type}.mul", (x, y)), regular))
+        )
+
+    if op.startswith("trunc"):
+        value = divided() if quotient else Op(f"{type}.rem_s", (x, safe))
+        return narrow(value, dtype)
+    remainder = ctx.keep(type, Op(f"{type}.rem_s", (x, safe)))
     inexact = Op(f"{type}.ne", (remainder, zero))
     opposite = Op(f"{type}.lt_s", (Op(f"{type}.xor", (remainder, y)), zero))
     adjust = Op("i32.and", (inexact, opposite))
     if quotient:
         correction: Node = adjust if type == "i32" else Op("i64.extend_i32_u", (adjust,))
-        return narrow(Op(f"{type}.sub", (Op(f"{type}.div_s", (x, y)), correction)), dtype)
+        return narrow(Op(f"{type}.sub", (divided(), correction)), dtype)
     return Op(f"{type}.add", (remainder, Op("select", (y, zero, adjust))))
 
 
@@ -232,10 +284,12 @@ def _call(ctx: Context, expr: Call) -> Node:
             return Op(f"f32.{F32_CALLS[expr.fn]}", (x,))
         if expr.fn == "rsqrt":
             return Op("f32.div", (f32(1.0), Op("f32.sqrt", (x,))))
-        lanes = FUNCTIONS[expr.fn](ctx.keep_vector, Op("f32x4.splat", (x,)))
+        lanes = ELEMENTARY[expr.fn](ctx.keep_vector, Op("f32x4.splat", (x,)))
         return Op("f32x4.extract_lane", (lanes,), 0)
     type = WASM_TYPE[dtype]
     zero = ir.Const(type, 0)
+    if expr.fn == "bitnot":
+        return narrow(Op(f"{type}.xor", (x, ir.Const(type, -1))), dtype)
     if expr.fn == "neg":
         return narrow(Op(f"{type}.sub", (zero, x)), dtype)
     if expr.fn == "abs":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 
+from nnjit_studio.compiler.dtypes import computed
 from nnjit_studio.compiler.schedule.affine import LANES, affine, depends, stride, variables
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
@@ -19,10 +20,12 @@ from nnjit_studio.compiler.tensor_ir import (
     Select,
     Var,
 )
-from nnjit_studio.compiler.wasm import ir
+from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import Context
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, LocalSet, Node, Op, i32
 from nnjit_studio.compiler.wasm.scalar import (
+    BITWISE_OPS,
+    ELEMENTARY,
     F32_CALLS,
     F32_COMPARE,
     INT_COMPARE,
@@ -33,7 +36,7 @@ from nnjit_studio.compiler.wasm.scalar import (
     scalar,
     small_power,
 )
-from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, constant, integers, power
+from nnjit_studio.compiler.wasm.vector_math import constant, integers, power
 from nnjit_studio.errors import BugError
 
 _RAMP = ir.Const("v128", struct.pack("<4I", *range(LANES)))
@@ -62,7 +65,8 @@ def _vector(ctx: Context, expr: Expr, var: str) -> Node:
     if isinstance(expr, Select):
         return _select(ctx, expr, var)
     assert isinstance(expr, Cast)
-    return _convert(vector(ctx, expr.value, var), ctx.dtype(expr.value), expr.dtype)
+    value = _convert(vector(ctx, expr.value, var), ctx.dtype(expr.value), computed(expr.dtype))
+    return half.rounded(ctx.keep_vector, value) if expr.dtype == "f16" else value
 
 
 def _varies(ctx: Context, expr: Expr, var: str) -> bool:
@@ -122,6 +126,9 @@ def _load(ctx: Context, expr: Load, var: str) -> Node:
     address = ctx.address(expr.buffer, affine(expr.index))
     if dtype in ("f32", "i32"):
         return ir.Load("v128.load", address, 0, expr.buffer)
+    if dtype == "f16":
+        halves = ir.Load("v128.load64_zero", address, 0, expr.buffer)
+        return half.to_float(ctx.keep_vector, Op("i32x4.extend_low_i16x8_u", (halves,)))
     suffix = "s" if dtype == "i8" else "u"
     quad = ir.Load("v128.load32_zero", address, 0, expr.buffer)
     wide = Op(
@@ -132,7 +139,7 @@ def _load(ctx: Context, expr: Load, var: str) -> Node:
 
 def _gather(ctx: Context, expr: Load, var: str, dtype: str) -> Node:
     lanes = [scalar(ctx, shifted(expr, var, lane)) for lane in range(LANES)]
-    shape = "f32x4" if dtype == "f32" else "i32x4"
+    shape = "f32x4" if computed(dtype) == "f32" else "i32x4"
     value: Node = Op(f"{shape}.splat", (lanes[0],))
     for lane in range(1, LANES):
         value = Op(f"{shape}.replace_lane", (value, lanes[lane]), lane)
@@ -165,6 +172,8 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
         if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
             return float_division(ctx, "f32x4", op, a, b)
         return Op(f"f32x4.{op}", (a, b))
+    if op in BITWISE_OPS:
+        return Op(f"v128.{BITWISE_OPS[op]}", (a, b))
     if op in INT_COMPARE:
         return Op(f"i32x4.{INT_COMPARE[op]}", (a, b))
     return Op(f"i32x4.{op}_s" if op in ("min", "max") else f"i32x4.{op}", (a, b))
@@ -183,13 +192,15 @@ def _call(ctx: Context, expr: Call, var: str) -> Node:
     x = vector(ctx, argument, var)
     if expr.fn == "not":
         return Op("v128.not", (_convert(x, dtype, "bool"),))
+    if expr.fn == "bitnot":
+        return Op("v128.not", (x,))
     if dtype == "i32":
         return Op(f"i32x4.{expr.fn}", (x,))
     if expr.fn in F32_CALLS:
         return Op(f"f32x4.{F32_CALLS[expr.fn]}", (x,))
     if expr.fn == "rsqrt":
         return Op("f32x4.div", (constant(1.0), Op("f32x4.sqrt", (x,))))
-    return FUNCTIONS[expr.fn](ctx.keep_vector, x)
+    return ELEMENTARY[expr.fn](ctx.keep_vector, x)
 
 
 def _select(ctx: Context, expr: Select, var: str) -> Node:

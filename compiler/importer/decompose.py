@@ -1,0 +1,252 @@
+"""ONNX operators that the importer lacks, written as operators that it has.
+
+Each rule replaces one node by a few; the new nodes keep the outputs' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.errors import UnsupportedOpError
+
+_INTEGERS = {
+    TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
+    TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
+}  # fmt: skip
+_LARGEST_POWER = 64
+MAX_TIME_STEPS = 128
+"""Steps to which a recurrent operator is unrolled."""
+
+
+@dataclass
+class Rewriter:
+    """What a rule may ask for, and where it leaves nodes and constants."""
+
+    opset: int
+    types: Mapping[str, tuple[int, tuple[int, ...] | None]]
+    constants: Mapping[str, NDArray[Any]]
+    node: onnx.NodeProto = field(default_factory=onnx.NodeProto)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: list[onnx.TensorProto] = field(default_factory=list)
+    count: int = 0
+
+    def attribute(self, name: str, default: Any) -> Any:
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                return helper.get_attribute_value(attribute)
+        return default
+
+    def dtype(self, name: str) -> int:
+        return self.types.get(name, (TensorProto.FLOAT, None))[0]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape = self.types.get(name, (0, None))[1]
+        if shape is None:
+            raise self.refuse("an input of known shape")
+        return shape
+
+    def constant(self, position: int, what: str) -> NDArray[Any]:
+        name = self.node.input[position]
+        if name not in self.constants:
+            raise self.refuse(f"a constant {what}")
+        return self.constants[name]
+
+    def refuse(self, what: str) -> UnsupportedOpError:
+        name = self.node.name or self.node.output[0]
+        return UnsupportedOpError(
+            f"The operator {self.node.op_type} of node {name!r} needs {what}.",
+            "Replace it in the exported model; docs/operators.md lists what runs.",
+        )
+
+    def weight(self, array: Any, dtype: Any = None) -> str:
+        self.count += 1
+        name = f"{self.node.output[0] or self.node.name}//{self.count}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), name))
+        return name
+
+    def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
+        self.count += 1
+        out = out or f"{self.node.output[0] or self.node.name}//{self.count}"
+        name = f"{self.node.name}//{self.count}" if self.node.name else ""
+        self.nodes.append(helper.make_node(op_type, list(inputs), [out], name, **attributes))
+        return out
+
+
+def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with every node that has a rule replaced; the model itself if there is none.
+
+    Raises
+    ------
+    UnsupportedOpError
+        When a node of such an operator uses a form that no rule covers.
+    """
+    rules = {n.op_type for n in model.graph.node if n.domain in ("", "ai.onnx")} & RULES.keys()
+    if not rules:
+        return model
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    types = {}
+    for info in (*inferred.input, *inferred.value_info, *inferred.output):
+        tensor = info.type.tensor_type
+        dims = [d.dim_value for d in tensor.shape.dim]
+        known = tensor.HasField("shape") and all(d > 0 for d in dims)
+        types[info.name] = (tensor.elem_type, tuple(dims) if known else None)
+    constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    types |= {
+        name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in constants.items()
+    }
+    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    rewriter = Rewriter(opset, types, constants)
+    for node in model.graph.node:
+        rewriter.node = node
+        rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if rule is None or not rule(rewriter):
+            rewriter.nodes.append(node)
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    del result.graph.node[:]
+    result.graph.node.extend(rewriter.nodes)
+    result.graph.initializer.extend(rewriter.weights)
+    return result
+
+
+def _celu(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    one, alpha = r.weight(1, np.float32), r.weight(r.attribute("alpha", 1.0), np.float32)
+    zero = r.weight(0, np.float32)
+    grown = r.op("Sub", r.op("Exp", r.op("Div", x, alpha)), one)
+    low = r.op("Min", zero, r.op("Mul", alpha, grown))
+    r.op("Add", r.op("Max", zero, x), low, out=r.node.output[0])
+    return True
+
+
+def _lp_normalization(r: Rewriter) -> bool:
+    x, axis = r.node.input[0], r.attribute("axis", -1)
+    squares = r.attribute("p", 2) == 2
+    size = r.op("Mul", x, x) if squares else r.op("Abs", x)
+    total = r.op("ReduceSum", size, r.weight([axis], np.int64), keepdims=1)
+    r.op("Div", x, r.op("Sqrt", total) if squares else total, out=r.node.output[0])
+    return True
+
+
+def _mean_variance(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    axes = r.attribute("axes", [0, 2, 3])
+
+    def mean(value: str) -> str:
+        total = r.op("ReduceSum", value, r.weight(axes, np.int64), keepdims=1)
+        count = np.prod([r.shape(x)[a] for a in axes])
+        return r.op("Div", total, r.weight(count, np.float32))
+
+    centred = r.op("Sub", x, mean(x))
+    deviation = r.op("Sqrt", mean(r.op("Mul", centred, centred)))
+    floor = r.weight(1e-9, np.float32)
+    r.op("Div", centred, r.op("Add", deviation, floor), out=r.node.output[0])
+    return True
+
+
+def _sign(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    dtype = r.dtype(x)
+    if dtype != TensorProto.UINT8:
+        return False
+    positive = r.op("Greater", x, r.weight(0, np.uint8))
+    r.op("Cast", positive, to=dtype, out=r.node.output[0])
+    return True
+
+
+def _pow(r: Rewriter) -> bool:
+    x, y = r.node.input
+    if r.dtype(x) in _INTEGERS:
+        exponent = r.constant(1, "exponent, because its base is an integer")
+        power = float(exponent.reshape(-1)[0]) if exponent.size == 1 else -1.0
+        if power != int(power) or not 1 <= power <= _LARGEST_POWER:
+            raise r.refuse(f"one whole exponent from 1 to {_LARGEST_POWER}")
+        result = x
+        for _ in range(int(power) - 1):
+            result = r.op("Mul", result, x)
+        r.op("Identity", result, out=r.node.output[0])
+        return True
+    if r.dtype(y) == r.dtype(x):
+        return False
+    if y in r.constants:
+        kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+        wide = r.weight(r.constants[y].astype(kind))
+    else:
+        wide = r.op("Cast", y, to=r.dtype(x))
+    r.op("Pow", x, wide, out=r.node.output[0])
+    return True
+
+
+def _upsample(r: Rewriter) -> bool:
+    scales = r.node.input[1]
+    mode = r.attribute("mode", b"nearest").decode()
+    r.nodes.append(
+        helper.make_node(
+            "Resize",
+            [r.node.input[0], "", scales],
+            list(r.node.output),
+            r.node.name,
+            mode=mode,
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
+    )
+    return True
+
+
+def _one_hot(r: Rewriter) -> bool:
+    indices, _, values = r.node.input
+    depth = int(r.constant(1, "depth").reshape(-1)[0])
+    rank = len(r.shape(indices))
+    axis = r.attribute("axis", -1)
+    axis = axis + rank + 1 if axis < 0 else axis
+    whole = r.op("Cast", indices, to=TensorProto.INT64)
+    limit = r.weight(depth, np.int64)
+    below = r.op("Less", whole, r.weight(0, np.int64))
+    whole = r.op("Where", below, r.op("Add", whole, limit), whole)
+    whole = r.op("Unsqueeze", whole, r.weight([axis], np.int64))
+    places = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(rank + 1)])
+    hit = r.op("Equal", whole, r.weight(places, np.int64))
+    pair = r.constant(2, "pair of values")
+    on, off = r.weight(pair[1:]), r.weight(pair[:1])
+    r.op("Where", hit, on, off, out=r.node.output[0])
+    return True
+
+
+def _compress(r: Rewriter) -> bool:
+    chosen = np.flatnonzero(r.constant(1, "condition"))
+    x, axis = r.node.input[0], r.attribute("axis", None)
+    if axis is None:
+        x, axis = r.op("Reshape", x, r.weight([-1], np.int64)), 0
+    r.op("Gather", x, r.weight(chosen, np.int64), axis=axis, out=r.node.output[0])
+    return True
+
+
+def _scatter(r: Rewriter) -> bool:
+    axis = r.attribute("axis", 0)
+    r.op("ScatterElements", *r.node.input, axis=axis, out=r.node.output[0])
+    return True
+
+
+RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "Celu": _celu,
+    "Compress": _compress,
+    "LpNormalization": _lp_normalization,
+    "MeanVarianceNormalization": _mean_variance,
+    "OneHot": _one_hot,
+    "Pow": _pow,
+    "Scatter": _scatter,
+    "Sign": _sign,
+    "Upsample": _upsample,
+}
