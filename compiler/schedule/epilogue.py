@@ -102,12 +102,14 @@ class Epilogue:
         assert self.raw is not None
         held: dict[str, Expr] = {ACCUMULATOR: Load(self.raw.buffer, self.raw.index)}
         stores = tuple(Store(s.buffer, s.index, substitute(s.value, held)) for s in c.epilogue)
-        whole = plus(Var(COLUMN), columns // LANES * LANES if self.lanes else 0)
+        vectors = columns // LANES if self.lanes else 0
         body: list[Statement] = []
-        if self.lanes and columns >= LANES:
-            body.append(For(c.n_var, Var(COLUMN), whole, LANES, [Put(stores, c.n_var)]))
-        if not self.lanes or columns % LANES:
-            body.append(For(c.n_var, whole, plus(Var(COLUMN), columns), 1, [Put(stores)]))
+        for j in range(vectors):
+            here = {c.n_var: plus(Var(COLUMN), LANES * j)}
+            body.append(Put(tuple(substitute_store(s, here) for s in stores), COLUMN))
+        if vectors * LANES < columns:
+            begin, end = plus(Var(COLUMN), LANES * vectors), plus(Var(COLUMN), columns)
+            body.append(For(c.n_var, begin, end, 1, [Put(stores)]))
         return [For(c.m_var, Var(ROW), plus(Var(ROW), rows), 1, body)]
 
 
@@ -135,7 +137,7 @@ def plan_epilogue(program: Program, contraction: Contraction) -> Epilogue:
 
 def _cost(expr: Expr) -> int:
     if isinstance(expr, Call):
-        return 40 if expr.fn in FUNCTIONS else 1
+        return 25 if expr.fn in FUNCTIONS else 1
     if isinstance(expr, Binary):
         return 60 if expr.op == "pow" else 1
     return int(isinstance(expr, (Load, Select)))

@@ -37,11 +37,19 @@ class MultiplyAdd:
 
 
 @dataclass(slots=True, eq=False)
+class Add:
+    """``a + b`` on f32x4 locals."""
+
+    a: str
+    b: str
+
+
+@dataclass(slots=True, eq=False)
 class AssignVector:
     """Set a f32x4 local; None is zero."""
 
     local: str
-    value: Element | MultiplyAdd | None
+    value: Element | MultiplyAdd | Add | None
 
 
 @dataclass(slots=True, eq=False)

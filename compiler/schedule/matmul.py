@@ -16,6 +16,7 @@ from nnjit_studio.compiler.schedule.epilogue import COLUMN, ROW, Epilogue, plan_
 from nnjit_studio.compiler.schedule.loops import (
     BEGIN,
     END,
+    Add,
     AssignVector,
     Element,
     For,
@@ -32,6 +33,9 @@ from nnjit_studio.space.candidate import ORDERS, Candidate
 
 MAX_TILE_OPERATIONS = 400
 """SIMD operations of one unrolled step; more meets the cliffs of optimising compilers."""
+
+BUSY_ACCUMULATORS = 8
+"""Independent sums that keep two multiply-add units busy at a latency of four cycles."""
 
 WIDEST_PANEL = 16
 """The engine keeps room for panels of this width (docs/protocol.md, memory of the engine)."""
@@ -202,6 +206,10 @@ def _tile(plan: _Plan, rows: int, columns: int) -> list[Statement]:
     c, epilogue = plan.c, plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]
+    streams = _streams(plan, len(grid))
+    others: list[Statement] = [
+        AssignVector(_acc(i, j, s), None) for s in range(1, streams) for i, j in grid
+    ]
     zero: list[Statement] = [AssignVector(_acc(i, j), None) for i, j in grid]
     start = zero
     if plan.blocked:
@@ -227,18 +235,28 @@ def _tile(plan: _Plan, rows: int, columns: int) -> list[Statement]:
             last = -(-c.k // plan.depth) - 1
             sweep = [When(Binary("eq", Var(K_BLOCK), int32(last)), sweep, [])]
         finish += sweep
-    return [*start, *_reduce(plan, rows, widths), *finish]
+    gather: list[Statement] = [
+        AssignVector(_acc(i, j), Add(_acc(i, j), _acc(i, j, s)))
+        for s in range(1, streams)
+        for i, j in grid
+    ]
+    return [*start, *others, *_reduce(plan, rows, widths, streams), *gather, *finish]
 
 
-def _acc(row: int, vector: int) -> str:
-    return f"acc{row}_{vector}"
+def _streams(plan: _Plan, accumulators: int) -> int:
+    """Interleaved sums over k of a tile too small to hide the latency of its multiply-adds."""
+    return max(1, min(plan.unroll, BUSY_ACCUMULATORS // accumulators))
 
 
-def _reduce(plan: _Plan, rows: int, widths: list[int]) -> list[Statement]:
+def _acc(row: int, vector: int, stream: int = 0) -> str:
+    return f"acc{row}_{vector}" + (f"_{stream}" if stream else "")
+
+
+def _reduce(plan: _Plan, rows: int, widths: list[int], streams: int) -> list[Statement]:
     """The reduction of one block: unrolled by r0, then the remainder one by one."""
     k = plan.c.k
     whole = k // plan.unroll * plan.unroll
-    main, rest = (_steps(plan, rows, widths, count) for count in (plan.unroll, 1))
+    main, rest = (_steps(plan, rows, widths, count, streams) for count in (plan.unroll, 1))
     if not plan.blocked:
         tail = [For(K, int32(whole), int32(k), 1, rest)] if whole < k else []
         return [For(K, int32(0), int32(whole), plan.unroll, main), *tail]
@@ -251,7 +269,7 @@ def _reduce(plan: _Plan, rows: int, widths: list[int]) -> list[Statement]:
     return loops
 
 
-def _steps(plan: _Plan, rows: int, widths: list[int], count: int) -> list[Statement]:
+def _steps(plan: _Plan, rows: int, widths: list[int], count: int, streams: int) -> list[Statement]:
     c = plan.c
     a_terms = _terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, c.a.column)))
     if plan.pack:
@@ -270,7 +288,7 @@ def _steps(plan: _Plan, rows: int, widths: list[int], count: int) -> list[Statem
             index = Affine(a_terms, c.a.offset + i * c.a.row + step * c.a.column)
             body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
             for j in range(len(widths)):
-                acc = _acc(i, j)
+                acc = _acc(i, j, step % streams)
                 body.append(AssignVector(acc, MultiplyAdd("a", f"b{j}", acc)))
     return body
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nnjit_studio.compiler.schedule.affine import Affine
 from nnjit_studio.compiler.schedule.loops import (
+    Add,
     Assign,
     AssignVector,
     Element,
@@ -105,9 +106,11 @@ def _statement(statement: Statement, depth: int) -> Iterator[str]:
             yield from _block(statement.otherwise, depth + 1)
 
 
-def _vector(value: Element | MultiplyAdd | None) -> str:
+def _vector(value: Element | MultiplyAdd | Add | None) -> str:
     if value is None:
         return "0"
+    if isinstance(value, Add):
+        return f"{value.a} + {value.b}"
     if isinstance(value, MultiplyAdd):
         return f"{value.a} * {value.b} + {value.c}"
     kind = f"{value.lanes} lanes" if value.lanes else "splat"
