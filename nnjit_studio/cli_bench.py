@@ -47,9 +47,9 @@ def scratch() -> Iterator[Path]:
     "--tune",
     "seconds",
     type=click.FloatRange(0.5),
-    default=8.0,
+    default=15.0,
     show_default=True,
-    help="Seconds of tuning for each shape.",
+    help="At most so many seconds of trying candidates, for each shape.",
 )
 @click.option("--target", default="chromium", show_default=True, help="A browser, or its path.")
 @click.option(
@@ -87,7 +87,7 @@ def kernels(
     wanted, given = job.parse_shapes(shapes), job.parse_peers(peers)
     folder_of_peers, versions = job.find_node_modules(given, node_modules)
     with scratch() as folder:
-        with workbench(target, folder / "kernels.db", no_sandbox) as (opened, run):
+        with workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run):
 
             def tune() -> tuple[list[job.Prepared], dict[str, float]]:
                 prepared = job.prepare(opened, wanted, seconds, folder, note)

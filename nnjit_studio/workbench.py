@@ -295,6 +295,10 @@ class Workbench:
             raise UserError("No model is open.", "Open an .onnx file first.")
         return self.model
 
+    def choose(self, workload: str, candidate: Candidate | None) -> None:
+        """Settle the settings of a workload of the open model, by its key."""
+        self._chosen[workload] = candidate
+
     def choose_known(self) -> dict[str, Candidate | None]:
         """The best known settings of every workload: this session's, else the database's."""
         model = self._need_model()

@@ -20,15 +20,14 @@ from nnjit_studio import __version__
 from nnjit_studio.bench.onnx_models import write_onnx
 from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.bench.sweep import Swept, sweep
 from nnjit_studio.compiler.builders import WorkloadSpec, program_for, seeded_input
 from nnjit_studio.compiler.reference import evaluate
 from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.link import browsers
 from nnjit_studio.link.device import cpu_name
-from nnjit_studio.space.candidate import settings_of
 from nnjit_studio.space.records import TIERS
-from nnjit_studio.tuner.events import Failed, Finished
 from nnjit_studio.workbench import Workbench
 
 PEERS = {
@@ -69,8 +68,7 @@ class Prepared:
     spec: WorkloadSpec
     program: Program
     inputs: Mapping[str, NDArray[np.float32]]
-    candidate: str
-    rounds: int
+    best: Swept
     flops: int
 
 
@@ -122,15 +120,15 @@ def prepare(
     note: Callable[[str], None],
 ) -> list[Prepared]:
     """Tune each shape in the page, and write bundle, ONNX model and inputs of each."""
+    device = bench.connect()
     prepared = []
     for index, (name, spec) in enumerate(shapes):
         program = program_for(spec)
         opened = bench.open_workload(str(spec))
-        finished: Finished | None = None
-        for event in bench.tune(seconds):
-            if isinstance(event, Failed):
-                raise NnjitError(event.error["error"], event.error["hint"])
-            finished = event if isinstance(event, Finished) else finished
+        (workload,) = opened.workloads
+        packable = workload.key in opened.packable
+        best = sweep(bench.compiler, bench.runner, device, workload, packable, seconds)
+        bench.choose(workload.key, best.candidate)
         place = folder / str(index)
         place.mkdir()
         with zipfile.ZipFile(bench.export(place / "bundle.zip", samples=False)) as archive:
@@ -141,11 +139,11 @@ def prepare(
             (place / f"{buffer_name}.bin").write_bytes(data.tobytes())
         output = next(b for b in program.buffers if b.role == "output")
         write_onnx(place / "model.onnx", spec, [(b, inputs[b.name]) for b in buffers], output)
-        (workload,) = opened.workloads
-        candidate = settings_of(bench.choose_known()[workload.key])
-        rounds = finished.workloads[0].rounds if finished and finished.workloads else 0
-        note(f"{name}: {candidate} after {rounds} rounds")
-        prepared.append(Prepared(name, spec, program, inputs, candidate, rounds, workload.flops))
+        note(
+            f"{name}: {best.candidate}, the best of {best.measured} measured "
+            f"({best.candidates} in the lite space)"
+        )
+        prepared.append(Prepared(name, spec, program, inputs, best, workload.flops))
     return prepared
 
 
@@ -271,8 +269,9 @@ def _row(
         "workload": str(p.spec),
         "threads": threads,
         "tier": tier,
-        "candidate": p.candidate,
-        "tuning_rounds": p.rounds,
+        "candidate": str(p.best.candidate),
+        "candidates": {"measured": p.best.measured, "space": p.best.candidates},
+        "kernel_ms": p.best.ms,
         "ms": ms,
         "ratio": ratios(ms),
         "gflops": gflops,
