@@ -45,7 +45,7 @@ def profile_model(
     dict
         ``cold_ms`` by phase, ``warm`` (median, min, IQR in ms), ``memory``
         in bytes, and one row for each step: workload, ms, share, GFLOP/s,
-        GB/s and percent of the measured peak.
+        GB/s, the threads that ran it and percent of their measured peak.
     """
     opened = bench.open_model(path, on_phase, feeds)
     on_phase("compiling kernels")
@@ -57,13 +57,21 @@ def profile_model(
     warm = bench.infer(runs)
     steps = bench.infer(runs, profile=True)
     assert bench.device is not None
-    rows = step_rows(opened.graph, opened.plan, opened.workloads, steps.steps_ms, bench.device)
+    rows = step_rows(
+        opened.graph,
+        opened.plan,
+        opened.workloads,
+        steps.steps_ms,
+        bench.device,
+        steps.steps_threads,
+    )
     quartiles = (
         statistics.quantiles(warm.runs_ms, n=4) if len(warm.runs_ms) > 1 else [warm.runs_ms[0]] * 3
     )
     return {
         "model": opened.graph.name,
         "target": {"name": bench.device.target, "user_agent": bench.device.user_agent},
+        "threads": bench.device.threads,
         "tier": bench.device.best_tier,
         "peak_gflops": bench.device.peak_gflops.get(bench.device.best_tier, 0.0),
         "cold_ms": {
@@ -91,14 +99,16 @@ def step_rows(
     workloads: tuple[Workload, ...],
     steps_ms: tuple[float, ...],
     device: DeviceProfile,
+    steps_threads: tuple[int, ...] = (),
 ) -> list[dict[str, Any]]:
-    """One row for each step, in order of execution."""
+    """One row for each step, in order of execution; one thread each where none are given."""
     by_key = {w.key: w for w in workloads}
     total = sum(steps_ms) or 1.0
     peak = device.peak_gflops.get(device.best_tier, 0.0)
     calls = [step for step in plan.steps if step.op == "call"]
     rows = []
-    for node, step, ms in zip(graph.nodes, calls, steps_ms, strict=True):
+    threads_of = steps_threads or (1,) * len(calls)
+    for node, step, ms, threads in zip(graph.nodes, calls, steps_ms, threads_of, strict=True):
         workload = by_key[step.workload]
         specs = [graph.tensors[name] for name in (*node.inputs, *node.outputs)]
         moved = sum(spec.size * DTYPE_BYTES[spec.dtype] for spec in specs)
@@ -113,7 +123,8 @@ def step_rows(
                 "share": ms / total,
                 "gflops": gflops,
                 "gbytes_per_s": moved / ms / 1e6 if ms > 0 else 0.0,
-                "percent_of_peak": 100.0 * gflops / peak if peak else None,
+                "threads": threads,
+                "percent_of_peak": 100.0 * gflops / (peak * threads) if peak else None,
             }
         )
     return rows
@@ -152,7 +163,7 @@ def as_text(profile: Mapping[str, Any]) -> str:
         f"{profile['model']}: {warm['median_ms']:.2f} ms "
         f"(min {warm['min_ms']:.2f}, IQR {warm['iqr_ms']:.2f}, {warm['runs']} runs), "
         f"weights {memory['weights_bytes'] / 2**20:.1f} MiB, "
-        f"arena {memory['arena_bytes'] / 2**20:.1f} MiB",
+        f"arena {memory['arena_bytes'] / 2**20:.1f} MiB, threads {profile['threads']}",
         "cold: " + ", ".join(f"{k} {v:.0f} ms" for k, v in profile["cold_ms"].items()),
         "",
         f"{'step':<34} {'workload':<46} {'ms':>8} {'share':>6} "

@@ -32,6 +32,7 @@ TARGET_FIELDS = (
     ("flags", "Flags", ""),
     ("tier", "Instruction tier", ""),
     ("cores", "Cores", ""),
+    ("threads", "Threads", ""),
     ("vector_registers", "Vector registers", ""),
     ("timer_quantum_ms", "Timer quantum", "ms"),
 )

@@ -52,6 +52,8 @@ class PageRunner:
         What it was started with, stored with every measurement.
     timeout_s
         How long one request, or one run of the model, may take.
+    threads
+        How many a kernel may run on, in the engine and when it is measured.
 
     Raises
     ------
@@ -60,11 +62,19 @@ class PageRunner:
         in time, or :meth:`cancel` is called.
     """
 
-    def __init__(self, hub: Hub, target: str, flags: str = "", timeout_s: float = 120.0) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        target: str,
+        flags: str = "",
+        timeout_s: float = 120.0,
+        threads: int = 1,
+    ) -> None:
         self._hub = hub
         self._target = target
         self._flags = flags
         self._timeout_s = timeout_s
+        self._threads = threads
         self._plan: Plan | None = None
         self._turn = threading.Lock()
 
@@ -83,7 +93,7 @@ class PageRunner:
         Raises
         ------
         TargetError
-            When the engine has no Wasm SIMD.
+            When the engine has no Wasm SIMD, or no shared memory for the threads asked for.
         """
         peak = [{"tier": tier, "flops_per_iteration": flops} for tier, _, flops in peak_kernels]
         with self._exclusive() as ask:
@@ -91,6 +101,11 @@ class PageRunner:
         if not reply["simd"]:
             raise TargetError(
                 f"The target {self._target!r} has no WebAssembly SIMD.", "Use a newer browser."
+            )
+        if self._threads > 1 and not reply["threads"]:
+            raise TargetError(
+                f"The target {self._target!r} has no shared memory, so kernels run on one thread.",
+                "Use --threads 1 or another browser.",
             )
         return replace(
             device.host_profile(self._target),
@@ -101,6 +116,7 @@ class PageRunner:
             tiers=("simd128", "relaxed-simd") if reply["relaxed_simd"] else ("simd128",),
             peak_gflops=dict(reply["peak_gflops"]),
             cross_origin_isolated=reply["cross_origin_isolated"],
+            threads=self._threads,
         )
 
     def load(self, plan: Plan, weights: Path) -> None:
@@ -120,7 +136,7 @@ class PageRunner:
             )
         with self._exclusive() as ask:
             self._plan = None
-            ask({"type": "load", "plan": plan.to_json()})
+            ask({"type": "load", "plan": plan.to_json(), "threads": self._threads})
             with weights.open("rb") as file:
                 for offset in range(0, nbytes, CHUNK_BYTES):
                     ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
@@ -154,6 +170,7 @@ class PageRunner:
                 ),
                 tuple(reply["runs_ms"]),
                 tuple(reply.get("steps_ms") or ()),
+                tuple(reply.get("steps_threads") or ()),
             )
 
     def set_fixture(self, fixture: Fixture) -> None:
@@ -181,6 +198,7 @@ class PageRunner:
         ]
         header = {
             "type": "fixture", "workload": fixture.workload, "args": args, "outputs": outputs,
+            "threads": self._threads,
         }  # fmt: skip
         with self._exclusive() as ask:
             ask(header, blobs)

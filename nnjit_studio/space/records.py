@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,11 +166,14 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Inference:
-    """Outputs of the last run; total ms of every run; median ms of every step if asked for."""
+    """Outputs of the last run; total ms of every run; median ms and threads of every step
+    if asked for.
+    """
 
     outputs: dict[str, NDArray[Any]]
     runs_ms: tuple[float, ...]
     steps_ms: tuple[float, ...] = ()
+    steps_threads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ class DeviceProfile:
 
     Registers are 128-bit vector registers that the engine can really use;
     capacities are bytes per core; the peak is one thread's best measured
-    multiply-add rate, by tier.
+    multiply-add rate, by tier. A kernel runs on at most ``threads`` threads.
     """
 
     device_id: str
@@ -193,6 +197,17 @@ class DeviceProfile:
     tiers: tuple[str, ...] = ("simd128",)
     peak_gflops: dict[str, float] = field(default_factory=dict)
     cross_origin_isolated: bool = False
+    threads: int = 1
+
+    @property
+    def label(self) -> str:
+        """The target with its threads, such as ``embedded/2t``: what a measurement belongs to."""
+        return self.target if self.threads == 1 else f"{self.target}/{self.threads}t"
+
+    def peak(self, tier: str) -> float | None:
+        """GFLOP/s of all threads together, or None when it was not probed."""
+        one = self.peak_gflops.get(tier)
+        return None if one is None else one * self.threads
 
     @property
     def best_tier(self) -> str:
@@ -218,6 +233,12 @@ class KernelKey:
     tier: str
     compiler_version: str
 
+    @property
+    def threads(self) -> int:
+        """How many the kernel was measured on: the end of :attr:`DeviceProfile.label`."""
+        count = re.search(r"/(\d+)t$", self.target)
+        return int(count[1]) if count else 1
+
     @classmethod
     def of(
         cls, workload: Workload, device: DeviceProfile, tier: str, compiler_version: str
@@ -230,7 +251,7 @@ class KernelKey:
             fingerprint=workload.fingerprint,
             primitive_vector=PRIMITIVE_VECTOR,
             device_id=device.device_id,
-            target=device.target,
+            target=device.label,
             tier=tier,
             compiler_version=compiler_version,
         )

@@ -77,7 +77,7 @@ def judge_default(
         When it is wrong, crashed, or is faster than the device: everything
         after would be built on it.
     """
-    peak = device.peak_gflops.get(state.key.tier)
+    peak = device.peak(state.key.tier)
     verdict = decide(result, state.workload.flops, peak, thresholds)
     if verdict.state != "won":
         raise BugError(

@@ -28,13 +28,13 @@ function enter(state, text) {
 const mebibytes = (nbytes) => (nbytes < 2 ** 20 ? `${(nbytes / 1024).toFixed(1)} KiB` : `${(nbytes / 2 ** 20).toFixed(1)} MiB`);
 
 /** @param {InferenceSession} session */
-function describe({ manifest, tier, verified, memoryBytes }) {
+function describe({ manifest, tier, threads, verified, memoryBytes }) {
   element("model").textContent = manifest.name;
   const kernels = manifest.kernels.map((k) => (k.tiers[tier] ?? k.tiers.simd128)?.nbytes ?? 0);
   const badges = [
     [tier, true],
-    [crossOriginIsolated ? "cross-origin isolated" : "not isolated (fine)", true],
-    ["1 thread", true],
+    [crossOriginIsolated ? "cross-origin isolated" : "not isolated: one thread", true],
+    [`${threads} thread${threads === 1 ? "" : "s"}`, true],
     [`weights ${mebibytes(manifest.weights.nbytes)}`, true],
     [`${kernels.length} kernel${kernels.length === 1 ? "" : "s"}, ${mebibytes(kernels.reduce((a, b) => a + b, 0))}`, true],
     [`memory ${mebibytes(memoryBytes)}`, true],
@@ -130,7 +130,7 @@ function fail(thrown) {
 }
 
 async function main() {
-  const session = await InferenceSession.create("manifest.json");
+  const session = await InferenceSession.create("manifest.json", { numThreads: 0 });
   shared.session = session;
   describe(session);
   const feeds = await makeFeeds(session);

@@ -1,4 +1,5 @@
 /** The plan interpreter: one model, its memory, its kernels. */
+import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { compileKernel, linkKernel } from "./kernel.js";
 import { checkPlan, layoutMemory, PAGE_BYTES, specBytes, WEIGHTS_BASE } from "./plan.js";
@@ -10,16 +11,26 @@ import { layoutBytes, relayout } from "./repack.js";
 /** @typedef {import("./kernel.js").Run} Run */
 /** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
 /** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
-/** @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[]}} Inference */
-/** @typedef {{header: KernelHeader, run: Run}} Registered */
+/** @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_threads: number[]}} Inference */
+/**
+ * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
+ * @typedef {{header: KernelHeader, run: Run, id: number, choice: Choice | null}} Registered
+ */
+/** @typedef {{kernel: Registered, solo: () => void, team: () => void}} Call */
 
 export class Engine {
+  /** @type {import("./team.js").Team | null} */ #team;
   /** @type {Plan | null} */ #plan = null;
   /** @type {import("./plan.js").Layout | null} */ #layout = null;
   /** @type {WebAssembly.Memory | null} */ #memory = null;
   /** @type {Map<string, Registered>} by workload */ #kernels = new Map();
   /** @type {Map<number, number>} panel width of each packable buffer */ #widths = new Map();
-  /** @type {{run: Run, args: number[]}[] | null} null until every workload has a kernel */ #calls = null;
+  /** @type {Call[] | null} null until every workload has a kernel */ #calls = null;
+
+  /** @param {import("./team.js").Team | null} [team] threads to run on; it stays its owner's to close */
+  constructor(team = null) {
+    this.#team = team;
+  }
 
   /**
    * Drops any model and makes the memory of this one, zeroed, in its exact size.
@@ -31,7 +42,7 @@ export class Engine {
     checkPlan(plan);
     const layout = layoutMemory(plan);
     try {
-      this.#memory = new WebAssembly.Memory({ initial: layout.pages, maximum: layout.pages });
+      this.#memory = new WebAssembly.Memory({ initial: layout.pages, maximum: layout.pages, shared: this.#team !== null });
     } catch {
       throw new EngineError(
         `The browser gives no ${Math.ceil(layout.total_bytes / 2 ** 20)} MiB of memory for ${plan.name}.`,
@@ -48,6 +59,7 @@ export class Engine {
   /** Lets go of memory and kernels; the engine can load again. */
   dispose() {
     this.#plan = this.#layout = this.#memory = this.#calls = null;
+    this.#team?.drop([...this.#kernels.values()].map(({ id }) => id));
     this.#kernels.clear();
     this.#widths.clear();
   }
@@ -92,20 +104,49 @@ export class Engine {
    */
   async register(kernels) {
     const { plan, memory } = this.#loaded();
-    const next = new Map(this.#kernels);
-    for (const { bytes, ...header } of kernels) {
-      const pointers = this.#pointers(header.workload);
-      const module = await compileKernel(bytes, header.workload);
-      next.set(header.workload, { header, run: await linkKernel(module, memory, pointers, header.workload) });
+    const linked = await this.#link(kernels);
+    const next = new Map([...this.#kernels, ...linked]);
+    let widths;
+    try {
+      if (this.#memory !== memory) throw new EngineError("The model was dropped while its kernels were registered.");
+      widths = this.#wantedWidths(next);
+    } catch (e) {
+      this.#team?.drop([...linked.values()].map(({ id }) => id));
+      throw e;
     }
-    if (this.#memory !== memory) throw new EngineError("The model was dropped while its kernels were registered.");
-    const widths = this.#wantedWidths(next);
     const start = performance.now();
     for (const [i, width] of widths) this.#repack(i, width);
     const repack_ms = performance.now() - start;
+    this.#team?.drop([...linked.keys()].flatMap((workload) => this.#kernels.get(workload)?.id ?? []));
     this.#kernels = next;
     this.#calls = this.#bind(plan);
     return { repack_ms };
+  }
+
+  /**
+   * Compiles kernels and links them, in every thread of the team.
+   * @param {NewKernel[]} kernels
+   * @returns {Promise<Map<string, Registered>>}
+   */
+  async #link(kernels) {
+    const { memory } = this.#loaded();
+    const team = this.#team;
+    /** @type {WebAssembly.Module[]} */
+    const modules = [];
+    /** @type {Run[]} */
+    const runs = [];
+    for (const { bytes, workload } of kernels) {
+      const pointers = this.#pointers(workload);
+      modules.push(await compileKernel(bytes, workload, team !== null));
+      runs.push(await linkKernel(modules[modules.length - 1], memory, pointers, workload));
+    }
+    const ids = team ? await team.add(memory, modules) : [];
+    return new Map(
+      kernels.map(({ bytes: _, ...header }, i) => {
+        const choice = team && header.parallel_extent > 1 ? new Choice() : null;
+        return [header.workload, { header, run: runs[i], id: ids[i] ?? 0, choice }];
+      }),
+    );
   }
 
   /**
@@ -114,7 +155,7 @@ export class Engine {
    *
    * @param {Tensor[]} inputs
    * @param {{runs?: number, profile?: boolean}} [options]
-   * @returns {Inference} outputs of the last run; median ms of every call with `profile`
+   * @returns {Inference} outputs of the last run; median ms and threads of every call with `profile`
    */
   infer(inputs, { runs = 1, profile = false } = {}) {
     const { plan, layout } = this.#loaded();
@@ -129,15 +170,16 @@ export class Engine {
       const start = performance.now();
       for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
       if (profile) marks.push(timedCalls(calls));
-      else for (const { run, args } of calls) run(...args);
+      else calls.forEach(execute);
       runs_ms.push(performance.now() - start);
     }
+    const steps_threads = profile ? calls.map(({ kernel }) => (kernel.choice?.team && this.#team?.threads) || 1) : [];
     const steps_ms = profile ? calls.map((_, i) => median(marks.map((m) => m[i + 1] - m[i]))) : [];
     const outputs = plan.outputs.map(({ spec, buffer }) => ({
       ...spec,
       data: this.#bytes(layout.addresses[buffer], specBytes(spec)).slice(),
     }));
-    return { outputs, runs_ms, steps_ms };
+    return { outputs, runs_ms, steps_ms, steps_threads };
   }
 
   #loaded() {
@@ -217,16 +259,24 @@ export class Engine {
   /**
    * The straight-line program, up to `return`; null while a kernel is missing.
    * @param {Plan} plan
+   * @returns {Call[] | null}
    */
   #bind(plan) {
     const addresses = this.#loaded().layout.addresses;
+    const team = this.#team;
     const calls = [];
     for (const step of plan.steps) {
       if (step.op === "return") break;
       const kernel = this.#kernels.get(step.workload);
       if (!kernel) return null;
-      const args = [...step.args.map((b) => addresses[b]), 0, kernel.header.parallel_extent];
-      calls.push({ run: kernel.run, args });
+      const { run, id } = kernel;
+      const { parallel_extent } = kernel.header;
+      const pointers = step.args.map((b) => addresses[b]);
+      calls.push({
+        kernel,
+        solo: () => run(...pointers, 0, parallel_extent),
+        team: () => team?.run(id, run, pointers, parallel_extent),
+      });
     }
     return calls;
   }
@@ -263,14 +313,20 @@ export class Engine {
   }
 }
 
+/** @param {Call} call */
+function execute({ kernel, solo, team }) {
+  if (kernel.choice) kernel.choice.run(solo, team);
+  else solo();
+}
+
 /**
  * Runs all calls and reads the clock between them.
- * @param {{run: Run, args: number[]}[]} calls
+ * @param {Call[]} calls
  */
 function timedCalls(calls) {
   const marks = [performance.now()];
-  for (const { run, args } of calls) {
-    run(...args);
+  for (const call of calls) {
+    execute(call);
     marks.push(performance.now());
   }
   return marks;

@@ -2,13 +2,18 @@
 import { Engine } from "./engine.js";
 import { EngineError } from "./errors.js";
 import { serve } from "./serve.js";
+import { Team } from "./team.js";
 
-const engine = new Engine();
+let engine = new Engine();
 
 serve(async ({ header, blobs }) => {
   switch (header.type) {
-    case "load":
-      return { header: { type: "ok", memory_bytes: engine.load(header.plan) } };
+    case "load": {
+      // the page starts a worker for each model: there is never an older team
+      const { plan, threads = 1 } = header;
+      if (threads > 1) engine = new Engine(await Team.start(threads));
+      return { header: { type: "ok", memory_bytes: engine.load(plan), threads } };
+    }
     case "weights":
       engine.setWeights(header.offset, blobs[0]);
       return { header: { type: "ok" } };
@@ -18,9 +23,10 @@ serve(async ({ header, blobs }) => {
     }
     case "infer": {
       const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
-      const { outputs, runs_ms, steps_ms } = engine.infer(inputs, { runs: header.runs, profile: header.profile });
+      const { outputs, runs_ms, steps_ms, steps_threads } = engine.infer(inputs, { runs: header.runs, profile: header.profile });
       const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
-      return { header: { type: "inferred", outputs: specs, runs_ms, steps_ms }, blobs: outputs.map((t) => t.data) };
+      const fields = { type: "inferred", outputs: specs, runs_ms, steps_ms, steps_threads };
+      return { header: fields, blobs: outputs.map((t) => t.data) };
     }
     default:
       throw new EngineError(`The engine worker has no answer to "${header.type}".`);

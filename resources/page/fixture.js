@@ -8,6 +8,7 @@ import { layoutBytes, pack } from "./repack.js";
 /** @typedef {{arg: number, address: number, nbytes: number, source: Uint8Array | null}} Region */
 
 export const RED_ZONE_BYTES = 64;
+const MAX_PAGES = 65536;
 const GUARD = 0xa5;
 const POISON = 0xff;
 
@@ -18,12 +19,13 @@ export class FixtureMemory {
   /**
    * @param {FixtureHeader} header
    * @param {Uint8Array[]} blobs
+   * @param {boolean} [shared] memory that a team can run in
    */
-  constructor(header, blobs) {
+  constructor(header, blobs, shared = false) {
     this.workload = header.workload;
     this.args = header.args;
     this.blobs = blobs;
-    this.memory = new WebAssembly.Memory({ initial: 1 });
+    this.memory = new WebAssembly.Memory(shared ? { initial: 1, maximum: MAX_PAGES, shared } : { initial: 1 });
     new Uint8Array(this.memory.buffer).fill(GUARD);
     const outputs = header.args.flatMap((a, i) => (a.role === "output" ? [i] : []));
     if (outputs.length !== header.outputs.length)

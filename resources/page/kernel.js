@@ -1,5 +1,6 @@
 /** From the bytes of a kernel to its `run` function. */
 import { EngineError } from "./errors.js";
+import { importShared } from "./shared.js";
 
 /**
  * What travels beside a kernel's bytes (records.Kernel.header).
@@ -16,13 +17,15 @@ import { EngineError } from "./errors.js";
 /**
  * @param {BufferSource} bytes
  * @param {string} name for messages
+ * @param {boolean} [shared] whether the memory that it will run in is
  * @returns {Promise<WebAssembly.Module>}
  */
-export async function compileKernel(bytes, name) {
+export async function compileKernel(bytes, name, shared = false) {
   let module;
   try {
-    module = await WebAssembly.compile(bytes);
+    module = await WebAssembly.compile(shared ? importShared(bytes, name) : bytes);
   } catch (e) {
+    if (e instanceof EngineError) throw e;
     throw new EngineError(`The module of ${name} is not valid here: ${/** @type {Error} */ (e).message}.`);
   }
   const imports = WebAssembly.Module.imports(module);

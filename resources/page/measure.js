@@ -1,13 +1,18 @@
 /** Is a kernel right, and how fast is it beside the incumbent? */
+import { Choice } from "./choice.js";
 import { errorRatio } from "./compare.js";
 import { EngineError, errorFields } from "./errors.js";
 import { FixtureMemory } from "./fixture.js";
 import { compileKernel, linkKernel } from "./kernel.js";
-import { takeSamples } from "./timing.js";
+import { takeSamples, warmUp } from "./timing.js";
 
 /** @typedef {import("./kernel.js").KernelHeader} KernelHeader */
 /** @typedef {import("./timing.js").MeasurePolicy} MeasurePolicy */
 /** @typedef {{header: KernelHeader, bytes: Uint8Array<ArrayBuffer>}} Kernel */
+/**
+ * `all` runs it on every thread there is, `run` as `choice` says.
+ * @typedef {{all: () => void, run: () => void, choice: Choice | null, id: number}} Bound
+ */
 /**
  * Fields of the reply `measured`; an infinite error ratio travels as "inf".
  * @typedef {object} Measured
@@ -43,10 +48,15 @@ export function notMeasured(error) {
 export class Bench {
   /** @type {FixtureMemory | null} */ #fixture = null;
   /** @type {Map<string, import("./timing.js").Incumbent>} by sha256 */ #incumbents = new Map();
+  /** @type {number[]} the team's kernels of this fixture */ #linked = [];
 
-  /** @param {{now: () => number, quantum_ms: number}} clock */
-  constructor(clock) {
+  /**
+   * @param {{now: () => number, quantum_ms: number}} clock
+   * @param {import("./team.js").Team | null} [team] threads that kernels run on; it stays its owner's to close
+   */
+  constructor(clock, team = null) {
     this.clock = clock;
+    this.team = team;
   }
 
   /**
@@ -54,8 +64,9 @@ export class Bench {
    * @param {Uint8Array[]} blobs
    */
   setFixture(header, blobs) {
-    this.#fixture = new FixtureMemory(header, blobs);
+    this.#fixture = new FixtureMemory(header, blobs, this.team !== null);
     this.#incumbents.clear();
+    this.team?.drop(this.#linked.splice(0));
   }
 
   /**
@@ -72,46 +83,81 @@ export class Bench {
     if (fixture?.workload !== challenger.header.workload)
       throw new EngineError(`The page has no fixture of ${challenger.header.workload}.`, "Send the fixture first.");
     const result = notMeasured("");
+    let id = 0;
     try {
       const start = this.clock.now();
-      const run = await bind(fixture, challenger);
+      const bound = await this.#bind(fixture, challenger);
+      id = bound.id;
       result.instantiate_ms = this.clock.now() - start;
       fixture.poison();
-      run();
+      bound.all();
       result.guard_ok = fixture.intact();
       const ratio = worstError(fixture);
       result.error_ratio = ratio === Infinity ? "inf" : ratio;
       if (ratio > 1 || !result.guard_ok) return result;
-      const rival = incumbent && (await this.#incumbent(fixture, incumbent));
-      return { ...result, ...takeSamples(run, rival, policy, this.clock) };
+      const rival = incumbent && (await this.#incumbent(fixture, incumbent, policy));
+      return { ...result, ...takeSamples(settled(bound, policy, this.clock.now), rival, policy, this.clock) };
     } catch (e) {
       const { error, hint } = errorFields(e);
       return { ...result, error: `${error} ${hint}`.trim() };
+    } finally {
+      if (id) this.team?.drop([id]);
     }
   }
 
   /**
    * @param {FixtureMemory} fixture
    * @param {Kernel} kernel
+   * @param {MeasurePolicy} policy
    */
-  async #incumbent(fixture, kernel) {
+  async #incumbent(fixture, kernel, policy) {
     const key = kernel.header.sha256 ?? "";
-    const known = this.#incumbents.get(key) ?? { run: await bind(fixture, kernel), batch: 0 };
-    if (key) this.#incumbents.set(key, known);
-    return known;
+    const known = this.#incumbents.get(key);
+    if (known) return known;
+    const bound = await this.#bind(fixture, kernel);
+    if (bound.id) this.#linked.push(bound.id);
+    const made = { run: settled(bound, policy, this.clock.now), batch: 0 };
+    if (key) this.#incumbents.set(key, made);
+    return made;
+  }
+
+  /**
+   * @param {FixtureMemory} fixture
+   * @param {Kernel} kernel
+   * @returns {Promise<Bound>}
+   */
+  async #bind(fixture, { header, bytes }) {
+    const { parallel_extent, panels, workload } = header;
+    const { team } = this;
+    const pointers = fixture.pointers(panels);
+    const module = await compileKernel(bytes, workload, team !== null);
+    const run = await linkKernel(module, fixture.memory, pointers.length, workload);
+    const solo = () => run(...pointers, 0, parallel_extent);
+    if (!team || parallel_extent <= 1) return { all: solo, run: solo, choice: null, id: 0 };
+    const [id] = await team.add(fixture.memory, [module]);
+    const all = () => team.run(id, run, pointers, parallel_extent);
+    const choice = new Choice(Infinity);
+    return { all, run: () => choice.run(solo, all), choice, id };
   }
 }
 
 /**
- * @param {FixtureMemory} fixture
- * @param {Kernel} kernel
- * @returns {Promise<() => void>}
+ * The kernel, run the way that the engine would choose for it: decided once,
+ * and where it is a close thing again when the kernel is warm.
+ *
+ * @param {Bound} bound
+ * @param {MeasurePolicy} policy
+ * @param {import("./timing.js").Clock} now
  */
-async function bind(fixture, { header, bytes }) {
-  const pointers = fixture.pointers(header.panels);
-  const module = await compileKernel(bytes, header.workload);
-  const run = await linkKernel(module, fixture.memory, pointers.length, header.workload);
-  return () => run(...pointers, 0, header.parallel_extent);
+function settled({ run, choice }, policy, now) {
+  if (!choice) return run;
+  while (!choice.settled) run();
+  if (!choice.sure) {
+    warmUp(run, policy, policy.min_sample_ms, now);
+    choice.reopen();
+    while (!choice.settled) run();
+  }
+  return run;
 }
 
 /** @param {FixtureMemory} fixture */

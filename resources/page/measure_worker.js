@@ -3,16 +3,27 @@ import { EngineError } from "./errors.js";
 import { Bench } from "./measure.js";
 import { probe } from "./probe.js";
 import { serve } from "./serve.js";
+import { Team } from "./team.js";
 import { timerQuantum } from "./timing.js";
 
 const now = () => performance.now();
-const bench = new Bench({ now, quantum_ms: timerQuantum(now) });
+const clock = { now, quantum_ms: timerQuantum(now) };
+let bench = new Bench(clock);
+
+/** @param {number} threads */
+async function useThreads(threads) {
+  if (threads === (bench.team?.threads ?? 1)) return;
+  const team = threads > 1 ? await Team.start(threads) : null;
+  bench.team?.close();
+  bench = new Bench(clock, team);
+}
 
 serve(async ({ header, blobs }) => {
   switch (header.type) {
     case "probe":
       return { header: { type: "probed", ...(await probe(header.peak, blobs)) } };
     case "fixture":
+      await useThreads(header.threads ?? 1);
       bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);
       return { header: { type: "ok" } };
     case "measure": {

@@ -3,20 +3,21 @@
  * worker sees it, and how many blobs.
  */
 import { EngineError } from "./errors.js";
+import { MAX_THREADS } from "./team.js";
 
 export const PROTOCOL_VERSION = 1;
 
 /** @typedef {import("./frames.js").Header} Header */
-/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "shape"} Kind */
+/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "shape"} Kind */
 
 /** @type {Record<string, Record<string, Kind>>} */
 const FIELDS = {
   probe: { peak: "array" },
-  load: { plan: "object" },
+  load: { plan: "object", threads: "threads?" },
   weights: { offset: "number" },
   register: { kernels: "array" },
   infer: { inputs: "array", runs: "number", profile: "boolean" },
-  fixture: { workload: "string", args: "array", outputs: "array" },
+  fixture: { workload: "string", args: "array", outputs: "array", threads: "threads?" },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },
 };
 
@@ -107,6 +108,8 @@ function fits(value, kind) {
       return Array.isArray(value);
     case "shape":
       return Array.isArray(value) && value.every((d) => Number.isSafeInteger(d) && d >= 0);
+    case "threads?":
+      return value === undefined || (Number.isInteger(value) && value >= 1 && value <= MAX_THREADS);
     case "object?":
       return value === null || fits(value, "object");
     case "object":

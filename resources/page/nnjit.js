@@ -9,6 +9,7 @@ import { Engine } from "./engine.js";
 import { EngineError } from "./errors.js";
 import { bestTier, hasTier, TIERS } from "./features.js";
 import { ENGINE_VERSION } from "./plan.js";
+import { canShare, MAX_THREADS, Team } from "./team.js";
 
 export { EngineError };
 export const MANIFEST_VERSION = 1;
@@ -39,7 +40,10 @@ const TYPES = {
 };
 const NAMES = Object.fromEntries(Object.entries(TYPES).map(([name, { dtype }]) => [dtype, name]));
 
-/** Settings under the names of ONNX Runtime Web; this engine runs one thread. */
+/** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
+const AUTO_THREADS = 4;
+
+/** Settings under the names of ONNX Runtime Web; `numThreads: 0` chooses by the machine. */
 export const env = { versions: { nnjit: ENGINE_VERSION }, wasm: { numThreads: 1 } };
 
 export class Tensor {
@@ -97,22 +101,25 @@ function typeOf(data) {
 export class InferenceSession {
   #engine;
   #plan;
+  #team;
 
   /**
    * @param {Engine} engine with kernels
    * @param {import("./plan.js").Plan} plan
-   * @param {{tier: string, verified: boolean, memory_bytes: number, manifest: Manifest}} facts
+   * @param {{tier: string, verified: boolean, memory_bytes: number, manifest: Manifest, team: Team | null}} facts
    */
   constructor(engine, plan, facts) {
     this.#engine = engine;
     this.#plan = plan;
+    this.#team = facts.team;
     /** Best instruction tier in use. */
     this.tier = facts.tier;
     /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
     this.verified = facts.verified;
     this.memoryBytes = facts.memory_bytes;
     this.manifest = facts.manifest;
-    this.threads = 1;
+    /** How many run a kernel; 1 in a page that is not cross-origin isolated. */
+    this.threads = facts.team?.threads ?? 1;
   }
 
   /**
@@ -121,7 +128,7 @@ export class InferenceSession {
    * @param {SessionOptions} [options]
    */
   static async create(source, options = {}) {
-    checkOptions(options);
+    const threads = checkOptions(options);
     const tier = bestTier();
     if (!tier) throw new EngineError("This browser has no Wasm SIMD.", "Use Chrome 91, Firefox 89, Safari 16.4 or later.");
     const base = new URL(source, globalThis.location?.href ?? import.meta.url);
@@ -133,14 +140,20 @@ export class InferenceSession {
         `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,
         "Export the bundle again.",
       );
-    const engine = new Engine();
-    const memory_bytes = engine.load(plan);
-    const [kernels] = await Promise.all([
-      Promise.all(manifest.kernels.map((k) => fetchKernel(base, k))),
-      streamWeights(base, manifest.weights, engine),
-    ]);
-    await engine.register(kernels);
-    return new InferenceSession(engine, plan, { tier, verified: canHash(), memory_bytes, manifest });
+    const team = threads > 1 ? await Team.start(threads) : null;
+    try {
+      const engine = new Engine(team);
+      const memory_bytes = engine.load(plan);
+      const [kernels] = await Promise.all([
+        Promise.all(manifest.kernels.map((k) => fetchKernel(base, k))),
+        streamWeights(base, manifest.weights, engine),
+      ]);
+      await engine.register(kernels);
+      return new InferenceSession(engine, plan, { tier, verified: canHash(), memory_bytes, manifest, team });
+    } catch (e) {
+      team?.close();
+      throw e;
+    }
   }
 
   get inputNames() {
@@ -176,28 +189,37 @@ export class InferenceSession {
   }
 
   /**
-   * Milliseconds of each run, and the median of each step of the plan.
+   * Milliseconds of each run, and the median and the threads of each step of the plan.
    * @param {Record<string, Tensor>} feeds
    * @param {number} runs
    */
   async profile(feeds, runs = 10) {
-    const { runs_ms, steps_ms } = this.#engine.infer(Object.entries(feeds).map(toBytes), { runs, profile: true });
+    const { runs_ms, steps_ms, steps_threads } = this.#engine.infer(Object.entries(feeds).map(toBytes), { runs, profile: true });
     const steps = this.#plan.steps.slice(0, steps_ms.length);
-    return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i] })) };
+    return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 
-  /** Frees memory and kernels. */
+  /** Frees memory and kernels, and ends the threads. */
   async release() {
+    this.#team?.close();
     this.#engine.dispose();
   }
 }
 
-/** @param {SessionOptions} options */
+/**
+ * @param {SessionOptions} options
+ * @returns {number} threads to run on
+ */
 function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.numThreads }) {
   const names = executionProviders.map((p) => (typeof p === "string" ? p : p.name));
   if (!names.includes("wasm"))
     throw new EngineError(`No execution provider of ${names.join(", ")} is in this engine.`, 'Use executionProviders: ["wasm"].');
-  if (numThreads > 1) console.warn(`nnjit: ${numThreads} threads were asked for; this engine runs one.`);
+  if (!(Number.isInteger(numThreads) && numThreads >= 0 && numThreads <= MAX_THREADS))
+    throw new EngineError(`numThreads is ${numThreads}.`, `Use 0 to ${MAX_THREADS}; 0 chooses by the machine.`);
+  if (canShare()) return numThreads || Math.min(AUTO_THREADS, navigator.hardwareConcurrency);
+  if (numThreads > 1)
+    console.warn(`nnjit: ${numThreads} threads were asked for; this page is not cross-origin isolated, so one runs.`);
+  return 1;
 }
 
 /**
@@ -300,7 +322,9 @@ const canHash = () => typeof globalThis.crypto?.subtle?.digest === "function";
 async function check(entry, bytes) {
   if (bytes.length !== entry.nbytes) throw wrongSize(entry, bytes.length);
   if (!canHash()) return;
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  // the browser hashes no shared memory: a copy, until the hash is made
+  const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", own));
   const hex = Array.from(digest, (b) => b.toString(16).padStart(2, "0")).join("");
   if (hex !== entry.sha256)
     throw new EngineError(`${entry.file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");

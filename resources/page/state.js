@@ -6,6 +6,7 @@
  * @typedef {object} State
  * @property {Phase} phase
  * @property {string} model
+ * @property {number} threads that run it
  * @property {number[]} latencies_ms the last ones, oldest first
  * @property {{workload: string, settings: string} | null} kernel measured now or last
  * @property {number} measured how many kernels were measured
@@ -19,6 +20,7 @@ export const LATENCIES_SHOWN = 120;
 export const START = Object.freeze({
   phase: "connecting",
   model: "",
+  threads: 1,
   latencies_ms: [],
   kernel: null,
   measured: 0,
@@ -92,6 +94,7 @@ export function done(state, request, reply) {
     const model = request.type === "load" ? "" : state.model;
     return { ...state, model, phase: atRest({ ...state, model }), warning: `${reply.error} ${reply.hint}`.trim() };
   }
+  if (request.type === "load") return { ...state, phase: atRest(state), threads: reply.threads ?? 1 };
   switch (reply.type) {
     case "inferred": {
       const latencies_ms = [...state.latencies_ms, ...reply.runs_ms].slice(-LATENCIES_SHOWN);
@@ -103,6 +106,9 @@ export function done(state, request, reply) {
       return { ...state, phase: request.type === "weights" ? "loading" : atRest(state) };
   }
 }
+
+/** @param {number} threads */
+export const threadsText = (threads) => `${threads} thread${threads === 1 ? "" : "s"}`;
 
 /**
  * @param {number} ms

@@ -1,7 +1,7 @@
 /** Draws the state into index.html. */
 import { bestTier } from "./features.js";
 import { ENGINE_VERSION } from "./plan.js";
-import { formatMs, PHASE_TEXT, sparkline } from "./state.js";
+import { formatMs, PHASE_TEXT, sparkline, threadsText } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -34,6 +34,7 @@ function draw(state) {
   document.body.dataset.phase = state.phase;
   element("phase").textContent = PHASE_TEXT[state.phase];
   element("model").textContent = state.model || "No model yet";
+  element("threads").textContent = threadsText(state.threads);
   drawLatency(state);
   element("kernel").hidden = !state.kernel;
   if (state.kernel) {
@@ -69,7 +70,7 @@ function drawBadges() {
   const tier = bestTier();
   badge(tier ?? "no Wasm SIMD", tier !== null);
   badge(crossOriginIsolated ? "cross-origin isolated" : "not isolated", crossOriginIsolated);
-  badge("1 thread", true);
+  badge(threadsText(1), true).id = "threads";
   badge(`engine ${ENGINE_VERSION}`, true);
 }
 
@@ -82,4 +83,5 @@ function badge(text, good) {
   item.textContent = text;
   item.className = good ? "badge" : "badge warn";
   element("badges").append(item);
+  return item;
 }

@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import { bestTier, hasTier } from "../../resources/page/features.js";
 import { InferenceSession, Tensor } from "../../resources/page/nnjit.js";
 import { addKernel, doubleKernel, f32, header, planOf, rowAddKernel } from "./wasm.js";
+import { isolate, WebWorker } from "./web_worker.js";
 
 const [K, N] = [3, 5];
 const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i) => i / 4), ...Array(33).fill(0));
@@ -155,12 +156,36 @@ test("without SIMD and without the wasm provider there is a clear error", async 
   await assert.rejects(InferenceSession.create(base), /no Wasm SIMD/);
 });
 
-test("more threads than one are refused aloud, not silently", async (t) => {
+test("without cross-origin isolation one thread runs, and says so", async (t) => {
   serve();
   const warn = t.mock.method(console, "warn", () => {});
   const session = await InferenceSession.create(base, { numThreads: 2 });
   assert.equal(session.threads, 1);
-  assert.match(warn.mock.calls[0].arguments[0], /2 threads were asked for/);
+  assert.match(warn.mock.calls[0].arguments[0], /2 threads were asked for.*not cross-origin isolated/);
+  assert.equal((await InferenceSession.create(base, { numThreads: 0 })).threads, 1);
+  assert.equal(warn.mock.callCount(), 1);
+  for (const numThreads of [-1, 1.5, 65]) await assert.rejects(InferenceSession.create(base, { numThreads }), /numThreads is/);
+});
+
+test("an isolated page runs on threads, hashes checked, same outputs; release ends them", async (t) => {
+  serve();
+  isolate();
+  t.after(() => (globalThis.crossOriginIsolated = false));
+  const session = await InferenceSession.create(base, { numThreads: 2 });
+  const workers = [...WebWorker.running];
+  assert.deepEqual([session.threads, session.verified, workers.length], [2, true, 1]);
+  for (let r = 0; r < 50; r++) assert.deepEqual([...(await session.run({ x: x() })).y.data], expected);
+  const { steps } = await session.profile({ x: x() }, 3);
+  assert.ok(steps.every((s) => s.threads === 1 || s.threads === 2));
+  await session.release();
+  await Promise.all(workers.map((worker) => worker.ended));
+  const auto = await InferenceSession.create(base, { numThreads: 0 });
+  assert.equal(auto.threads, Math.min(4, navigator.hardwareConcurrency));
+  await auto.release();
+  serve({ change: (_, files) => (files["weights.bin"] = flipped(files["weights.bin"])) });
+  await assert.rejects(InferenceSession.create(base, { numThreads: 2 }), /weights.bin .* its sha256 differs/);
+  await Promise.all([...WebWorker.running].map((worker) => worker.ended));
+  assert.equal(WebWorker.running.size, 0, "a session that failed leaves no thread");
 });
 
 test("tensors have the types, checks and views of ONNX Runtime", () => {
@@ -186,7 +211,7 @@ test("the engine of a bundle is whole: every import of its files is shipped", ()
   assert.ok(Object.values(list.page).every((file) => readdirSync(page).includes(file)));
   for (const file of [...list.engine, ...Object.values(list.page)]) {
     const source = readFileSync(new URL(file, page), "utf8");
-    for (const [, name] of source.matchAll(/(?:from|import|src=|href=) ?"(?:\.\/)?([\w.]+)"/g))
+    for (const [, name] of source.matchAll(/(?:from|import|src=|href=|new URL\() ?"(?:\.\/)?([\w.]+)"/g))
       assert.ok(shipped.includes(name), `${file} needs ${name}`);
   }
 });
