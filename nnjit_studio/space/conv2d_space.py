@@ -175,7 +175,10 @@ def _first(tile: tuple[int, int], problem: ConvProblem) -> Candidate:
 
 
 def _tile_rank(tile: tuple[int, int], problem: ConvProblem) -> tuple[float, ...]:
-    return (-intensity(*tile) * problem.use(*tile), *tile)
+    vectors = tile[0] // LANES
+    # Accumulators, the pixels of one step and one splat; more than that spills.
+    spills = vectors * (tile[1] + 1) + 1 > problem.device.vector_registers
+    return (spills, -intensity(*tile) * problem.use(*tile), *tile)
 
 
 Rule = Callable[[Candidate, ConvProblem], tuple[bool, str]]
