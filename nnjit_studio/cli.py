@@ -154,7 +154,7 @@ def check_backend(backend: str) -> None:
 @target_option
 @click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
 @click.option("--seconds", type=float, default=30.0, show_default=True)
-@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True)
+@threads_option
 @inputs_option
 @sandbox_option
 @database_option
@@ -282,17 +282,23 @@ def profile(
 @model_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @inputs_option
+@threads_option
 @database_option
 @json_option
 def export(
-    model: Path, output: Path, inputs: Path | None, database: Path | None, as_json: bool
+    model: Path,
+    output: Path,
+    inputs: Path | None,
+    threads: int,
+    database: Path | None,
+    as_json: bool,
 ) -> None:
     """Write MODEL with its best known kernels as a bundle for any static server."""
     from nnjit_studio.bundle import verify_bundle
     from nnjit_studio.workbench import Workbench
 
     feeds = load_inputs(inputs)
-    bench = Workbench(database or default_database())
+    bench = Workbench(database or default_database(), threads=threads)
     try:
         bench.open_offline(model, note, feeds)
         path = bench.export(output)

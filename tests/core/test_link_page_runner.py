@@ -260,6 +260,33 @@ def test_probe_tells_device_and_engine(hub: Hub) -> None:
     assert profile.l2_bytes > profile.l1_bytes
 
 
+def test_threads_reach_the_page_and_the_identity(hub: Hub, tmp_path: Path) -> None:
+    weights = tmp_path / "empty.bin"
+    weights.write_bytes(b"")
+
+    def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
+        page.reply(header, PROBED if header["type"] == "probe" else {"type": "ok"})
+
+    with fake_page(hub, answer) as page:
+        runner = PageRunner(hub, "embedded", threads=2)
+        profile = runner.probe()
+        runner.load(plan(), weights)
+        runner.set_fixture(Fixture("w", (), (), ()))
+    sent = {header["type"]: header.get("threads") for header, _ in page.seen}
+    assert sent == {"probe": None, "load": 2, "fixture": 2}
+    assert (profile.threads, profile.label) == (2, "embedded/2t")
+    assert profile.peak("simd128") == 81.0
+    assert profile.peak("relaxed-simd") is None
+
+
+def test_threads_without_shared_memory_are_refused(hub: Hub) -> None:
+    alone = says(**{**PROBED, "threads": False})
+    with fake_page(hub, alone):
+        assert PageRunner(hub, "old").probe().threads == 1
+        with pytest.raises(TargetError, match="'old' has no shared memory"):
+            PageRunner(hub, "old", threads=2).probe()
+
+
 def test_an_engine_without_simd_is_no_target(hub: Hub) -> None:
     no_simd = says(**{**PROBED, "simd": False})
     with fake_page(hub, no_simd), pytest.raises(TargetError, match="'old' has no WebAssembly SIMD"):

@@ -34,7 +34,7 @@ from nnjit_studio.tuner.payoff import (
 )
 from nnjit_studio.tuner.queue import KernelQueue
 from nnjit_studio.tuner.summary import compile_summary
-from nnjit_studio.tuner.swap_policy import SwapPolicy
+from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 
 BIG, SMALL = TUNABLE
 TILE = Candidate(8, 6, 4, 8, 6, 768)
@@ -49,6 +49,25 @@ def state(workload: Workload, **values: float) -> WorkloadState:
     for name, value in values.items():
         setattr(found, name, value)
     return found
+
+
+def test_the_number_of_threads_is_part_of_a_kernels_identity() -> None:
+    keys = [
+        KernelKey.of(BIG, replace(DEVICE, target=target, threads=threads), "simd128", "test-1")
+        for target in ("embedded", "/opt/browsers/b2t")
+        for threads in (1, 2, 16)
+    ]
+    assert len(set(keys)) == 6
+    assert [key.threads for key in keys] == [1, 2, 16] * 2
+
+
+def test_a_rate_is_impossible_above_the_peak_of_all_threads() -> None:
+    ms = BIG.flops / 1e6 / 150  # 150 GFLOP/s
+    result = RunResult(BIG.key, str(TILE), "simd128", (ms,), (), 1, 0.5, True)
+    device = replace(DEVICE, peak_gflops={"simd128": 100.0})
+    assert decide(result, BIG.flops, device.peak("simd128")).state == "impossible"
+    device = replace(device, threads=2)
+    assert decide(result, BIG.flops, device.peak("simd128")).state == "won"
 
 
 def test_shares_follow_the_steps() -> None:

@@ -16,10 +16,14 @@ POLICY = MeasurePolicy(pairs=2, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0)
 
 
 def drive(hub: Hub, target: str) -> None:
-    """Probe, load, infer, measure right and wrong kernels, swap, infer again."""
+    """The journey on one thread, then on two and three."""
     assert hub.wait_for_page(60)["protocol"] == 1
-    runner = PageRunner(hub, target, timeout_s=60)
+    for threads in (1, 2, 3):
+        drive_on(PageRunner(hub, target, timeout_s=60, threads=threads))
 
+
+def drive_on(runner: PageRunner) -> None:
+    """Probe, load, infer, measure right and wrong kernels, swap, infer again."""
     profile = runner.probe([tiny.peak_kernel()])
     assert profile.cross_origin_isolated
     assert "simd128" in profile.tiers
@@ -35,10 +39,11 @@ def drive(hub: Hub, target: str) -> None:
     runner.register([tiny.kernel("add")])
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     w = np.frombuffer(weights, np.float32)[: tiny.N].reshape(2, 3)
-    result = runner.infer({"x": x}, runs=3, profile=True)
+    result = runner.infer({"x": x}, runs=1000, profile=True)
     np.testing.assert_array_equal(result.outputs["y"], x + w)
-    assert len(result.runs_ms) == 3
+    assert len(result.runs_ms) == 1000
     assert len(result.steps_ms) == 1
+    assert result.steps_threads in {(1,), (profile.threads,)}
 
     runner.set_fixture(tiny.fixture())
     right = runner.measure(tiny.kernel("add"), tiny.kernel("add"), POLICY)

@@ -90,14 +90,10 @@ def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
     assert database.read_text() == "my notes, not a database"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("tune", "m.onnx", "--backend", "webgpu"), ("tune", "m.onnx", "--threads", "2")],
-)
-def test_what_is_not_there_says_so(arguments: tuple[str, ...]) -> None:
-    result = nnjit(*arguments, "--json")
+def test_what_is_not_there_says_so() -> None:
+    result = nnjit("tune", "m.onnx", "--backend", "webgpu", "--json")
     assert result.returncode == 1
-    assert "yet" in json.loads(result.stdout)["error"] or "so far" in result.stdout
+    assert "yet" in json.loads(result.stdout)["error"]
 
 
 @pytest.mark.skipif(not SANDBOX, reason="only root is asked for the flag")

@@ -36,7 +36,8 @@ const bytes = (a) => {
   return btoa(text);
 };
 try {
-  const session = await InferenceSession.create("manifest.json", { executionProviders: ["wasm"] });
+  const session = await InferenceSession.create("manifest.json",
+    { executionProviders: ["wasm"], numThreads: 2 });
   const given = await (await fetch("feeds.json")).json();
   const results = [];
   for (const feeds of given) {
@@ -47,7 +48,7 @@ try {
       [n, { dims: out[n].dims, type: out[n].type, data: bytes(out[n].data) }])));
   }
   await fetch("/", { method: "POST", body: JSON.stringify({
-    results, isolated: crossOriginIsolated, tier: session.tier }) });
+    results, isolated: crossOriginIsolated, tier: session.tier, threads: session.threads }) });
 } catch (e) {
   await fetch("/", { method: "POST", body: JSON.stringify({ error: String(e.stack || e) }) });
 }
@@ -160,6 +161,7 @@ def test_bundle_in_chromium(
     assert "error" not in report, report
     assert report["isolated"] is isolated
     assert report["tier"] == "relaxed-simd"
+    assert report["threads"] == (2 if isolated else 1)
     for got, reference in zip(report["results"], expected, strict=True):
         for name, array in reference.items():
             assert got[name]["dims"] == list(array.shape)
