@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test setup lint unit page gui end2end fresh-check clean sandbox-note
+.PHONY: studio test setup lint unit page gui end2end fresh-check clean sandbox-note operators
 
 setup: .venv/ready
 
@@ -56,6 +56,10 @@ page: node_modules/ready
 unit: .venv/ready
 	.ci/system.sh chromium
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
+
+# The table in docs/operators.md, from running every case.
+operators: .venv/ready
+	$(BIN)/python -W ignore tests/compiler/operator_table.py
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:

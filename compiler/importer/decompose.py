@@ -78,6 +78,12 @@ class Rewriter:
         self.nodes.append(helper.make_node(op_type, list(inputs), [out], name, **attributes))
         return out
 
+    def along(self, op_type: str, x: str, axes: list[int], out: str = "", **attributes: Any) -> str:
+        """An operator whose axes became an input with opset 13."""
+        if self.opset < 13:
+            return self.op(op_type, x, out=out, axes=axes, **attributes)
+        return self.op(op_type, x, self.weight(axes, np.int64), out=out, **attributes)
+
 
 def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with every node that has a rule replaced; the model itself if there is none.
@@ -122,8 +128,9 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _celu(r: Rewriter) -> bool:
     x = r.node.input[0]
-    one, alpha = r.weight(1, np.float32), r.weight(r.attribute("alpha", 1.0), np.float32)
-    zero = r.weight(0, np.float32)
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    one, alpha = r.weight(1, kind), r.weight(r.attribute("alpha", 1.0), kind)
+    zero = r.weight(0, kind)
     grown = r.op("Sub", r.op("Exp", r.op("Div", x, alpha)), one)
     low = r.op("Min", zero, r.op("Mul", alpha, grown))
     r.op("Add", r.op("Max", zero, x), low, out=r.node.output[0])
@@ -134,7 +141,7 @@ def _lp_normalization(r: Rewriter) -> bool:
     x, axis = r.node.input[0], r.attribute("axis", -1)
     squares = r.attribute("p", 2) == 2
     size = r.op("Mul", x, x) if squares else r.op("Abs", x)
-    total = r.op("ReduceSum", size, r.weight([axis], np.int64), keepdims=1)
+    total = r.along("ReduceSum", size, [axis], keepdims=1)
     r.op("Div", x, r.op("Sqrt", total) if squares else total, out=r.node.output[0])
     return True
 
@@ -144,7 +151,7 @@ def _mean_variance(r: Rewriter) -> bool:
     axes = r.attribute("axes", [0, 2, 3])
 
     def mean(value: str) -> str:
-        total = r.op("ReduceSum", value, r.weight(axes, np.int64), keepdims=1)
+        total = r.along("ReduceSum", value, axes, keepdims=1)
         count = np.prod([r.shape(x)[a] for a in axes])
         return r.op("Div", total, r.weight(count, np.float32))
 
@@ -158,6 +165,9 @@ def _mean_variance(r: Rewriter) -> bool:
 def _sign(r: Rewriter) -> bool:
     x = r.node.input[0]
     dtype = r.dtype(x)
+    if dtype in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        r.op("Where", r.op("IsNaN", x), x, r.op("Sign", x), out=r.node.output[0])
+        return True
     if dtype != TensorProto.UINT8:
         return False
     positive = r.op("Greater", x, r.weight(0, np.uint8))
@@ -189,24 +199,23 @@ def _pow(r: Rewriter) -> bool:
 
 
 def _upsample(r: Rewriter) -> bool:
-    scales = r.node.input[1]
-    mode = r.attribute("mode", b"nearest").decode()
-    r.nodes.append(
-        helper.make_node(
-            "Resize",
-            [r.node.input[0], "", scales],
-            list(r.node.output),
-            r.node.name,
-            mode=mode,
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
-    )
+    # As reshapes and a broadcast: Resize is younger than the opsets that have Upsample.
+    x = r.node.input[0]
+    scales = r.constant(1, "list of scales")
+    if r.attribute("mode", b"nearest") != b"nearest" or any(s != int(s) for s in scales):
+        raise r.refuse("the mode nearest and whole scales")
+    shape = r.shape(x)
+    apart = [n for extent in shape for n in (extent, 1)]
+    repeated = [n for pair in zip(shape, scales, strict=True) for n in pair]
+    whole = [extent * int(scale) for extent, scale in zip(shape, scales, strict=True)]
+    x = r.op("Reshape", x, r.weight(apart, np.int64))
+    x = r.op("Expand", x, r.weight(repeated, np.int64))
+    r.op("Reshape", x, r.weight(whole, np.int64), out=r.node.output[0])
     return True
 
 
 def _one_hot(r: Rewriter) -> bool:
-    indices, _, values = r.node.input
+    indices = r.node.input[0]
     depth = int(r.constant(1, "depth").reshape(-1)[0])
     rank = len(r.shape(indices))
     axis = r.attribute("axis", -1)
@@ -215,7 +224,7 @@ def _one_hot(r: Rewriter) -> bool:
     limit = r.weight(depth, np.int64)
     below = r.op("Less", whole, r.weight(0, np.int64))
     whole = r.op("Where", below, r.op("Add", whole, limit), whole)
-    whole = r.op("Unsqueeze", whole, r.weight([axis], np.int64))
+    whole = r.along("Unsqueeze", whole, [axis])
     places = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(rank + 1)])
     hit = r.op("Equal", whole, r.weight(places, np.int64))
     pair = r.constant(2, "pair of values")
@@ -233,20 +242,95 @@ def _compress(r: Rewriter) -> bool:
     return True
 
 
+def _thresholded_relu(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    over = r.op("Greater", x, r.weight(r.attribute("alpha", 1.0), kind))
+    r.op("Where", over, x, r.weight(0, kind), out=r.node.output[0])
+    return True
+
+
+def _is_inf(r: Rewriter) -> bool:
+    positive, negative = r.attribute("detect_positive", 1), r.attribute("detect_negative", 1)
+    if positive and negative:
+        return False
+    x = r.node.input[0]
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    # Neither: nothing equals NaN.
+    value = np.inf if positive else -np.inf if negative else np.nan
+    r.op("Equal", x, r.weight(value, kind), out=r.node.output[0])
+    return True
+
+
+def _clip(r: Rewriter) -> bool:
+    # An absent bound is the dtype's largest or smallest finite number.
+    x, *bounds = r.node.input
+    bounds += [""] * (2 - len(bounds))
+    if r.opset < 11 or all(bounds) or r.dtype(x) not in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        return False
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    limits = np.finfo(kind)
+    low = bounds[0] or r.weight(limits.min, kind)
+    high = bounds[1] or r.weight(limits.max, kind)
+    r.op("Clip", x, low, high, out=r.node.output[0])
+    return True
+
+
+def _reduce_mean(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    dtype = r.dtype(x)
+    if dtype not in _INTEGERS:
+        return False
+    shape = r.shape(x)
+    axes = r.attribute("axes", None)
+    if axes is None and len(r.node.input) > 1 and r.node.input[1]:
+        axes = [int(a) for a in r.constant(1, "list of axes")]
+    axes = list(axes or range(len(shape)))
+    keep = r.attribute("keepdims", 1)
+    total = r.along("ReduceSum", x, axes, keepdims=keep)
+    count = r.weight(np.prod([shape[a] for a in axes]), helper.tensor_dtype_to_np_dtype(dtype))
+    r.op("Div", total, count, out=r.node.output[0])
+    return True
+
+
+def _max_pool(r: Rewriter) -> bool:
+    if len(r.node.output) > 1 and r.node.output[1]:
+        raise r.refuse("to leave out its second output, the indices")
+    return False
+
+
+def _sized_by_data(r: Rewriter) -> bool:
+    raise r.refuse("dynamic shapes: its output is as large as its data says")
+
+
 def _scatter(r: Rewriter) -> bool:
+    # The importer's converter for this old operator takes negative indices as they are.
+    x, indices, updates = r.node.input
     axis = r.attribute("axis", 0)
-    r.op("ScatterElements", *r.node.input, axis=axis, out=r.node.output[0])
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(indices))
+    below = r.op("Less", indices, r.weight(0, kind))
+    turned = r.op("Add", indices, r.weight(r.shape(x)[axis], kind))
+    places = r.op("Where", below, turned, indices)
+    r.op("Scatter", x, places, updates, axis=axis, out=r.node.output[0])
     return True
 
 
 RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Celu": _celu,
+    "Clip": _clip,
     "Compress": _compress,
+    "IsInf": _is_inf,
     "LpNormalization": _lp_normalization,
+    "MaxPool": _max_pool,
     "MeanVarianceNormalization": _mean_variance,
+    "NonMaxSuppression": _sized_by_data,
+    "NonZero": _sized_by_data,
     "OneHot": _one_hot,
     "Pow": _pow,
+    "ReduceMean": _reduce_mean,
     "Scatter": _scatter,
     "Sign": _sign,
+    "ThresholdedRelu": _thresholded_relu,
+    "Unique": _sized_by_data,
     "Upsample": _upsample,
 }

@@ -36,6 +36,8 @@ class Scope:
         Runs once before the loop.
     prefix, latch
         Run at the start and at the end of every iteration.
+    computed
+        Costly values that the prefix has already.
     bases
         Locals that hold addresses which change with this scope.
     guarded
@@ -53,6 +55,7 @@ class Scope:
     latch: list[Node] = field(default_factory=list)
     bases: dict[object, LocalGet] = field(default_factory=dict)
     kept: dict[object, LocalGet] = field(default_factory=dict)
+    computed: dict[object, LocalGet] = field(default_factory=dict)
 
 
 class Context:
@@ -158,13 +161,15 @@ class Context:
     @contextmanager
     def _at(self, scope: Scope, out: list[Node], guarded: bool = False) -> Iterator[None]:
         """As if the statements from here on stood in ``out``, inside ``scope``."""
-        before, conditional = self.scopes, self.conditional
+        before, conditional, computed = self.scopes, self.conditional, self._computed
+        # What the statement has computed runs later than a prefix.
+        self._computed = scope.computed if out is scope.prefix else {}
         self.scopes, self.conditional = before[: scope.depth + 1], int(guarded)
         try:
             with self.into(out):
                 yield
         finally:
-            self.scopes, self.conditional = before, conditional
+            self.scopes, self.conditional, self._computed = before, conditional, computed
 
     # What is known of expressions
 
@@ -290,7 +295,7 @@ class Context:
 
     def forget(self) -> None:
         """A new statement: memory may have changed since the last one."""
-        self._computed.clear()
+        self._computed = {}
 
     def once(self, key: object, type: str, lower: Callable[[], Node]) -> Node:
         """A costly value of the current statement; fused operators repeat whole subtrees."""
