@@ -66,7 +66,7 @@ def bench_passes(
         return result.kernel(tier), statistics.median(times)
 
     full, _ = build(OPTIONAL_PASSES)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, passes in variants():
         kernel, compile_ms = build(passes)
         result = bench.runner.measure(kernel, full, POLICY)

@@ -1,0 +1,104 @@
+"""`nnjit compile`, `nnjit space` and `nnjit bench` as a script calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import wasmtime
+from nnjit_command import SANDBOX, json_lines, nnjit
+
+TINY = "matmul:12x16x24:f32+bias"
+CANDIDATE = "x0=8,y0=4,r0=2,x1=8,y1=4,r1=16"
+
+
+def test_compile_writes_a_module(tmp_path: Path) -> None:
+    file = tmp_path / "k.wasm"
+    (made,) = json_lines(nnjit("compile", TINY, "--candidate", CANDIDATE, "-o", file, "--json"))
+    assert made["workload"] == TINY
+    assert made["nbytes"] == file.stat().st_size
+    assert made["panels"] == [[1, 8]]
+    assert made["ms"] >= sum(made["pass_ms"].values()) > 0
+    config = wasmtime.Config()
+    config.wasm_relaxed_simd = True
+    wasmtime.Module.validate(wasmtime.Engine(config), file.read_bytes())
+
+
+def test_passes_can_be_left_out_and_looked_at() -> None:
+    options = ("compile", TINY, "--candidate", CANDIDATE, "--tier", "simd128", "--json")
+    (full,) = json_lines(nnjit(*options, "--dump-after", "schedule"))
+    (none,) = json_lines(nnjit(*options, "--passes", "none"))
+    assert none["nbytes"] > full["nbytes"]
+    assert "for $k in range" in full["dump"]
+    wrong = nnjit(*options, "--passes", "inline")
+    assert wrong.returncode == 1
+    assert "no pass 'inline'" in json.loads(wrong.stdout)["error"]
+
+
+def test_space_lists_and_explains() -> None:
+    wanted = "x0=8,y0=7,r0=4,x1=8,y1=7,r1=16"
+    (made,) = json_lines(nnjit("space", TINY, "--explain", wanted, "--json"))
+    (row,) = made["workloads"]
+    assert row["packable"] is True
+    assert row["naive_size"] > 1000 > len(row["candidates"]) > 5
+    assert all(e["reason"] for e in row["candidates"])
+    out = [v["rule"] for v in row["explain"] if not v["ok"]]
+    assert "power_of_two" in out
+    text = nnjit("space", "batch_matmul:2x8x8x8:f32").stdout
+    assert "B row-major" in text
+
+
+def test_the_spellings_are_in_the_help() -> None:
+    for verb in ("compile", "space"):
+        assert "matmul_var:MxKxN:f32" in nnjit(verb, "--help").stdout
+
+
+def test_missing_peers_are_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = nnjit("bench", "kernels", "--node-modules", tmp_path / "empty", "--json", *SANDBOX)
+    assert result.returncode == 1
+    assert "npm ci" in json.loads(result.stdout)["hint"]
+
+
+@pytest.mark.chromium
+def test_ours_alone_in_chromium(tmp_path: Path) -> None:
+    options = ("--peers", "none", "--shapes", f"{TINY},batch_matmul:2x5x7x9:f32", "--tune", "0.5")
+    file = tmp_path / "results.md"
+    (made,) = json_lines(
+        nnjit("bench", "kernels", *options, "--markdown", file, "--json", *SANDBOX)
+    )
+    assert [r["workload"] for r in made["rows"]] == [TINY, "batch_matmul:2x5x7x9:f32"]
+    for row in made["rows"]:
+        assert set(row["ms"]) == {"ours"}
+        assert 0 < row["ms"]["ours"]["min"] <= row["ms"]["ours"]["median"]
+        assert row["max_rel_err"] < 1e-5
+        assert row["ratio"] == {}
+    assert made["browser"] and made["cpu"] and made["versions"]
+    assert TINY in file.read_text()
+
+
+@pytest.mark.chromium
+def test_passes_in_chromium() -> None:
+    options = (TINY, "--candidate", CANDIDATE, "--target", "chromium", "--json", *SANDBOX)
+    (made,) = json_lines(nnjit("bench", "passes", *options))
+    rows = {r["variant"]: r for r in made["rows"]}
+    assert rows["none"]["nbytes"] > rows["+load_store_to_variable"]["nbytes"]
+    assert rows["+load_store_to_variable"]["same_bytes"]
+    assert all(r["ms"]["median"] > 0 and r["compile_ms"] > 0 for r in made["rows"])
+
+
+@pytest.mark.chromium
+def test_the_peers_agree() -> None:
+    root = Path(__file__).parents[2] / "node_modules"
+    if not (root / "onnxruntime-web").is_dir() or not (root / "@tensorflow").is_dir():
+        pytest.skip("the peers' npm packages are not installed")
+    shapes = f"{TINY},matmul_var:3x4x5:f32+relu"
+    options = ("--shapes", shapes, "--tune", "0.5", "--node-modules", root, "--json", *SANDBOX)
+    (made,) = json_lines(nnjit("bench", "kernels", *options))
+    for row in made["rows"]:
+        assert set(row["ratio"]) == {"ort", "tfjs"}
+        assert set(row["ms"]) == {"ours", "ort", "tfjs"}
+        assert all(e < 1e-5 for e in row["peers_max_rel_err"].values())
+    assert {"ort", "tfjs", "better_peer"} <= set(made["geomean"])
+    assert made["versions"]["ort"] == "1.30.0"
