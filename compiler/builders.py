@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.builders_conv2d import conv2d_program
+from nnjit_studio.compiler.subject import prepared
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
@@ -29,6 +31,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Var,
 )
 from nnjit_studio.errors import UserError
+from nnjit_studio.space.conv2d_space import CONV2D
 
 EPILOGUES = ("bias", "gelu", "relu", "residual")
 SPELLING = """\
@@ -37,8 +40,10 @@ A workload is written kind:dims:dtype, then +bias, +gelu, +relu or +residual in 
   matmul:MxKxN:f32           A x B with a constant B, a weight: it may be packed
   matmul_var:MxKxN:f32       the same with B an input like A
   batch_matmul:BxMxKxN:f32   B products, both operands inputs
+  conv2d:NxCxHxWxOxKHxKWxSTRIDExPADxDILATIONxGROUPS:f32
+                             NCHW, constant weights; no +gelu
 
-M rows, K the reduction, N columns."""
+M rows, K the reduction, N columns; for conv2d N images of C channels, O output channels."""
 MAX_ELEMENTS = 1 << 28
 """Of one tensor: 1 GiB of float32, a quarter of what a page's memory can hold."""
 
@@ -118,6 +123,10 @@ def _matmul(spec: WorkloadSpec) -> Program:
     return _product(spec, (), m, k, n, constant=spec.kind == "matmul")
 
 
+def _conv2d(spec: WorkloadSpec) -> Program:
+    return prepared(conv2d_program(spec.dims, spec.epilogue))
+
+
 def _batch_matmul(spec: WorkloadSpec) -> Program:
     batch, m, k, n = _dims(spec, "BxMxKxN", 4)
     return _product(spec, (batch,), m, k, n, constant=False)
@@ -127,6 +136,7 @@ BUILDERS: dict[str, Callable[[WorkloadSpec], Program]] = {
     "matmul": _matmul,
     "matmul_var": _matmul,
     "batch_matmul": _batch_matmul,
+    CONV2D: _conv2d,
 }
 
 

@@ -113,9 +113,10 @@ class Conv2d:
             self.width,
             self.groups * self.out_channels,
             *self.kernel,
-            self.stride[0],
+            # A direction with one output or one tap has stride or dilation 1 for want of another.
+            max(self.stride),
             pad,
-            self.dilation[0],
+            max(self.dilation),
             self.groups,
         )
 

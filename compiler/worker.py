@@ -110,14 +110,14 @@ class _Worker:
         self, blobs: list[bytes], spec: str, weights_file: str
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.builders import program_for
-        from nnjit_studio.compiler.recognize import recognize
-        from nnjit_studio.compiler.workload import workload_of
+        from nnjit_studio.compiler.contraction import Contraction
+        from nnjit_studio.compiler.subject import subject_of, workload_for
 
         program = program_for(spec)
-        contraction = recognize(program)
-        workload = workload_of(program, contraction)
+        subject = subject_of(program)
+        workload = workload_for(program, subject)
         self.programs[workload.key] = program
-        packable = contraction is not None and contraction.packable
+        packable = isinstance(subject, Contraction) and subject.packable
         reply = {"workload": asdict(workload), "packable": packable}
         if weights_file:
             from nnjit_studio.compiler.importer.single import model_of

@@ -41,7 +41,7 @@ MAX_OPERATIONS = 400
 """SIMD operations of one unrolled body (design section 5)."""
 MIN_USE = 0.75
 """Least share of a tile grid's outputs that are wanted, beside the best tile's share."""
-MIN_TILES = 8
+MIN_TILES = 4
 VARIED_TILES = 4
 """How many tiles, the best first, are tried with other settings than the first choice."""
 BASE_ORDER = "mn"

@@ -114,9 +114,8 @@ def test_random_geometries(data: st.DataObject) -> None:
     )  # fmt: skip
     program = prepared(conv2d_program(dims, ("bias", "relu")))
     conv = subject_of(program)
-    assert conv is not None
-    if isinstance(conv, Contraction):
-        assert kernel == (1, 1)
+    assert conv is not None, dims
+    if isinstance(conv, Contraction):  # a plain matmul, and tested as one
         return
     entries = build_lite_space(workload_for(program, conv), DEVICE, False).entries
     entry = draw(st.sampled_from(entries))

@@ -62,7 +62,7 @@ def test_why_a_setting_is_out() -> None:
         return {v.rule for v in explain(candidate, subject, DEVICE, False) if not v.ok}
 
     assert "problem_size" in refused(replace(base, x0=8))
-    assert "registers" in refused(replace(base, y0=1))
+    assert "registers" in refused(replace(base, y0=1, y1=1))
     assert "function_size" in refused(replace(base, r0=12))
     assert "unrolling" in refused(replace(base, r0=2))
     assert "l2_cache" in refused(replace(base, x1=3))
