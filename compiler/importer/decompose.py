@@ -5,84 +5,20 @@ Each rule replaces one node by a few; the new nodes keep the outputs' names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.errors import UnsupportedOpError
+from nnjit_studio.compiler.importer.recurrent import recurrent
+from nnjit_studio.compiler.importer.rewriter import Rewriter
 
 _INTEGERS = {
     TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
     TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
 }  # fmt: skip
 _LARGEST_POWER = 64
-MAX_TIME_STEPS = 128
-"""Steps to which a recurrent operator is unrolled."""
-
-
-@dataclass
-class Rewriter:
-    """What a rule may ask for, and where it leaves nodes and constants."""
-
-    opset: int
-    types: Mapping[str, tuple[int, tuple[int, ...] | None]]
-    constants: Mapping[str, NDArray[Any]]
-    node: onnx.NodeProto = field(default_factory=onnx.NodeProto)
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    weights: list[onnx.TensorProto] = field(default_factory=list)
-    count: int = 0
-
-    def attribute(self, name: str, default: Any) -> Any:
-        for attribute in self.node.attribute:
-            if attribute.name == name:
-                return helper.get_attribute_value(attribute)
-        return default
-
-    def dtype(self, name: str) -> int:
-        return self.types.get(name, (TensorProto.FLOAT, None))[0]
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        shape = self.types.get(name, (0, None))[1]
-        if shape is None:
-            raise self.refuse("an input of known shape")
-        return shape
-
-    def constant(self, position: int, what: str) -> NDArray[Any]:
-        name = self.node.input[position]
-        if name not in self.constants:
-            raise self.refuse(f"a constant {what}")
-        return self.constants[name]
-
-    def refuse(self, what: str) -> UnsupportedOpError:
-        name = self.node.name or self.node.output[0]
-        return UnsupportedOpError(
-            f"The operator {self.node.op_type} of node {name!r} needs {what}.",
-            "Replace it in the exported model; docs/operators.md lists what runs.",
-        )
-
-    def weight(self, array: Any, dtype: Any = None) -> str:
-        self.count += 1
-        name = f"{self.node.output[0] or self.node.name}//{self.count}"
-        self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), name))
-        return name
-
-    def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
-        self.count += 1
-        out = out or f"{self.node.output[0] or self.node.name}//{self.count}"
-        name = f"{self.node.name}//{self.count}" if self.node.name else ""
-        self.nodes.append(helper.make_node(op_type, list(inputs), [out], name, **attributes))
-        return out
-
-    def along(self, op_type: str, x: str, axes: list[int], out: str = "", **attributes: Any) -> str:
-        """An operator whose axes became an input with opset 13."""
-        if self.opset < 13:
-            return self.op(op_type, x, out=out, axes=axes, **attributes)
-        return self.op(op_type, x, self.weight(axes, np.int64), out=out, **attributes)
 
 
 def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -319,7 +255,9 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Celu": _celu,
     "Clip": _clip,
     "Compress": _compress,
+    "GRU": recurrent,
     "IsInf": _is_inf,
+    "LSTM": recurrent,
     "LpNormalization": _lp_normalization,
     "MaxPool": _max_pool,
     "MeanVarianceNormalization": _mean_variance,
@@ -327,6 +265,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "NonZero": _sized_by_data,
     "OneHot": _one_hot,
     "Pow": _pow,
+    "RNN": recurrent,
     "ReduceMean": _reduce_mean,
     "Scatter": _scatter,
     "Sign": _sign,

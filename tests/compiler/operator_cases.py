@@ -694,6 +694,28 @@ def contrib() -> Iterator[Case]:
 def recurrent() -> Iterator[Case]:
     x = draw("f32", 3, 2, 4)
     for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
-        w, r = draw("f32", 1, gates * 5, 4, seed=1), draw("f32", 1, gates * 5, 5, seed=2)
-        bias = draw("f32", 1, gates * 10, seed=3)
-        yield case(op, "f32", x, w, r, bias, weights=(1, 2, 3), outputs=2, hidden_size=5)
+        outs = 3 if op == "LSTM" else 2
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            w = draw("f32", count, gates * 5, 4, seed=1, low=-1, high=1)
+            r = draw("f32", count, gates * 5, 5, seed=2, low=-1, high=1)
+            bias = draw("f32", count, gates * 10, seed=3)
+            start = [None, *(draw("f32", count, 2, 5, seed=4 + i) for i in range(outs - 1))]
+            given = start if direction == "forward" else []
+            yield case(
+                op, "f32", x, w, r, bias, *given, weights=(1, 2, 3), outputs=outs,
+                hidden_size=5, direction=direction, variant=direction,
+            )  # fmt: skip
+        if op == "GRU":
+            yield case(
+                op, "f32", x, w[:1], r[:1], bias[:1], weights=(1, 2, 3), outputs=2,
+                hidden_size=5, linear_before_reset=1, variant="linear before reset",
+            )  # fmt: skip
+    yield case("LSTM", "f32", x, w_of(4), u_of(4), weights=(1, 2), hidden_size=5, variant="no bias")
+
+
+def w_of(gates: int) -> np.ndarray:
+    return draw("f32", 1, gates * 5, 4, seed=1, low=-1, high=1)
+
+
+def u_of(gates: int) -> np.ndarray:
+    return draw("f32", 1, gates * 5, 5, seed=2, low=-1, high=1)
