@@ -253,10 +253,16 @@ class CompileProcess:
         steps: dict[str, float] = header["ms"]
         return steps
 
-    def peak_kernels(self, tiers: Sequence[str]) -> list[tuple[str, bytes, int]]:
-        """Modules that measure the peak multiply-add rate: tier, bytes, FLOPs an iteration."""
+    def peak_kernels(
+        self, tiers: Sequence[str], wide: bool = False
+    ) -> list[tuple[str, bytes, int]]:
+        """Modules that measure the peak multiply-add rate: tier, bytes, FLOPs an iteration.
+
+        ``wide`` is for an engine that packs pairs of vectors.
+        """
         with self._lock:
-            header, blobs = self._job({"op": "peak", "tiers": list(tiers)}, COMPILE_TIMEOUT_S)
+            job = {"op": "peak", "tiers": list(tiers), "wide": wide}
+            header, blobs = self._job(job, COMPILE_TIMEOUT_S)
         if not header["ok"]:
             raise CompileError(header["error"])
         return list(zip(tiers, blobs, header["flops"], strict=True))

@@ -203,10 +203,12 @@ class _Worker:
             out += [expected.tobytes(), bound.tobytes()]
         return {"args": args, "outputs": outputs}, out
 
-    def op_peak(self, blobs: list[bytes], tiers: list[str]) -> tuple[dict[str, Any], list[bytes]]:
+    def op_peak(
+        self, blobs: list[bytes], tiers: list[str], wide: bool
+    ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline import peak_kernel
 
-        kernels = [peak_kernel(tier) for tier in tiers]
+        kernels = [peak_kernel(tier, wide) for tier in tiers]
         return {"flops": [flops for _, flops in kernels]}, [data for data, _ in kernels]
 
 

@@ -20,6 +20,7 @@ from nnjit_studio.cli_common import (
     default_database,
     inputs_option,
     json_option,
+    lab_option,
     load_inputs,
     model_argument,
     note,
@@ -56,6 +57,7 @@ def cli(verbose: int) -> None:
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report at the end.")
 @click.option("--quit", "quit_at_end", is_flag=True, help="Leave when the tuning is over.")
 @threads_option
+@lab_option
 @sandbox_option
 @database_option
 @json_option
@@ -67,6 +69,7 @@ def studio(
     report: Path | None,
     quit_at_end: bool,
     threads: int,
+    lab: str,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
@@ -75,7 +78,7 @@ def studio(
     from nnjit_studio.report import summary_table
     from nnjit_studio.tuner.events import Finished
 
-    with workbench("embedded", database, no_sandbox, threads) as (bench, _):
+    with workbench("embedded", database, no_sandbox, threads, lab) as (bench, _):
         from nnjit_studio.ui.app import run_studio
         from nnjit_studio.ui.page.host import EngineView
 
@@ -155,6 +158,7 @@ def check_backend(backend: str) -> None:
 @click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
 @click.option("--seconds", type=float, default=30.0, show_default=True)
 @threads_option
+@lab_option
 @inputs_option
 @sandbox_option
 @database_option
@@ -165,6 +169,7 @@ def tune(
     backend: str,
     seconds: float,
     threads: int,
+    lab: str,
     inputs: Path | None,
     no_sandbox: bool,
     database: Path | None,
@@ -176,7 +181,7 @@ def tune(
 
     check_backend(backend)
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
 
         def work() -> None:
             bench.open_model(model, note, feeds)
@@ -210,6 +215,7 @@ def show(event: dict[str, Any]) -> None:
 @click.option("--outputs", type=click.Path(path_type=Path), required=True)
 @target_option
 @threads_option
+@lab_option
 @sandbox_option
 @database_option
 @json_option
@@ -219,13 +225,14 @@ def run_model(
     outputs: Path,
     target: str,
     threads: int,
+    lab: str,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
 ) -> None:
     """One inference in the target with the best known kernels: arrays in, arrays out."""
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
 
         def work() -> Any:
             bench.open_model(model, note, feeds)
@@ -249,6 +256,7 @@ def run_model(
 @inputs_option
 @target_option
 @threads_option
+@lab_option
 @sandbox_option
 @database_option
 @json_option
@@ -259,6 +267,7 @@ def profile(
     inputs: Path | None,
     target: str,
     threads: int,
+    lab: str,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
@@ -267,7 +276,7 @@ def profile(
     from nnjit_studio.profile import as_text, profile_model, trace_events
 
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
         result = run(lambda: profile_model(bench, model, feeds, runs, note))
     if trace is not None:
         trace.write_text(json.dumps(trace_events(result)))

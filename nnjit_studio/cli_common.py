@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
+from nnjit_studio.space.lab import LABS
 
 T = TypeVar("T")
 
@@ -41,6 +42,12 @@ threads_option = click.option(
     default=1,
     show_default=True,
     help="How many a kernel may run on.",
+)
+lab_option = click.option(
+    "--lab",
+    type=click.Choice(["", *LABS]),
+    default="",
+    help="An experimental mode of the embedded engine; its results never enter a bundle.",
 )
 inputs_option = click.option(
     "--inputs",
@@ -74,16 +81,20 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
 
 @contextmanager
 def workbench(
-    target: str, database: Path | None, no_sandbox: bool, threads: int = 1
+    target: str, database: Path | None, no_sandbox: bool, threads: int = 1, lab: str = ""
 ) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
     """A started workbench, and a function that runs work while its target is up."""
     from nnjit_studio.workbench import Workbench
 
     flags, badges = "", []
+    if lab and target != "embedded":
+        raise UserError(
+            f"--lab {lab} is a mode of the embedded engine.", "Leave out --target or --lab."
+        )
     if target == "embedded":
         from nnjit_studio.ui.page.process import check_sandbox
 
-        flags = check_sandbox(no_sandbox)
+        flags = check_sandbox(no_sandbox, lab)
     if no_sandbox:
         badges.append(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")

@@ -31,6 +31,7 @@ from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.report import write_report
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, TuningRecord
 from nnjit_studio.tuner.events import Event, Finished, Swapped
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
@@ -81,6 +82,17 @@ def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
     return feeds
 
 
+def _lab_badges(flags: str) -> tuple[tuple[str, str], ...]:
+    lab = lab_of(flags)
+    if not lab:
+        return ()
+    text = (
+        f"The engine runs with its experimental mode {lab!r}, which no visitor of a page has. "
+        "Results are stored under a target of their own and never enter a bundle."
+    )
+    return ((f"lab: {lab}", text),)
+
+
 class Workbench:
     """Opens models, tunes them in the page, exports what was found.
 
@@ -107,17 +119,17 @@ class Workbench:
         threads: int = 1,
     ) -> None:
         self.database = KernelDatabase.open(database)
-        self.target = target
+        self.target = lab_target(target, flags)
         self.threads = threads
         self.compiler = CompileProcess()
         self.hub = Hub()
-        self.runner = PageRunner(self.hub, target, flags, threads=threads)
+        self.runner = PageRunner(self.hub, self.target, flags, threads=threads)
         self.device: DeviceProfile | None = None
         self.model: OpenedModel | None = None
         self.events: list[Event] = []
         self._feeds: dict[str, NDArray[Any]] = {}
         self._chosen: dict[str, Candidate | None] = {}
-        self._badges = tuple(badges)
+        self._badges = (*badges, *_lab_badges(flags))
         self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
         self._cancelled = threading.Event()
         self._models_opened = 0
@@ -145,6 +157,9 @@ class Workbench:
 
     def launched_with(self, flags: str) -> None:
         """Note the flags of the browser that will open the page."""
+        if not is_lab(self.target):
+            self.target = lab_target(self.target, flags)
+            self._badges += _lab_badges(flags)
         self.runner = PageRunner(self.hub, self.target, flags, threads=self.threads)
 
     def cancel(self) -> None:
@@ -261,7 +276,7 @@ class Workbench:
         """Wait for the page and learn what it can do; done once."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
-            self.device = self.runner.probe(self.compiler.peak_kernels(TIERS))
+            self.device = self.runner.probe(self.compiler.peak_kernels(TIERS, is_lab(self.target)))
             if "simd128" not in self.device.tiers:
                 raise PageError("The page's engine has no Wasm SIMD.", "Use a current browser.")
         return self.device
@@ -316,7 +331,9 @@ class Workbench:
         won = [
             r
             for r in self.database.all_records(workload=workload.key)
-            if r.state == "won" and r.key.compiler_version == self.compiler.version
+            if r.state == "won"
+            and r.key.compiler_version == self.compiler.version
+            and is_lab(r.key.target) == is_lab(self.target)
         ]
         if self.device is not None:
             here = [r for r in won if r.key.device_id == self.device.device_id]
@@ -347,8 +364,19 @@ class Workbench:
         return self.runner.infer(self._feeds, runs, profile)
 
     def export(self, out: Path, samples: bool = True) -> Path:
-        """Write the bundle: best known kernels of both tiers, plan, weights, engine."""
+        """Write the bundle: best known kernels of both tiers, plan, weights, engine.
+
+        Raises
+        ------
+        UserError
+            In a lab mode: its kernels were chosen for an engine that no visitor has.
+        """
         model = self._need_model()
+        if is_lab(self.target):
+            raise UserError(
+                f"Results of the target {self.target} do not enter a bundle.",
+                "Tune without --lab, then export.",
+            )
         facts = ("device_id", "target", "user_agent", "flags")
         tuned_on = {name: getattr(self.device, name) for name in facts} if self.device else {}
         return write_bundle(

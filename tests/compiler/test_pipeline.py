@@ -85,19 +85,20 @@ def test_errors_name_the_cause(arguments: tuple, word: str) -> None:  # type: ig
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(("wide", "count"), [(False, 12), (True, 24)])
 @pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
-def test_peak_kernel_computes_and_keeps_its_result(tier: str) -> None:
-    data, flops = peak_kernel(tier)
+def test_peak_kernel_computes_and_keeps_its_result(tier: str, wide: bool, count: int) -> None:
+    data, flops = peak_kernel(tier, wide)
     store = wasmtime.Store(engine())
     memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(1, None)))
     run = wasmtime.Instance(store, wasmtime.Module(engine(), data), [memory]).exports(store)["run"]
     run(store, 0, 0)
-    start = np.frombuffer(memory.read(store, 0, 16), np.float32)
-    np.testing.assert_array_equal(start, np.full(4, sum(range(12)), np.float32))
+    start = np.frombuffer(memory.read(store, 0, 16 * count), np.float32)
+    np.testing.assert_array_equal(start, np.repeat(np.arange(count, dtype=np.float32), 4))
     run(store, 2, 5)
-    chains, addend = np.arange(12, dtype=np.float64), 5.0
+    chains, addend = np.arange(count, dtype=np.float64), 5.0
     for _ in range(3 * 4):
         chains = chains * np.float32(0.999) + addend
-    got = np.frombuffer(memory.read(store, 0, 16), np.float32)
-    np.testing.assert_allclose(got, np.full(4, chains.sum()), rtol=1e-5)
-    assert flops == 12 * 4 * 4 * 2
+    got = np.frombuffer(memory.read(store, 0, 16 * count), np.float32)
+    np.testing.assert_allclose(got, np.repeat(chains, 4), rtol=1e-5)
+    assert flops == count * 4 * 4 * 2

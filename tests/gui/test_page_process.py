@@ -6,6 +6,7 @@ import os
 import pytest
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.space.lab import LABS, lab_of
 from nnjit_studio.ui.page import process
 from nnjit_studio.ui.page.process import FLAGS_VARIABLE, check_sandbox, choose_platform
 
@@ -44,6 +45,16 @@ def test_flags_of_the_user_stay_and_nothing_doubles(monkeypatch: pytest.MonkeyPa
     assert check_sandbox(True) == first
     flags = os.environ[FLAGS_VARIABLE].split()
     assert len(flags) == len(set(flags))
+
+
+def test_a_lab_mode_is_a_flag_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = check_sandbox(False, "revectorize")
+    assert lab_of(flags) == "revectorize"
+    assert LABS["revectorize"] in os.environ[FLAGS_VARIABLE].split()
+    assert check_sandbox(False) == flags, "the second call keeps the mode"
+    monkeypatch.setenv(FLAGS_VARIABLE, "--js-flags=--no-liftoff")
+    with pytest.raises(UserError, match="--js-flags"):
+        check_sandbox(False, "revectorize")
 
 
 def test_chromium_talks_when_the_page_is_debugged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sys
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.link.browsers import is_root
+from nnjit_studio.space.lab import LABS
 
 FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
 NO_SANDBOX = "--no-sandbox"
@@ -23,8 +24,10 @@ _QUIET = "--log-level=3"
 the view; the rest is talk about services that a machine may lack, such as D-Bus."""
 
 
-def check_sandbox(no_sandbox: bool) -> str:
+def check_sandbox(no_sandbox: bool, lab: str = "") -> str:
     """Set the engine's flags, and its sandbox off where that was asked for.
+
+    ``lab`` names one of :data:`~nnjit_studio.space.lab.LABS`.
 
     Call it before the first view or profile is made: the engine reads its
     environment once.
@@ -38,7 +41,8 @@ def check_sandbox(no_sandbox: bool) -> str:
     ------
     UserError
         As root on Linux without ``no_sandbox``: Chromium's sandbox cannot
-        work there, and it is not switched off unasked.
+        work there, and it is not switched off unasked. With ``lab`` when
+        there are other flags for V8, of which the engine takes one set alone.
     """
     flags = os.environ.get(FLAGS_VARIABLE, "").split()
     off = NO_SANDBOX in flags or os.environ.get("QTWEBENGINE_DISABLE_SANDBOX") == "1"
@@ -48,6 +52,12 @@ def check_sandbox(no_sandbox: bool) -> str:
             "Run as another user, or give --no-sandbox.",
         )
     wanted = (*_FLAGS, NO_SANDBOX) if no_sandbox or off else _FLAGS
+    if lab and any(flag.startswith("--js-flags") and flag != LABS[lab] for flag in flags):
+        raise UserError(
+            f"{FLAGS_VARIABLE} has --js-flags, which --lab {lab} would replace.",
+            f"Leave one of them out, or write {LABS[lab]} there too.",
+        )
+    wanted = (*wanted, LABS[lab]) if lab else wanted
     flags += [flag for flag in wanted if flag not in flags]
     loud = logging.getLogger("nnjit.page").isEnabledFor(logging.DEBUG)
     quiet = [] if loud or any(flag.startswith("--log-level") for flag in flags) else [_QUIET]
