@@ -268,6 +268,7 @@ def _row(
         "name": p.name,
         "workload": str(p.spec),
         "threads": threads,
+        "peers_threads": {n: t for n, t in message["threads"].items() if n != "ours"},
         "tier": tier,
         "candidate": str(p.best.candidate),
         "candidates": {"measured": p.best.measured, "space": p.best.candidates},

@@ -87,11 +87,18 @@ def kernels_text(result: Mapping[str, Any]) -> str:
 
 def kernels_markdown(result: Mapping[str, Any]) -> str:
     peak = ", ".join(f"{tier} {rate:.1f}" for tier, rate in result["peak_gflops"].items())
+    fewer = {
+        name: count
+        for row in result["rows"]
+        for name, count in row["peers_threads"].items()
+        if count != row["threads"]
+    }
+    told = "".join(f" {name} runs on {count} of them." for name, count in fewer.items())
     candidates = "; ".join(f"`{r['workload']}` {r['candidate']}" for r in result["rows"])
     return (
         f"## {result['date'][:10]}: kernels, {result['threads']} thread"
         f"{'s' if result['threads'] > 1 else ''}\n\n{conditions(result)} "
-        f"Measured multiply-add peak of one thread, GFLOP/s: {peak}.\n\n"
+        f"Measured multiply-add peak of one thread, GFLOP/s: {peak}.{told}\n\n"
         f"{markdown_table(*_kernel_rows(result))}\n\n{_geomean_text(result)}\n\n"
         f"Candidates: {candidates}."
     )

@@ -29,6 +29,7 @@ export async function ours(shape, threads) {
   const feeds = Object.fromEntries(variable(shape).map((i) => [i.name, new Tensor("float32", i.data, i.dims)]));
   return {
     name: "ours",
+    threads,
     tier: session.tier,
     call: async () => (await session.run(feeds))[OUTPUT].data,
     release: () => session.release(),
@@ -53,6 +54,7 @@ export async function onnxRuntime(shape, threads) {
   const feeds = Object.fromEntries(variable(shape).map((i) => [i.name, new ort.Tensor("float32", i.data, i.dims)]));
   return {
     name: "ort",
+    threads: ort.env.wasm.numThreads,
     call: async () => (await session.run(feeds))[OUTPUT].data,
     release: () => session.release(),
   };
@@ -82,8 +84,6 @@ async function startTensorFlow(threads) {
   tf.wasm.setThreadsCount(threads);
   if (!(await tf.setBackend("wasm"))) throw new Error("TensorFlow.js did not start its wasm backend.");
   await tf.ready();
-  const got = tf.wasm.getThreadsCount();
-  if (got !== threads) throw new Error(`TensorFlow.js runs on ${got} threads where ${threads} were asked for.`);
 }
 
 /**
@@ -96,6 +96,8 @@ export async function tensorFlow(shape, threads) {
   const tensors = shape.inputs.map((i) => tf.tensor(i.data, i.dims, "float32"));
   return {
     name: "tfjs",
+    // asked for two on a machine of two cores it runs on one
+    threads: tf.wasm.getThreadsCount(),
     call: async () => {
       const result = tf.tidy(() => expression(shape.epilogue, tensors));
       const data = result.dataSync();

@@ -49,7 +49,8 @@ async function measure(job, index) {
   }
   const samples_ms = await interleave(contenders, job.policy);
   for (const contender of contenders) await contender.release();
-  await report({ type: "row", index, tier: mine.tier, samples_ms });
+  const threads = Object.fromEntries(contenders.map((c) => [c.name, c.threads]));
+  await report({ type: "row", index, tier: mine.tier, threads, samples_ms });
 }
 
 try {

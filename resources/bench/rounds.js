@@ -4,6 +4,7 @@
  * One way to compute the same thing.
  * @typedef {object} Contender
  * @property {string} name
+ * @property {number} threads that it really runs on
  * @property {() => Promise<Float32Array>} call what a page would write
  * @property {() => void | Promise<void>} release
  */

@@ -103,7 +103,11 @@ def row() -> dict[str, Any]:
         Swept(Candidate(4, 2, 1, 4, 2, 2), 0.5, 3, 9),
         16_000_000,
     )
-    message = {"tier": "simd128", "samples_ms": {"ours": [1.0, 1.0], "ort": [3.0, 3.0]}}
+    message = {
+        "tier": "simd128",
+        "threads": {"ours": 1, "ort": 1},
+        "samples_ms": {"ours": [1.0, 1.0], "ort": [3.0, 3.0]},
+    }
     outputs = {name: np.full(4, 2, np.float32) for name in ("ours", "ort")}
     return kernels._row(prepared, message, outputs, 1, {"simd128": 32.0})
 

@@ -12,6 +12,7 @@ function world() {
     let calls = 0;
     return {
       name,
+      threads: 1,
       release() {},
       async call() {
         t += msOf(calls++);
