@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test setup lint unit page gui end2end fresh-check clean sandbox-note operators
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators
 
 setup: .venv/ready
 
@@ -60,6 +60,14 @@ unit: .venv/ready
 # The table in docs/operators.md, from running every case.
 operators: .venv/ready
 	$(BIN)/python -W ignore tests/compiler/operator_table.py
+
+# About ten minutes on an idle machine; appends to benchmarks/results.md.
+bench: .venv/ready node_modules/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/nnjit bench compile --markdown benchmarks/results.md
+	$(BIN)/nnjit bench passes --target chromium $(SANDBOX) --markdown benchmarks/results.md
+	$(BIN)/nnjit bench kernels $(SANDBOX) --markdown benchmarks/results.md
+	$(BIN)/nnjit bench kernels --threads 2 $(SANDBOX) --markdown benchmarks/results.md
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:
