@@ -8,6 +8,7 @@ whose last vector is not full, and sums that several reduction blocks add to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.affine import walk
@@ -87,11 +88,17 @@ class Epilogue:
             for lane in range(lanes)
         ]
 
-    def store_inline(self, local: str, row: int, column: int) -> Statement:
-        """Finished results of one full accumulator."""
-        point = {**self._point(row, column), ACCUMULATOR: Var(local)}
-        stores = tuple(substitute_store(s, point) for s in self.contraction.epilogue)
-        return Put(stores, COLUMN)
+    def store_inline(self, locals: Sequence[str], row: int) -> Statement:
+        """Finished results of one row of full accumulators.
+
+        One statement, so that neighbouring stores have no load between them:
+        only then does an engine pack them.
+        """
+        stores = []
+        for j, local in enumerate(locals):
+            point = {**self._point(row, LANES * j), ACCUMULATOR: Var(local)}
+            stores += [substitute_store(s, point) for s in self.contraction.epilogue]
+        return Put(tuple(stores), COLUMN)
 
     def sweep(self, rows: int, columns: int) -> list[Statement]:
         """The epilogue over a tile whose sums stand in ``raw``."""
@@ -103,10 +110,9 @@ class Epilogue:
         held: dict[str, Expr] = {ACCUMULATOR: Load(self.raw.buffer, self.raw.index)}
         stores = tuple(Store(s.buffer, s.index, substitute(s.value, held)) for s in c.epilogue)
         vectors = columns // LANES if self.lanes else 0
-        body: list[Statement] = []
-        for j in range(vectors):
-            here = {c.n_var: plus(Var(COLUMN), LANES * j)}
-            body.append(Put(tuple(substitute_store(s, here) for s in stores), COLUMN))
+        places = ({c.n_var: plus(Var(COLUMN), LANES * j)} for j in range(vectors))
+        whole = tuple(substitute_store(s, place) for place in places for s in stores)
+        body: list[Statement] = [Put(whole, COLUMN)] if whole else []
         if vectors * LANES < columns:
             begin, end = plus(Var(COLUMN), LANES * vectors), plus(Var(COLUMN), columns)
             body.append(For(c.n_var, begin, end, 1, [Put(stores)]))

@@ -223,7 +223,8 @@ def _tile(plan: _Plan, rows: int, columns: int) -> list[Statement]:
     finish: list[Statement]
     full = widths[-1] == LANES
     if full and not plan.blocked and not epilogue.plain and epilogue.inline(len(grid)):
-        finish = [epilogue.store_inline(_acc(i, j), i, LANES * j) for i, j in grid]
+        vectors = range(len(widths))
+        finish = [epilogue.store_inline([_acc(i, j) for j in vectors], i) for i in range(rows)]
     else:
         finish = [
             statement

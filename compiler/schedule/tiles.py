@@ -82,7 +82,8 @@ def finish(epilogue: Epilogue, rows: int, widths: Sequence[int]) -> list[Stateme
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]
     whole = all(width == LANES for width in widths)
     if whole and not epilogue.plain and epilogue.inline(len(grid)):
-        return [epilogue.store_inline(acc(i, j), i, LANES * j) for i, j in grid]
+        vectors = range(len(widths))
+        return [epilogue.store_inline([acc(i, j) for j in vectors], i) for i in range(rows)]
     body = [
         statement
         for i, j in grid
