@@ -32,7 +32,7 @@ export const CONTROL_BYTES = 4 * (TEXT + MAX_TEXT);
 /** More chunks than threads, so that a thread which loses its core holds up little. */
 const CHUNKS_PER_THREAD = 4;
 /** How long to look for work before sleeping: about what going to sleep and waking up costs. */
-const SPIN_MS = 0.05;
+const SPIN_MS = 0.2;
 const LOOKS_PER_CLOCK = 64;
 
 /** @typedef {Int32Array<SharedArrayBuffer>} Control */
