@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
+import shutil
 import statistics
+import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +18,9 @@ from nnjit_studio.bench.kernels import load_average, utc_now
 from nnjit_studio.compiler.builders import WorkloadSpec
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import CompileError
+from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import cpu_name, host_profile
-from nnjit_studio.space import build_lite_space
+from nnjit_studio.space import Candidate, build_lite_space
 from nnjit_studio.space.records import TIERS
 
 DEFAULT_SHAPES = ("K0", "K1", "K2", "K3")
@@ -40,7 +45,8 @@ def bench_compile(
     """
     before = load_average()
     device = host_profile()
-    rows = []
+    rows: list[dict[str, Any]] = []
+    defined: list[tuple[Workload, list[Candidate]]] = []
     for name, spec in shapes:
         workload, packable = compiler.define(str(spec))
         candidates = [e.candidate for e in build_lite_space(workload, device, packable).entries]
@@ -56,7 +62,7 @@ def bench_compile(
                 sizes.append(len(result.kernels[0].data))
                 for step, ms in result.pass_ms.items():
                     passes.setdefault(step, []).append(ms)
-        row: dict[str, Any] = {
+        row = {
             "name": name,
             "workload": str(spec),
             "candidates": len(candidates),
@@ -66,21 +72,36 @@ def bench_compile(
             "nbytes": {"median": statistics.median(sizes), "max": max(sizes)},
             "conventional_ms": {},
         }
+        rows.append(row)
+        defined.append((workload, candidates[:CONVENTIONAL_CANDIDATES]))
+        note(f"{name}: median {row['ms']['median']:.2f} ms of {len(total)} compilations")
+    for row, (workload, some) in zip(rows, defined, strict=True):
         if conventional:
-            some = candidates[:CONVENTIONAL_CANDIDATES]
             measured = [compiler.conventional_ms(workload, c) for c in (some[0], *some)]
             row["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
-        rows.append(row)
-        note(f"{name}: median {row['ms']['median']:.2f} ms of {len(total)} compilations")
+            note(f"{row['name']}: the conventional ways")
     return {
         "ok": True,
         "date": utc_now(),
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "load_average": {"before": before, "after": load_average()},
-        "versions": {"nnjit-studio": __version__, "compiler": compiler.version},
+        "versions": {
+            "nnjit-studio": __version__,
+            "compiler": compiler.version,
+            **(_tool_versions() if conventional else {}),
+        },
         "rows": rows,
     }
+
+
+def _tool_versions() -> dict[str, str]:
+    found = {"apache-tvm": importlib.metadata.version("apache-tvm")}
+    for linker in filter(shutil.which, LINKERS):
+        said = subprocess.run([linker, "--version"], capture_output=True, text=True).stdout
+        match = re.search(r"\d+(\.\d+)+", said)
+        found[linker] = match[0] if match else "of unknown version"
+    return found
 
 
 def times(ms: Sequence[float]) -> dict[str, float]:
