@@ -91,7 +91,7 @@ def _run(program: Program, inputs: Mapping[str, Array], track: bool) -> dict[str
                 raise BugError(f"{program.name} needs {size} elements for {buffer.name}.")
             memory[buffer.name] = given.astype(dtype).reshape(-1), 0.0
         else:
-            error = np.zeros(size) if track and dtype is np.float64 else 0.0
+            error = np.zeros(size) if track else 0.0
             memory[buffer.name] = np.zeros(size, dtype), error
     machine = _Machine(program, memory, track)
     with np.errstate(all="ignore"):
@@ -207,6 +207,7 @@ class _Machine:
         axes = spatial + reduce
         dims = tuple(range(len(spatial), len(axes)))
         depth = math.prod(a.extent for a in reduce)
+        alike = _repeats((term.b,), reduce)
         for block in _blocks(axes):
             grid, shape = _grids(axes, block)
             value, error = self.eval(term.b, grid)
@@ -214,12 +215,14 @@ class _Machine:
                 np.broadcast_to(value, shape),
                 np.broadcast_to(error, shape) if self.track else 0.0,
             )
-            part = rounding.reduced(term.op, full, dims, depth)
+            part = rounding.reduced(term.op, full, dims, depth, alike)
             index = self.eval(store.index, grid)[0]
             outer = shape[: len(spatial)]
             index = np.broadcast_to(index, outer + (1,) * len(reduce)).reshape(outer)
             old: Value = self._read(store.buffer, index)
-            self._write(store.buffer, index, rounding.accumulated(term.op, old, part), outer)
+            self._write(
+                store.buffer, index, rounding.accumulated(term.op, old, part, depth, alike), outer
+            )
 
     def _as_matmul(
         self, stage: Stage, term: Binary, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]
@@ -240,6 +243,8 @@ class _Machine:
             if form is None or reach is None:
                 return False
             if reach[0] < 0 or reach[1] >= self.memory[load.buffer][0].size:
+                return False
+            if not np.isfinite(self.memory[load.buffer][0]).all():
                 return False
             forms.append((self.memory[load.buffer][0], form))
         (left, (_, a)), (right, (_, b)) = forms
@@ -271,12 +276,16 @@ class _Machine:
         error: Array | float = 0.0
         if self.track:
             # The product's own rounding, then the sum's (rounding.sum_factor).
-            factor = rounding.UNIT + rounding.sum_factor(points[3])
-            error = (factor * np.matmul(np.abs(x), np.abs(y))).reshape(shape)
+            alike = _repeats((product.a, product.b), reduce)
+            factor = rounding.UNIT + rounding.sum_factor(points[3], alike)
+            error = factor * np.matmul(np.abs(x), np.abs(y)) + 2 * points[3] * rounding.TINY
+            # An overflow of any partial sum makes the result anything.
+            error = np.where(error >= factor * rounding.F32_OVERFLOW, np.inf, error).reshape(shape)
         index = np.broadcast_to(self.eval(stage.body[0].index, {**grid, **zero})[0], shape)
         old = self._read(stage.body[0].buffer, index)
         value: Value = (np.matmul(x, y).reshape(shape), error)
-        self._write(stage.body[0].buffer, index, rounding.accumulated("add", old, value), shape)
+        total = rounding.accumulated("add", old, value, points[3])
+        self._write(stage.body[0].buffer, index, total, shape)
         return True
 
     def _read(self, name: str, index: Array) -> Value:
@@ -293,9 +302,12 @@ class _Machine:
         if isinstance(expr, Var):
             return grid[expr.name], 0.0
         if isinstance(expr, Load):
-            return self._load(expr, self.eval(expr.index, grid, live)[0], live)
+            index, doubt = self.eval(expr.index, grid, live)
+            value, error = self._load(expr, index, live)
+            return value, np.where(np.asarray(doubt) == 0, error, np.inf) if self.track else 0.0
         if isinstance(expr, Select):
-            condition = self.eval(expr.condition, grid, live)[0].astype(np.bool_)
+            condition, doubt = self.eval(expr.condition, grid, live)
+            condition = condition.astype(np.bool_)
             then_live = condition if live is None else condition & live
             else_live = ~condition if live is None else ~condition & live
             then = self.eval(expr.then, grid, then_live)
@@ -303,6 +315,9 @@ class _Machine:
             error: Array | float = 0.0
             if self.track:
                 error = np.where(condition, then[1], otherwise[1])
+                apart = np.abs(np.subtract(then[0], otherwise[0], dtype=np.float64))
+                apart = np.where(np.isfinite(apart), apart, np.inf) + then[1] + otherwise[1]
+                error = np.where(np.asarray(doubt) == 0, error, apart)
             return np.where(condition, then[0], otherwise[0]), error
         if isinstance(expr, Cast):
             return rounding.cast(self.eval(expr.value, grid, live), expr.dtype, self.track)
@@ -331,6 +346,12 @@ def _grids(
         dims[i] = end - begin
         grids[axis.var] = np.arange(begin, end, dtype=np.int32).reshape(dims)
     return grids, shape
+
+
+def _repeats(terms: tuple[Expr, ...], reduce: tuple[Axis, ...]) -> bool:
+    """Whether the terms of a sum do not change along one of its axes."""
+    names = {e.name for term in terms for e in walk(term) if isinstance(e, Var)}
+    return any(axis.extent > 1 and axis.var not in names for axis in reduce)
 
 
 def _reduction(stage: Stage) -> Binary | None:

@@ -21,7 +21,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.errors import CompileError
 
 TIERS = ("simd128", "relaxed-simd")
 
@@ -389,6 +388,9 @@ def test_stages_that_share_nothing_run_in_one_piece() -> None:
     assert kernel.parallel_extent == 1
 
 
-def test_float16_is_refused_in_words() -> None:
-    with pytest.raises(CompileError, match="f16"):
-        compile_program(elementwise(4, Load("x", Var("i")), x="f16"), None, "simd128")
+def test_float16_is_stored_rounded_and_computed_as_f32() -> None:
+    n = 19
+    program = elementwise(n, Binary("mul", Load("x", Var("i")), f32(1.1)), x="f16")
+    x = floats(n).astype(np.float16)
+    got, _ = run(program, {"x": x})
+    np.testing.assert_array_equal(got["y"], x.astype(np.float32) * np.float32(1.1))
