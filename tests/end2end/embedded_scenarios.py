@@ -8,12 +8,14 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import journey
 
 from nnjit_studio.errors import PageError, TargetError, UserError
 from nnjit_studio.link.browsers import is_root
 from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
 
@@ -24,6 +26,31 @@ def journey_works() -> None:
         )
     assert answer == "done"
     assert [t.name for t in threading.enumerate()] == ["MainThread"]
+
+
+def threads_end_with_their_model() -> None:
+    def work() -> int:
+        hub.wait_for_page(60)
+        for threads in (2, 3, 2, 4, 2):
+            journey.drive_on(PageRunner(hub, "embedded", timeout_s=60, threads=threads))
+        return _worker_threads_at_rest(4)  # engine and measurer, one helper each
+
+    with Hub() as hub:
+        assert run_with_embedded_page(hub, work, is_root()) == 4
+
+
+def _worker_threads_at_rest(expected: int) -> int:
+    """Threads of the page's workers, once those that end have ended."""
+    deadline = time.monotonic() + 20
+    while True:
+        count = sum(
+            (task / "comm").read_text().startswith("DedicatedWorker")
+            for pid in _renderers()
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        )
+        if count == expected or time.monotonic() > deadline:
+            return count
+        time.sleep(0.1)
 
 
 def error_comes_through() -> None:

@@ -14,6 +14,7 @@ SCRIPT = Path(__file__).with_name("embedded_scenarios.py")
     "scenario",
     [
         "journey_works",
+        "threads_end_with_their_model",
         "error_comes_through",
         "crash_is_reported",
         "interrupt_ends_the_work",
