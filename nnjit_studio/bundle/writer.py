@@ -66,9 +66,12 @@ In a page of yours:
 
 Inputs:  {inputs}
 
-The engine runs in one thread and needs no special headers; a page with
-Cross-Origin-Opener-Policy and Cross-Origin-Embedder-Policy may use it too. A
-Content-Security-Policy must allow 'wasm-unsafe-eval' for scripts. Over https
+The engine needs no special headers. For more than one thread, ask for them with
+{{ numThreads: 2 }} as second argument of create (0 chooses by the machine), and send
+    Cross-Origin-Opener-Policy: same-origin
+    Cross-Origin-Embedder-Policy: require-corp
+Without those headers one thread runs. A Content-Security-Policy must allow
+'wasm-unsafe-eval' for scripts, and workers from 'self' for threads. Over https
 and on localhost every file is checked against its sha256 when it is loaded.
 """
 
