@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.importer.check import content_key
+from nnjit_studio.compiler.importer.fold_views import fold_views
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.subject import prepared, subject_of, workload_for
 from nnjit_studio.compiler.tensor_ir import Load, Program
@@ -97,7 +98,7 @@ class _Builder:
         weights_file: Path,
     ) -> None:
         self.name = name
-        self.calls = calls
+        self.calls = fold_views(calls)
         self.output_names = output_names
         self.weight_names = weight_names
         self.weight_readers = weight_readers
