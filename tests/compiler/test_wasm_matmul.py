@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from kernel_harness import at, f32, flat, run_kernel
 from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
+from nnjit_studio.compiler.schedule.text import schedule_text
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
@@ -27,9 +29,12 @@ from nnjit_studio.compiler.tensor_ir import (
 )
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.encode import encode_module
+from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
+from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
+from nnjit_studio.compiler.wasm.text import function_text
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.candidate import Candidate
 
@@ -85,6 +90,9 @@ def compile_tile(
 ) -> tuple[bytes, int, tuple[tuple[int, int], ...]]:
     scheduled = schedule_matmul(program, contraction, candidate)
     function = lower(program, scheduled, tier)
+    if tier == "relaxed-simd":
+        fuse_multiply_add(function)
+    hoist_constants(function)
     for run in (offset_load_store, combined_instruction, load_store_to_variable):
         if run.__name__ in passes:
             run(function)
@@ -186,21 +194,42 @@ def test_output_transposed() -> None:
     k=st.integers(1, 30),
     x0=st.sampled_from([4, 8, 12, 16]),
     y0=st.integers(1, 8),
-    r0=st.sampled_from([1, 2, 3, 4]),
+    r0=st.sampled_from([1, 2, 3, 4, 8]),
     x1=st.sampled_from([4, 16, 24, 64]),
     y1=st.sampled_from([1, 12, 64]),
     r1=st.sampled_from([1, 5, 8, 16, 64]),
     order=st.sampled_from(["nm", "mn"]),
     pack=st.booleans(),
-    epilogue=st.sampled_from(["none", "bias", "residual"]),
+    epilogue=st.sampled_from(["none", "bias", "residual", "gelu"]),
+    tier=st.sampled_from(["simd128", "relaxed-simd"]),
     parts=st.integers(1, 4),
 )
 def test_any_candidate(  # type: ignore[no-untyped-def]
-    m, n, k, x0, y0, r0, x1, y1, r1, order, pack, epilogue, parts
+    m, n, k, x0, y0, r0, x1, y1, r1, order, pack, epilogue, tier, parts
 ) -> None:
     fits = -(-n // x0) * x0 <= -(-n // 16) * 16
     candidate = Candidate(x0, y0, r0, x1, y1, r1, order, pack and fits)
-    check(m, n, k, candidate, epilogue, parts=parts)
+    check(m, n, k, candidate, epilogue, parts=parts, tier=tier)
+
+
+@pytest.mark.parametrize(
+    ("x0", "r0", "sums"), [(4, 8, 8), (8, 4, 8), (8, 8, 8), (16, 4, 8), (16, 1, 4)]
+)
+@pytest.mark.parametrize("k", [1, 7, 64])
+def test_a_row_runs_in_several_streams(x0: int, r0: int, sums: int, k: int) -> None:
+    check(1, 50, k, tile(x0, 1, r0), "bias")
+    check(1, 50, k, tile(x0, 1, r0, r1=16), "bias")
+    program, contraction = matmul(1, 64, 64)
+    text = schedule_text(schedule_matmul(program, contraction, tile(x0, 1, r0)))
+    assert len(set(re.findall(r"acc0_\d+(?:_\d+)?(?= = 0)", text))) == sums
+
+
+def test_a_row_of_results_is_stored_after_all_its_loads() -> None:
+    program, contraction = matmul(6, 16, 8, "residual")
+    function = lower(program, schedule_matmul(program, contraction, tile(16, 2)), "simd128")
+    lines = [line.strip() for line in function_text(function).splitlines()]
+    stores = [i for i, line in enumerate(lines) if line.startswith("(v128.store")]
+    assert any(stores[i : i + 4] == list(range(first, first + 4)) for i, first in enumerate(stores))
 
 
 def test_same_bytes_twice() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
+from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
+from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
 from nnjit_studio.compiler.wasm.ir import (
     Const,
     Function,
@@ -123,3 +125,51 @@ def test_text_names_parameters() -> None:
         "(local.set $2 (f32.load (local.get $y)))",
         ")",
     ]
+
+
+def vector(local: int) -> LocalGet:
+    return LocalGet(local)
+
+
+def multiply(a: int, b: int) -> Op:
+    return Op("f32x4.mul", (vector(a), vector(b)))
+
+
+@pytest.mark.parametrize(
+    ("value", "fused"),
+    [
+        (Op("f32x4.add", (multiply(1, 2), vector(3))), ("f32x4.relaxed_madd", 1, 2, 3)),
+        (Op("f32x4.add", (vector(3), multiply(1, 2))), ("f32x4.relaxed_madd", 1, 2, 3)),
+        (Op("f32x4.sub", (vector(3), multiply(1, 2))), ("f32x4.relaxed_nmadd", 1, 2, 3)),
+        (Op("f32x4.sub", (multiply(1, 2), vector(3))), None),
+        (Op("f32x4.max", (multiply(1, 2), vector(3))), None),
+    ],
+)
+def test_fuse_multiply_add(value: Op, fused: tuple[object, ...] | None) -> None:
+    function = Function(["p"], ["v128"] * 3, {}, [LocalSet(1, value)])
+    fuse_multiply_add(function)
+    (statement,) = function.body
+    assert isinstance(statement, LocalSet) and isinstance(statement.value, Op)
+    if fused is None:
+        assert statement.value is value
+    else:
+        name, *operands = fused
+        assert statement.value.name == name
+        assert [a.local for a in statement.value.args if isinstance(a, LocalGet)] == operands
+
+
+def test_hoist_constants_once_for_each_innermost_loop() -> None:
+    one, two = Const("v128", bytes(16)), Const("v128", b"\1" * 16)
+    again = Op("i32.lt_s", (LocalGet(0), Const("i32", 9)))
+    inner = Loop([LocalSet(1, Op("f32x4.add", (one, Op("f32x4.mul", (one, two)))))], again)
+    outside = LocalSet(1, two)
+    function = Function(["p"], ["v128"], {}, [Loop([outside, inner], again)])
+    hoist_constants(function)
+    (outer,) = function.body
+    assert isinstance(outer, Loop)
+    kept, first, second, loop = outer.body
+    assert kept is outside, "only constants of the innermost loop move"
+    assert isinstance(first, LocalSet) and isinstance(second, LocalSet)
+    assert {id(first.value), id(second.value)} == {id(one), id(two)}
+    assert isinstance(loop, Loop)
+    assert function_text(function).count("v128.const") == 3
