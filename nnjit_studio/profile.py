@@ -131,26 +131,31 @@ def step_rows(
 
 
 def trace_events(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Chrome trace events of one median run; Perfetto opens the file."""
+    """Chrome trace events of one median run, a track for each thread; Perfetto opens the file."""
+    names = ["engine worker", *(f"helper {i}" for i in range(1, profile["threads"]))]
     events: list[dict[str, Any]] = [
         {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": profile["model"]}},
-        {"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "engine worker"}},
+        *(
+            {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": name}}
+            for tid, name in enumerate(names, 1)
+        ),
     ]
     at_us = 0.0
     for row in profile["steps"]:
         duration_us = row["ms"] * 1e3
-        events.append(
+        events += [
             {
                 "ph": "X",
                 "pid": 1,
-                "tid": 1,
+                "tid": tid,
                 "name": row["op"],
                 "cat": "kernel",
                 "ts": at_us,
                 "dur": duration_us,
                 "args": {k: row[k] for k in ("node", "workload", "gflops", "share")},
             }
-        )
+            for tid in range(1, row["threads"] + 1)
+        ]
         at_us += duration_us
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 

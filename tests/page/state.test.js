@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started } from "../../resources/page/state.js";
+import { closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started, threadsText } from "../../resources/page/state.js";
 
 const load = { type: "load", plan: { name: "minilm" } };
 const measure = { type: "measure", challenger: { workload: "matmul:8x8x8:f32", settings: "x0=8" } };
@@ -26,6 +26,12 @@ test("the last latencies are kept, a new model clears them", () => {
   assert.equal(twice.latencies_ms.length, LATENCIES_SHOWN);
   assert.equal(twice.latencies_ms.at(-1), 99);
   assert.deepEqual(started(twice, load).latencies_ms, []);
+});
+
+test("the threads are those of the loaded model", () => {
+  const two = after(loaded, load, { type: "ok", threads: 2 });
+  assert.deepEqual([loaded.threads, two.threads, after(two, infer, { type: "inferred", runs_ms: [1] }).threads], [1, 2, 2]);
+  assert.deepEqual([1, 2].map(threadsText), ["1 thread", "2 threads"]);
 });
 
 test("an error is shown and leaves the state as it was; a failed load leaves no model", () => {
