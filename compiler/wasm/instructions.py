@@ -80,10 +80,17 @@ _SIMD: dict[str, int] = {
     "f32x4.relaxed_nmadd": 0x106,
 }
 
+
+def _shuffle(*lanes: int) -> bytes:
+    """A shuffle of four 32-bit lanes out of eight; its immediate is part of the opcode here."""
+    return b"\xfd\x0d" + bytes(4 * lane + i for lane in lanes for i in range(4))
+
+
 OPCODES: dict[str, bytes] = {
     **{name: bytes((code,)) for name, code in _PLAIN.items()},
     **{name: b"\xfc" + unsigned(code) for name, code in _SATURATING.items()},
     **{name: b"\xfd" + unsigned(code) for name, code in _SIMD.items()},
+    "i32x4.shuffle_0257": _shuffle(0, 2, 5, 7),
 }
 
 # Opcode and alignment hint (log2 bytes); buffers promise the alignment of their element only.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from nnjit_studio.compiler.affine import LANES, Affine, affine, depends, stride, variables
 from nnjit_studio.compiler.dtypes import computed
-from nnjit_studio.compiler.schedule.affine import LANES, affine, depends, stride, variables
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
     Call,
@@ -138,6 +138,14 @@ def _load(ctx: Context, expr: Load, var: str) -> Node:
 
 
 def _gather(ctx: Context, expr: Load, var: str, dtype: str) -> Node:
+    if dtype in ("f32", "i32") and stride(expr.index, var) == 2:
+        # Elements 0 to 3 and 3 to 6: nothing behind the last lane is touched.
+        terms, constant = affine(expr.index)
+        low, high = (
+            ir.Load("v128.load", ctx.address(expr.buffer, Affine(terms, at)), 0, expr.buffer)
+            for at in (constant, constant + 3)
+        )
+        return Op("i32x4.shuffle_0257", (low, high))
     lanes = [scalar(ctx, shifted(expr, var, lane)) for lane in range(LANES)]
     shape = "f32x4" if computed(dtype) == "f32" else "i32x4"
     value: Node = Op(f"{shape}.splat", (lanes[0],))

@@ -175,3 +175,11 @@ def test_dims_that_are_no_convolution_are_refused() -> None:
         conv2d_program((1, 3, 8, 8))
     with pytest.raises(UserError, match="no convolution"):
         conv2d_program((1, 3, 8, 8, 4, 3, 3, 1, 0, 1, 2))
+
+
+def test_a_horizontal_stride_of_two_is_sorted_by_shuffles() -> None:
+    program, conv = made((1, 2, 9, 21, 4, 3, 3, 2, 1, 1, 1))
+    first = build_lite_space(workload_for(program, conv), DEVICE, False).entries[0].candidate
+    text = compile_program(program, first, "simd128", dump_after="lower").dump
+    assert "i32x4.shuffle_0257" in text
+    assert "replace_lane" not in text
