@@ -44,7 +44,7 @@ async function measure(job, index) {
   const mine = await ours(shape, job.threads);
   const contenders = [mine, ...(await Promise.all(job.peers.map((p) => PEERS[/** @type {"ort" | "tfjs"} */ (p)](shape, job.threads))))];
   for (const contender of contenders) {
-    const output = new Float32Array(await contender.call());
+    const output = new Float32Array(await contender.output());
     await post(`upload/${index}-${contender.name}`, output);
   }
   const samples_ms = await interleave(contenders, job.policy);

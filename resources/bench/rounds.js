@@ -5,7 +5,8 @@
  * @typedef {object} Contender
  * @property {string} name
  * @property {number} threads that it really runs on
- * @property {() => Promise<Float32Array>} call what a page would write
+ * @property {() => Promise<number>} call what a page would write: run, read, dispose
+ * @property {() => Promise<Float32Array>} output of one call, whole
  * @property {() => void | Promise<void>} release
  */
 /** @typedef {{rounds: number, min_sample_ms: number, warmup_ms: number, max_warmup_ms: number}} Policy */

@@ -18,7 +18,10 @@ import { layoutBytes, relayout } from "./repack.js";
  */
 /** @typedef {{kernel: Registered, solo: () => void, team: () => void}} Call */
 
+const MAX_SPARE = 8;
+
 export class Engine {
+  /** @type {Uint8Array[]} of outputs that were given back */ #spare = [];
   /** @type {import("./team.js").Team | null} */ #team;
   /** @type {Plan | null} */ #plan = null;
   /** @type {import("./plan.js").Layout | null} */ #layout = null;
@@ -62,6 +65,7 @@ export class Engine {
     this.#team?.drop([...this.#kernels.values()].map(({ id }) => id));
     this.#kernels.clear();
     this.#widths.clear();
+    this.#spare = [];
   }
 
   /**
@@ -177,9 +181,29 @@ export class Engine {
     const steps_ms = profile ? calls.map((_, i) => median(marks.map((m) => m[i + 1] - m[i]))) : [];
     const outputs = plan.outputs.map(({ spec, buffer }) => ({
       ...spec,
-      data: this.#bytes(layout.addresses[buffer], specBytes(spec)).slice(),
+      data: this.#copyOut(layout.addresses[buffer], specBytes(spec)),
     }));
     return { outputs, runs_ms, steps_ms, steps_threads };
+  }
+
+  /**
+   * Takes the bytes of an output back; a later run writes an output of that size there.
+   * Pages of memory that a browser has to find cost far more than the copy into them.
+   * @param {Uint8Array} bytes that nobody reads any more
+   */
+  recycle(bytes) {
+    if (this.#plan && this.#spare.length < MAX_SPARE) this.#spare.push(bytes);
+  }
+
+  /**
+   * @param {number} address
+   * @param {number} nbytes
+   */
+  #copyOut(address, nbytes) {
+    const i = this.#spare.findIndex((b) => b.length === nbytes);
+    const bytes = i < 0 ? new Uint8Array(nbytes) : this.#spare.splice(i, 1)[0];
+    bytes.set(this.#bytes(address, nbytes));
+    return bytes;
   }
 
   #loaded() {

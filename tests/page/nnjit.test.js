@@ -82,6 +82,22 @@ test("earlier outputs stay as they were", async () => {
   assert.deepEqual([...y.data], expected);
 });
 
+test("the memory of an output that was disposed of is used again, once", async () => {
+  serve();
+  const session = await InferenceSession.create(base);
+  const name = session.outputNames[0];
+  const run = async () => (await session.run({ x: x() }))[name];
+  const [first, second] = [await run(), await run()];
+  const { buffer } = first.data;
+  first.dispose();
+  first.dispose();
+  assert.equal(first.data.length, 0);
+  const [third, fourth] = [await run(), await run()];
+  assert.equal(third.data.buffer, buffer);
+  assert.notEqual(fourth.data.buffer, buffer);
+  for (const tensor of [second, third, fourth]) assert.deepEqual([...tensor.data], expected);
+});
+
 test("wrong inputs are refused by name", async () => {
   serve();
   const session = await InferenceSession.create(base);
