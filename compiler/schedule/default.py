@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import rewrite
+from nnjit_studio.compiler.affine import LANES, affine, bounds_of, loads, rewrite, variables
 from nnjit_studio.compiler.dtypes import computed
-from nnjit_studio.compiler.schedule.affine import LANES, affine, bounds_of, loads, variables
 from nnjit_studio.compiler.schedule.lanes import Lanes
 from nnjit_studio.compiler.schedule.loops import (
     BEGIN,

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnjit_studio.compiler.affine import LANES, Affine
 from nnjit_studio.compiler.recognize_conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
-from nnjit_studio.compiler.schedule.affine import LANES, Affine
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue

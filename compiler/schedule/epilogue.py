@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import walk
+from nnjit_studio.compiler.affine import LANES, Affine, affine, loads, stride, walk
 from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction
-from nnjit_studio.compiler.schedule.affine import LANES, Affine, affine, loads, stride
 from nnjit_studio.compiler.schedule.lanes import Lanes
 from nnjit_studio.compiler.schedule.loops import For, Put, Statement, StoreVector
 from nnjit_studio.compiler.schedule.rewrite import plus, substitute, substitute_store

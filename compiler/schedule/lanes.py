@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnjit_studio.compiler.affine import Bounds, affine, bounds_of, depends, loads, stride
 from nnjit_studio.compiler.dtypes import computed, dtype_of
-from nnjit_studio.compiler.schedule.affine import Bounds, affine, bounds_of, depends, loads, stride
 from nnjit_studio.compiler.tensor_ir import (
     COMPARISONS,
     Binary,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.schedule.affine import Affine
+from nnjit_studio.compiler.affine import Affine
 from nnjit_studio.compiler.tensor_ir import Expr, Store
 
 BEGIN, END = "$begin", "$end"

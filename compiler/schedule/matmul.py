@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnjit_studio.compiler.affine import LANES, Affine
 from nnjit_studio.compiler.contraction import Contraction, Operand
-from nnjit_studio.compiler.schedule.affine import LANES, Affine
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, ROW, Epilogue, plan_epilogue
 from nnjit_studio.compiler.schedule.loops import (
     BEGIN,

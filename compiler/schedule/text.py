@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nnjit_studio.compiler.schedule.affine import Affine
+from nnjit_studio.compiler.affine import Affine
 from nnjit_studio.compiler.schedule.loops import (
     Add,
     Assign,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnjit_studio.compiler.schedule.affine import LANES
+from nnjit_studio.compiler.affine import LANES
 from nnjit_studio.compiler.schedule.epilogue import Epilogue
 from nnjit_studio.compiler.schedule.loops import AssignVector, For, Let, Statement
 from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.dtypes import dtype_of
-from nnjit_studio.compiler.schedule.affine import (
+from nnjit_studio.compiler.affine import (
     Affine,
     affine,
     bounds,
@@ -15,6 +14,7 @@ from nnjit_studio.compiler.schedule.affine import (
     loads,
     variables,
 )
+from nnjit_studio.compiler.dtypes import dtype_of
 from nnjit_studio.compiler.schedule.loops import Statement, stored_buffers
 from nnjit_studio.compiler.tensor_ir import Expr, Program, stores_in
 from nnjit_studio.compiler.wasm.ir import Function, LocalGet, LocalSet, Node, Op, add, i32, scale

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from nnjit_studio.compiler.affine import affine, loads, variables
 from nnjit_studio.compiler.dtypes import computed
-from nnjit_studio.compiler.schedule.affine import affine, loads, variables
 from nnjit_studio.compiler.tensor_ir import (
     COMPARISONS,
     Binary,
