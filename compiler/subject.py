@@ -39,7 +39,9 @@ def prepared(program: Program) -> Program:
 def workload_for(program: Program, subject: Subject | None) -> Workload:
     """Name, dims and FLOPs of a program; uses are counted by the caller."""
     if not isinstance(subject, Conv2d):
-        return workload_of(program, subject)
+        # The matmul template can read no other B.
+        readable = subject is not None and _has_columns(subject)
+        return replace(workload_of(program, subject), tunable=readable)
     return replace(
         workload_of(program, None),
         kind=CONV2D,

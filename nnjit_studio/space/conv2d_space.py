@@ -99,10 +99,10 @@ class ConvProblem:
         if self.depthwise:
             return (self.out_height,)
         limit = self.device.l2_bytes * L2_STREAM_SHARE
-        powers = [1 << i for i in range(self.out_height.bit_length())]
-        fitting = [r for r in powers if self.staged_bytes(r) <= limit] or [1]
-        base = fitting[-1]
-        return tuple(dict.fromkeys((base, max(1, base // 4), self.out_height)))
+        # At least two blocks, so that threads find work; four is the first choice.
+        parts = [-(-self.out_height // count) for count in (4, 2, 8)]
+        fitting = [rows for rows in parts if self.staged_bytes(rows) <= limit]
+        return tuple(dict.fromkeys(fitting or [1]))
 
     def use(self, x0: int, y0: int) -> float:
         """Share of computed outputs that are wanted: tiles at the edges overlap."""
@@ -229,7 +229,7 @@ def unrolling(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
 
 
 def l2_cache(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
-    """Blocks of rows whose staged input stays in L2, a quarter of them, or the whole image."""
+    """A quarter, half or eighth of the rows, where the staged input stays in L2."""
     used = p.staged_bytes(c.x1) / 1024
     return c.x1 in p.blocks(), (
         f"block of {c.x1} output rows stages {used:.0f} KiB, "

@@ -130,6 +130,14 @@ def test_a_plain_1x1_convolution_is_a_matmul() -> None:
     assert (subject.m, subject.k, subject.n, subject.b.column) == (9, 6, 35, 1)
 
 
+def test_a_matmul_whose_b_no_template_reads_is_not_tuned() -> None:
+    # A kernel as large as the image leaves one output a channel: B is the weight, transposed.
+    program = prepared(conv2d_program((1, 4, 5, 5, 6, 5, 5, 1, 0, 1, 1)))
+    subject = subject_of(program)
+    assert isinstance(subject, Contraction) and subject.b.column != 1
+    assert not workload_for(program, subject).tunable
+
+
 def test_staging_gets_a_workspace_only_where_there_is_none() -> None:
     padded = conv2d_program((1, 3, 8, 8, 4, 3, 3, 1, 1, 1, 1))
     assert prepared(padded) is padded
