@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators fuzz replay-bless
 
 setup: .venv/ready
 
@@ -56,6 +56,16 @@ page: node_modules/ready
 unit: .venv/ready
 	.ci/system.sh chromium
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
+
+# Random kernels against the float64 reference: cases, seed.
+N ?= 10000
+SEED ?= 1
+fuzz: .venv/ready
+	$(BIN)/python -W ignore tests/compiler/fuzz_kernels.py --cases $(N) --seed $(SEED)
+
+# Accepts that recorded kernels have other bytes now (and goldens another text).
+replay-bless: .venv/ready
+	$(BIN)/python -m pytest tests/compiler/test_replay.py --bless -q
 
 # The table in docs/operators.md, from running every case.
 operators: .venv/ready

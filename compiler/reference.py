@@ -151,27 +151,43 @@ class _Machine:
         grid: Mapping[str, Array],
         shape: tuple[int, ...],
         live: Array | None,
+        unsure: bool = False,
     ) -> None:
+        """Run statements where ``live``; ``unsure`` ones only leave their doubt behind."""
         for step in steps:
             if live is not None and not live.any():
                 return
             if isinstance(step, Loop):
                 for i in range(step.extent):
                     here = {**grid, step.var: np.array(i, np.int32)}
-                    self._steps(step.body, here, shape, live)
+                    self._steps(step.body, here, shape, live, unsure)
             elif isinstance(step, If):
-                condition = self.eval(step.condition, grid, live)[0].astype(np.bool_)
-                condition = np.broadcast_to(condition, shape)
-                self._steps(step.then, grid, shape, condition if live is None else condition & live)
-                other = ~condition if live is None else ~condition & live
-                self._steps(step.otherwise, grid, shape, other)
+                found, doubt = self.eval(step.condition, grid, live)
+                condition = np.broadcast_to(found.astype(np.bool_), shape)
+                here_live = np.ones(shape, np.bool_) if live is None else live
+                self._steps(step.then, grid, shape, condition & here_live, unsure)
+                self._steps(step.otherwise, grid, shape, ~condition & here_live, unsure)
+                either = np.broadcast_to(np.asarray(doubt) != 0, shape) & here_live
+                self._steps((*step.then, *step.otherwise), grid, shape, either, True)
             else:
-                index = np.broadcast_to(self.eval(step.index, grid, live)[0], shape)
-                value = self.eval(step.value, grid, live)
-                if live is not None:
-                    value = tuple(np.broadcast_to(part, shape)[live] for part in value)
-                    index = index[live]
-                self._write(step.buffer, index, value, index.shape)
+                self._step(step, grid, shape, live, unsure)
+
+    def _step(
+        self,
+        store: Store,
+        grid: Mapping[str, Array],
+        shape: tuple[int, ...],
+        live: Array | None,
+        unsure: bool,
+    ) -> None:
+        index = np.broadcast_to(self.eval(store.index, grid, live)[0], shape)
+        data, error = self.eval(store.value, grid, live)
+        if live is not None:
+            index = index[live]
+            data, error = np.broadcast_to(data, shape)[live], np.broadcast_to(error, shape)[live]
+        if unsure:
+            data, error = self._read(store.buffer, index)[0], np.full(index.shape, np.inf)
+        self._write(store.buffer, index, (data, error), index.shape)
 
     def _pointwise(self, stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> None:
         for block in _blocks(axes):
@@ -303,8 +319,8 @@ class _Machine:
             return grid[expr.name], 0.0
         if isinstance(expr, Load):
             index, doubt = self.eval(expr.index, grid, live)
-            value, error = self._load(expr, index, live)
-            return value, np.where(np.asarray(doubt) == 0, error, np.inf) if self.track else 0.0
+            value, known = self._load(expr, index, live)
+            return value, np.where(np.asarray(doubt) == 0, known, np.inf) if self.track else 0.0
         if isinstance(expr, Select):
             condition, doubt = self.eval(expr.condition, grid, live)
             condition = condition.astype(np.bool_)

@@ -33,7 +33,7 @@ class Rewriter:
         return default
 
     def dtype(self, name: str) -> int:
-        return self.types.get(name, (TensorProto.FLOAT, None))[0]
+        return int(self.types.get(name, (TensorProto.FLOAT, None))[0])
 
     def shape(self, name: str) -> tuple[int, ...]:
         shape = self.types.get(name, (0, None))[1]

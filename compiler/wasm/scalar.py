@@ -99,8 +99,8 @@ def _scalar(ctx: Context, expr: Expr) -> Node:
     if isinstance(expr, Load):
         address = ctx.address(expr.buffer, affine(expr.index))
         dtype = ctx.dtypes[expr.buffer]
-        value = ir.Load(LOADS[dtype], address, 0, expr.buffer)
-        return _on_lanes(ctx, half.to_float, "i32x4", value) if dtype == "f16" else value
+        loaded = ir.Load(LOADS[dtype], address, 0, expr.buffer)
+        return _on_lanes(ctx, half.to_float, "i32x4", loaded) if dtype == "f16" else loaded
     if isinstance(expr, Binary):
         return _binary(ctx, expr)
     if isinstance(expr, Call):
