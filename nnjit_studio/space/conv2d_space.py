@@ -36,13 +36,13 @@ output channels, kernel height and width, then stride, padding and dilation (ver
 
 X0_CHOICES = (4, 8, 12, 16, 24, 32)
 Y0_CHOICES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
-DEPTHWISE_Y0_CHOICES = (1, 2, 3, 4, 6, 7, 8)
+DEPTHWISE_Y0_CHOICES = (1, 2, 3, 4, 5, 6, 7, 8)
 MAX_OPERATIONS = 400
 """SIMD operations of one unrolled body (design section 5)."""
 MIN_USE = 0.75
 """Least share of a tile grid's outputs that are wanted, beside the best tile's share."""
-MIN_TILES = 4
-VARIED_TILES = 4
+MIN_CANDIDATES = 10
+VARIED_TILES = 5
 """How many tiles, the best first, are tried with other settings than the first choice."""
 BASE_ORDER = "mn"
 
@@ -128,6 +128,9 @@ class ConvProblem:
 def conv_problem(workload: Workload, device: DeviceProfile) -> ConvProblem:
     """Extents, and the tiles left by the rules on tiles, best first.
 
+    The lower end of Heuristic 4 is relaxed step by step until there are
+    :data:`MIN_CANDIDATES`; a small image can still have fewer.
+
     Raises
     ------
     UserError
@@ -144,10 +147,14 @@ def conv_problem(workload: Workload, device: DeviceProfile) -> ConvProblem:
         n, c // groups, w, o // groups, (kh, kw), stride, dilation, groups, out[0], out[1], device
     )
     for low in REGISTER_LOW_STEPS:
-        problem = replace(problem, register_low=low)
-        tiles = [tile for tile in _tiles(problem) if _tile_fits(tile, problem)]
-        if len(tiles) >= MIN_TILES:
+        problem = _with_tiles(replace(problem, register_low=low))
+        if len(conv2d_candidates(problem)) >= MIN_CANDIDATES:
             break
+    return problem
+
+
+def _with_tiles(problem: ConvProblem) -> ConvProblem:
+    tiles = [tile for tile in _tiles(problem) if _tile_fits(tile, problem)]
     best = max((problem.use(*tile) for tile in tiles), default=1.0)
     tiles = [tile for tile in tiles if problem.use(*tile) >= MIN_USE * best]
     tiles.sort(key=lambda tile: _tile_rank(tile, problem))
@@ -201,9 +208,10 @@ def registers(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
     total = p.device.vector_registers * LANES
     used = register_use(c.x0, c.y0)
     low, high = p.register_low * total, REGISTER_RANGE[1] * total
+    relaxed = ", the lower end relaxed for want of tiles" if low < REGISTER_RANGE[0] * total else ""
     return low <= used <= high, (
         f"Reg_thread {used} of {total} elements ({c.x0}*1 + 1*{c.y0} + {c.x0}*{c.y0}), "
-        f"accepted {low:.0f}..{high:.0f}"
+        f"accepted {low:.0f}..{high:.0f}{relaxed}"
     )
 
 
