@@ -45,8 +45,8 @@ threads_option = click.option(
 )
 lab_option = click.option(
     "--lab",
-    type=click.Choice(["", *LABS]),
-    default="",
+    type=click.Choice(list(LABS)),
+    callback=lambda ctx, option, name: name or "",
     help="An experimental mode of the embedded engine; its results never enter a bundle.",
 )
 inputs_option = click.option(

@@ -1,0 +1,80 @@
+"""Lab modes: kept apart from everything that a page may get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.lab import LABS
+from nnjit_studio.workbench import OpenedModel, Workbench
+
+FLAGS = f"--no-sandbox {LABS['revectorize']}"
+
+
+def test_a_lab_session_has_a_target_and_a_badge_of_its_own(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path / "k.db", "embedded", FLAGS, [("no sandbox", "as asked")])
+    try:
+        assert bench.target == "embedded+revectorize"
+        assert [text for text, _ in bench.badges()] == ["no sandbox", "lab: revectorize"]
+    finally:
+        bench.close()
+    plain = Workbench(tmp_path / "k.db", "embedded", "--no-sandbox")
+    try:
+        assert plain.target == "embedded" and plain.badges() == []
+    finally:
+        plain.close()
+
+
+def test_a_browser_started_with_the_flag_is_a_lab_too(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path / "k.db", "chromium")
+    try:
+        bench.launched_with(FLAGS)
+        bench.launched_with(FLAGS)
+        assert bench.target == "chromium+revectorize"
+        assert [text for text, _ in bench.badges()] == ["lab: revectorize"]
+    finally:
+        bench.close()
+
+
+def test_lab_results_do_not_enter_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Workbench(tmp_path / "k.db", "embedded", FLAGS)
+    try:
+        monkeypatch.setattr(bench, "model", object.__new__(OpenedModel))
+        with pytest.raises(UserError, match="do not enter a bundle") as caught:
+            bench.export(tmp_path / "b.zip")
+        assert "--lab" in caught.value.hint
+        assert not (tmp_path / "b.zip").exists()
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize("flags", ["--no-sandbox", FLAGS])
+def test_a_session_knows_only_results_of_its_own_kind(tmp_path: Path, flags: str) -> None:
+    bench = Workbench(tmp_path / "k.db", "embedded", flags)
+    settings = {"": "x0=8,y0=6,r0=4,x1=8,y1=6,r1=64,order=nm,pack=1"}
+    settings["+revectorize"] = settings[""].replace("8,y", "16,y")
+
+    def record(suffix: str) -> SimpleNamespace:
+        key = SimpleNamespace(
+            compiler_version=bench.compiler.version,
+            target=f"embedded{suffix}",
+            device_id="cpu",
+            threads=1,
+        )
+        return SimpleNamespace(state="won", key=key, settings=settings[suffix])
+
+    own = "+revectorize" if flags == FLAGS else ""
+    other = "" if own else "+revectorize"
+    try:
+        for records, expected in (([other, own], settings[own]), ([other], None)):
+            known = SimpleNamespace(all_records=lambda workload, r=records: [record(s) for s in r])
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(bench, "database", known)
+                found = bench._stored_best(Workload("matmul", (64, 64, 64), "f32"))
+            assert (None if found is None else str(found)) == expected
+    finally:
+        bench.close()
