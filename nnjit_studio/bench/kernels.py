@@ -56,7 +56,7 @@ class RoundsPolicy:
 
     rounds: int = 15
     min_sample_ms: float = 20.0
-    warmup_ms: float = 400.0
+    warmup_ms: float = 700.0
     max_warmup_ms: float = 3000.0
 
 
@@ -189,6 +189,8 @@ def compare(
             browsers.launch(browser, server.url("kernels.html"), no_sandbox, on_exit=server.fail)
         )
         while (message := server.next_message(SHAPE_TIMEOUT_S))["type"] != "done":
+            if message["type"] == "rehearsed":
+                continue
             index = message["index"]
             contenders = message["samples_ms"]
             outputs = {

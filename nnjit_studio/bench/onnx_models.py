@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.builders import WorkloadSpec
 from nnjit_studio.compiler.tensor_ir import Buffer
+from nnjit_studio.space.conv2d_space import CONV2D
 
 OPSET, IR_VERSION = 20, 10
 
@@ -22,9 +23,14 @@ def write_onnx(
     inputs: Sequence[tuple[Buffer, NDArray[np.float32]]],
     output: Buffer,
 ) -> None:
-    """MatMul and the epilogue's operators; constant inputs become initialisers."""
+    """MatMul or Conv and the epilogue's operators; constant inputs become initialisers."""
     names = iter(buffer.name for buffer, _ in inputs)
-    nodes = [helper.make_node("MatMul", [next(names), next(names)], ["t0"])]
+    operands = [next(names), next(names)]
+    nodes = [
+        _conv(spec, operands)
+        if spec.kind == CONV2D
+        else helper.make_node("MatMul", operands, ["t0"])
+    ]
     for i, word in enumerate(spec.epilogue):
         before, after = f"t{i}", f"t{i + 1}"
         if word in ("bias", "residual"):
@@ -46,6 +52,20 @@ def write_onnx(
     )
     onnx.checker.check_model(model)
     path.write_bytes(model.SerializeToString())
+
+
+def _conv(spec: WorkloadSpec, operands: Sequence[str]) -> onnx.NodeProto:
+    *_, height, width, stride, pad, dilation, groups = spec.dims
+    return helper.make_node(
+        "Conv",
+        operands,
+        ["t0"],
+        kernel_shape=[height, width],
+        strides=[stride] * 2,
+        pads=[pad] * 4,
+        dilations=[dilation] * 2,
+        group=groups,
+    )
 
 
 def _info(buffer: Buffer) -> onnx.ValueInfoProto:
