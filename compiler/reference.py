@@ -252,7 +252,7 @@ class _Machine:
         for load in (product.a, product.b):
             if not isinstance(load, Load) or self.memory[load.buffer][0].dtype != np.float64:
                 return False
-            if isinstance(self.memory[load.buffer][1], np.ndarray):
+            if np.any(self.memory[load.buffer][1]):
                 return False
             form = linear_form(load.index, extents)
             reach = value_range(form, extents) if form is not None else None

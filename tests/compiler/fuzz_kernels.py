@@ -20,10 +20,11 @@ import numpy as np
 from kernel_harness import NUMPY, run_kernel
 
 from nnjit_studio.compiler.builders import program_for
+from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.pipeline import Artifact, compile_program
-from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.reference import evaluate_with_bound
 from nnjit_studio.compiler.rounding import UNIT
+from nnjit_studio.compiler.subject import subject_of, workload_for
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
@@ -41,7 +42,6 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.workload import workload_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.candidate import Candidate
@@ -248,7 +248,9 @@ def inputs_of(program: Program, rng: np.random.Generator, kind: str) -> dict[str
             if kind == "hostile":
                 drawn = np.where(rng.random(size) < 0.2, rng.choice(SPECIAL, size), drawn)
             elif kind in ("huge", "tiny"):
-                powers = rng.uniform(0, 38, size) * (1 if kind == "huge" else -1.15)
+                # Half of the huge buffers leave room for products.
+                top = rng.choice([17, 38]) if kind == "huge" else -44
+                powers = rng.uniform(0, 1, size) * top
                 drawn = drawn * 10.0**powers
         elif kind == "plain":
             drawn = rng.integers(0 if b.dtype == "u8" else -9, 10, size)
@@ -292,20 +294,39 @@ def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | No
         return int(rng.integers(1, high))
 
     tail = str(rng.choice(["", "+bias", "+bias+relu", "+bias+gelu"]))
-    if rng.random() < 0.5:
+    form = rng.random()
+    if form < 0.4:
         spec = f"matmul:{dim(40)}x{dim(70)}x{dim(70)}:f32{tail}"
-    else:
+    elif form < 0.6:
         spec = f"batch_matmul:{dim(5)}x{dim(24)}x{dim(30)}x{dim(40)}:f32"
+    else:
+        spec = convolution(rng)
     program = program_for(spec)
-    contraction = recognize(program)
-    workload = workload_of(program, contraction)
+    subject = subject_of(program)
     device = DeviceProfile("fuzz", "fuzz", vector_registers=int(rng.choice([16, 32])))
-    packable = contraction is not None and contraction.packable
-    space = build_lite_space(workload, device, packable)
-    found: list[Candidate | None] = list(e.candidate for e in space.entries)
+    packable = isinstance(subject, Contraction) and subject.packable
+    workload = workload_for(program, subject)
+    found: list[Candidate | None] = []
+    if workload.tunable:
+        found = [e.candidate for e in build_lite_space(workload, device, packable).entries]
     count = min(len(found), 3)
     chosen = [found[i] for i in rng.choice(len(found), count, replace=False)] if count else []
     return program, [None, *chosen]
+
+
+def convolution(rng: np.random.Generator) -> str:
+    """A random 2D convolution whose window fits."""
+    groups = int(rng.choice([1, 1, 1, 2, 4]))
+    kernel, dilation = int(rng.choice([1, 1, 3, 3, 2, 5])), int(rng.choice([1, 1, 1, 2]))
+    pad, stride = int(rng.integers(0, kernel)), int(rng.choice([1, 1, 2, 3]))
+    reach = dilation * (kernel - 1) + 1
+    high, wide = (int(rng.integers(max(1, reach - 2 * pad), reach + 13)) for _ in range(2))
+    depthwise = rng.random() < 0.3
+    inner = groups * int(rng.integers(1, 7))
+    outer, groups = (inner, inner) if depthwise else (groups * int(rng.integers(1, 9)), groups)
+    tail = str(rng.choice(["", "+bias", "+bias+relu"]))
+    dims = (1, inner, high, wide, outer, kernel, kernel, stride, pad, dilation, groups)
+    return f"conv2d:{'x'.join(map(str, dims))}:f32{tail}"
 
 
 def fuzz(cases: int, seed: int) -> tuple[Counter[str], list[Wrong]]:
