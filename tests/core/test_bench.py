@@ -67,6 +67,8 @@ def test_peers_are_known_and_installed(tmp_path: Path) -> None:
         "matmul:3x4x5:f32+bias+gelu",
         "batch_matmul:2x3x4x5:f32",
         "matmul_var:3x4x5:f32+relu+residual",
+        "conv2d:1x4x9x8x6x3x3x2x1x1x2:f32+bias+relu",
+        "conv2d:2x3x7x7x5x3x3x1x2x2x1:f32",
     ],
 )
 def test_the_peer_computes_the_same(text: str, tmp_path: Path) -> None:
