@@ -140,8 +140,11 @@ def test_second_page_is_refused_while_the_first_lives(hub: Hub) -> None:
         assert len(first.seen) == 1
         assert second.seen == []
     until(lambda: hub._page is None)
-    with fake_page(hub):
-        assert hub.request({"type": "probe"})[0]["type"] == "ok"
+    # Not through wait_for_page: until the next hello it tells that the first page is gone.
+    third = FakePage(hub)
+    until(lambda: hub._page is not None)
+    assert hub.request({"type": "probe"})[0]["type"] == "ok"
+    third.close()
 
 
 @pytest.mark.parametrize(
