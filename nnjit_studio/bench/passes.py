@@ -23,6 +23,8 @@ PAPER_PASSES = ("offset_load_store", "combined_instruction", "load_store_to_vari
 COMPILATIONS = 25
 NOISE = 0.03
 """Differences below this share are not told from noise, whatever the interval says."""
+MAX_INTERVAL = 0.1
+"""Wider intervals of the slowdown settle nothing, not even that there is no difference."""
 POLICY = MeasurePolicy(pairs=16, min_sample_ms=10.0, warmup_ms=150.0, max_ms=20_000.0)
 
 
@@ -108,6 +110,8 @@ def bench_passes(
 
 def verdict(slowdown: float, low: float, high: float) -> str:
     """In words what a variant's time beside the kernel with all passes says."""
+    if high - low > MAX_INTERVAL:
+        return f"{slowdown:.2f}x, not settled: the machine was too busy, repeat it"
     if low > 1 and slowdown > 1 + NOISE:
         return f"{slowdown:.2f}x the time of all passes: they earn their keep"
     if high < 1 and slowdown < 1 - NOISE:
