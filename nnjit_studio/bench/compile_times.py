@@ -62,7 +62,7 @@ def bench_compile(
                 sizes.append(len(result.kernels[0].data))
                 for step, ms in result.pass_ms.items():
                     passes.setdefault(step, []).append(ms)
-        row = {
+        row: dict[str, Any] = {
             "name": name,
             "workload": str(spec),
             "candidates": len(candidates),
@@ -75,11 +75,11 @@ def bench_compile(
         rows.append(row)
         defined.append((workload, candidates[:CONVENTIONAL_CANDIDATES]))
         note(f"{name}: median {row['ms']['median']:.2f} ms of {len(total)} compilations")
-    for row, (workload, some) in zip(rows, defined, strict=True):
+    for made, (workload, some) in zip(rows, defined, strict=True):
         if conventional:
             measured = [compiler.conventional_ms(workload, c) for c in (some[0], *some)]
-            row["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
-            note(f"{row['name']}: the conventional ways")
+            made["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
+            note(f"{made['name']}: the conventional ways")
     return {
         "ok": True,
         "date": utc_now(),
