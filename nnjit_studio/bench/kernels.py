@@ -47,6 +47,7 @@ SHAPES = {
     "ffn": "matmul:128x384x1536:f32+bias+gelu",
 }
 """Measured by default: the paper's K0 to K3, a row, odd shapes, a fused layer."""
+MATMULS = ("matmul", "matmul_var", "batch_matmul")
 SHAPE_TIMEOUT_S = 180.0
 
 
@@ -120,6 +121,13 @@ def prepare(
     note: Callable[[str], None],
 ) -> list[Prepared]:
     """Tune each shape in the page, and write bundle, ONNX model and inputs of each."""
+    shapes = list(shapes)
+    for _, spec in shapes:
+        if spec.kind not in MATMULS:
+            raise UserError(
+                f"The peers' models are written for products only, not for {spec}.",
+                f"Use {', '.join(MATMULS)}.",
+            )
     device = bench.connect()
     prepared = []
     for index, (name, spec) in enumerate(shapes):
