@@ -49,6 +49,10 @@ node_modules/ready: package.json package-lock.json .venv/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
 	touch $@
 
+benchmarks/node_modules/ready: benchmarks/package.json benchmarks/package-lock.json .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent --prefix benchmarks
+	touch $@
+
 page: node_modules/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm run --silent check
 	PATH="$(abspath $(BIN)):$$PATH" npm run --silent test
@@ -72,7 +76,7 @@ operators: .venv/ready
 	$(BIN)/python -W ignore tests/compiler/operator_table.py
 
 # About ten minutes on an idle machine; appends to benchmarks/results.md.
-bench: .venv/ready node_modules/ready sandbox-note
+bench: .venv/ready benchmarks/node_modules/ready sandbox-note
 	.ci/system.sh chromium
 	$(BIN)/nnjit bench compile --markdown benchmarks/results.md
 	$(BIN)/nnjit bench passes --target chromium $(SANDBOX) --markdown benchmarks/results.md
@@ -84,4 +88,4 @@ fresh-check:
 	.ci/fresh-check.sh
 
 clean:
-	rm -rf .venv .devtree node_modules $(OUT) *.egg-info
+	rm -rf .venv .devtree node_modules benchmarks/node_modules $(OUT) *.egg-info

@@ -93,7 +93,7 @@ def find_node_modules(
 ) -> tuple[Path | None, dict[str, str]]:
     """The folder that holds the peers' packages, and their versions.
 
-    Looked for at ``given``, else here and beside the source tree.
+    Looked for at ``given``, else in ``benchmarks/`` here or of the source tree.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def find_node_modules(
         When a peer's package is in none of them.
     """
     places = [given] if given else [Path.cwd(), Path(nnjit_studio.__file__).parents[1]]
-    folders = [given] if given else [place / "node_modules" for place in places]
+    folders = [given] if given else [place / "benchmarks/node_modules" for place in places]
     packages = [package for peer in peers for package in PEERS[peer]]
     for folder in folders:
         manifests = {p: folder / p / "package.json" for p in packages}
@@ -109,7 +109,7 @@ def find_node_modules(
             return folder, {p: json.loads(m.read_text())["version"] for p, m in manifests.items()}
     raise UserError(
         f"The npm packages of the peers ({', '.join(packages)}) are not installed.",
-        "Run `npm ci` in a checkout of the Studio, or give --peers none.",
+        "Run `npm ci --prefix benchmarks` in a checkout of the Studio, or give --peers none.",
     )
 
 

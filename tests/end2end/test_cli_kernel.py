@@ -90,7 +90,7 @@ def test_passes_in_chromium() -> None:
 
 @pytest.mark.chromium
 def test_the_peers_agree() -> None:
-    root = Path(__file__).parents[2] / "node_modules"
+    root = Path(__file__).parents[2] / "benchmarks" / "node_modules"
     if not (root / "onnxruntime-web").is_dir() or not (root / "@tensorflow").is_dir():
         pytest.skip("the peers' npm packages are not installed")
     shapes = f"{TINY},matmul_var:3x4x5:f32+relu"
