@@ -116,7 +116,8 @@ def record_of(
 
 
 def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
-    ratio = outcome.result.error_ratio if outcome.samples_ms and outcome.result else 0.0
+    result = outcome.result
+    ratio = result.error_ratio if result is not None and not result.error else 0.0
     verdict = outcome.verdict
     return Measured(
         t_s=t_s,

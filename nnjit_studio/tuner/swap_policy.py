@@ -76,12 +76,12 @@ def decide(
     policy = policy or SwapPolicy()
     if result.error:
         return Verdict("failed", result.error)
-    if not result.samples_ms:
-        return Verdict("failed", "the page took no sample")
     if not result.error_ratio <= 1:  # NaN is wrong too
         return Verdict("wrong", f"{result.error_ratio:.3g} x the accepted error")
     if not result.guard_ok:
         return Verdict("wrong", "wrote outside its outputs")
+    if not result.samples_ms:
+        return Verdict("failed", "the page took no sample")
     rate = gflops_of(flops, float(np.median(result.samples_ms)))
     if peak_gflops and rate > policy.peak_margin * peak_gflops:
         return Verdict("impossible", f"{rate:.1f} GFLOP/s on a device of {peak_gflops:.1f}")

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnjit_studio.space.records import RunResult
+from nnjit_studio.space.records import CompileResult, RunResult
+from nnjit_studio.tuner.evaluator import Outcome, measured_event
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide, gflops_of, speedup_interval
 
 FAST = RunResult(
@@ -48,6 +49,20 @@ def test_each_gate_can_fail(change: dict[str, object], state: str, word: str) ->
     verdict = decide(replace(FAST, **change), FLOPS, 50.0)  # type: ignore[arg-type]
     assert verdict.state == state
     assert word in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "word"), [({"error_ratio": 3.1}, "3.1 x"), ({"guard_ok": False}, "outside")]
+)
+def test_a_wrong_kernel_is_called_wrong_though_the_page_takes_no_samples_of_it(
+    change: dict[str, object], word: str
+) -> None:
+    result = replace(FAST, samples_ms=(), incumbent_ms=(), **change)  # type: ignore[arg-type]
+    verdict = decide(result, FLOPS, 50.0)
+    assert verdict.state == "wrong"
+    assert word in verdict.reason
+    outcome = Outcome(CompileResult("matmul:1x1x1:f32#", None), verdict, None, result, FLOPS)
+    assert measured_event(outcome, "w", 0.0).error_ratio == result.error_ratio
 
 
 def test_gates_stand_in_order() -> None:

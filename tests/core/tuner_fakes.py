@@ -140,14 +140,15 @@ class FakeRunner:
         def samples(kernel: Kernel) -> tuple[float, ...]:
             return tuple(self.speed(kernel.workload, kernel.candidate) * j for j in jitter)
 
+        wrong = self.wrong(challenger)  # the page takes no samples of such a kernel
         return RunResult(
             challenger.workload,
             challenger.settings,
             challenger.tier,
-            samples(challenger),
-            samples(incumbent) if incumbent else (),
+            () if wrong else samples(challenger),
+            samples(incumbent) if incumbent and not wrong else (),
             batch=8,
-            error_ratio=float("inf") if self.wrong(challenger) else 0.2,
+            error_ratio=float("inf") if wrong else 0.2,
             guard_ok=True,
         )
 
