@@ -15,7 +15,8 @@ from onnx.external_data_helper import load_external_data_for_model
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 MAX_NODES = 200_000
-MAX_ELEMENTS = 2**31
+DOMAINS = ("", "ai.onnx", "com.microsoft")
+"""Domains whose operators have converters; the last one is ONNX Runtime's."""
 
 
 def load_model(path: Path) -> onnx.ModelProto:
@@ -135,13 +136,15 @@ _FIX_SHAPE = (
 def check_operators(model: onnx.ModelProto, supported: Collection[str]) -> None:
     """Name the first node whose operator has no converter.
 
+    An operator of a domain that the importer does not know has none, whatever its name.
+
     Raises
     ------
     UnsupportedOpError
         With the operator, its domain and the node that holds it.
     """
     for node in model.graph.node:
-        if node.op_type not in supported:
+        if node.op_type not in supported or node.domain not in DOMAINS:
             domain = f" (domain {node.domain})" if node.domain not in ("", "ai.onnx") else ""
             name = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOpError(

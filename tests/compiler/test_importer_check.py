@@ -109,6 +109,14 @@ def test_unsupported_operator_names_its_node(tmp_path: Path) -> None:
         check.check_operators(model, {"MatMul"})
 
 
+def test_a_known_name_of_an_unknown_domain_is_another_operator(tmp_path: Path) -> None:
+    model = onnx.load(str(mlp(tmp_path / "m.onnx")))
+    check.check_operators(model, {n.op_type for n in model.graph.node})
+    model.graph.node[0].domain = "ai.example"
+    with pytest.raises(UnsupportedOpError, match=r"domain ai\.example"):
+        check.check_operators(model, {n.op_type for n in model.graph.node})
+
+
 def test_an_invalid_graph_is_refused(tmp_path: Path) -> None:
     node = helper.make_node("MatMul", ["x", "nowhere"], ["y"])
     path = save(tmp_path / "bad.onnx", [node], {"x": [2, 3]}, {"y": [2, 3]})
