@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pickle
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -43,10 +44,12 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int) -> None:
     os.dup2(chatter, 1)
     os.dup2(chatter, 2)
     _limit_memory(memory_bytes)
+    # Ctrl-C goes to every process of the terminal; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(5)  # what is measured on the same cores goes first
     worker = _Worker(pipe)
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+    with contextlib.suppress(EOFError, OSError):
         while True:
             header, blobs = receive(pipe)
             worker.answer(header, blobs)

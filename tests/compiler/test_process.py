@@ -117,3 +117,18 @@ def test_a_workload_from_its_spelling(compiler: CompileProcess, tmp_path: Path) 
     assert model.weights.stat().st_size == model.plan.weights_bytes > 0
     with pytest.raises(UserError, match="kind 'pool'"):
         compiler.define("pool:1x2:f32")
+
+
+def test_an_interrupt_from_the_terminal_costs_no_job(
+    compiler: CompileProcess, model: process.ImportedModel, tmp_path: Path
+) -> None:
+    compiler.start()
+    before = compiler._process
+    assert before is not None and before.pid is not None
+    number = before.pid
+    # At every phase of an import, so also in the middle of a job.
+    compiler.import_model(
+        mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", lambda phase: os.kill(number, signal.SIGINT)
+    )
+    assert compiler.compile(model.workloads[0], CANDIDATE, TIERS).error == ""
+    assert compiler._process is before and before.is_alive()
