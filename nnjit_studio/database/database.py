@@ -257,7 +257,13 @@ class KernelDatabase:
 
     def _select(self, where: str, values: dict[str, Any]) -> list[TuningRecord]:
         sql = f"{SELECT_RECORDS} {where}"
-        return self._call(lambda: [record_from_row(r) for r in self._db.query(sql, values)])
+        try:
+            return self._call(lambda: [record_from_row(r) for r in self._db.query(sql, values)])
+        except (ValueError, TypeError) as e:
+            raise DatabaseError(
+                f"The kernel database {self.path} is damaged: a record cannot be read ({e}).",
+                "Move it away to start a new one, then import a backup or an export.",
+            ) from e
 
     def _write(self, job: Callable[[], T]) -> T:
         if self._lock is None:
@@ -291,7 +297,7 @@ def _lock(path: Path) -> FileLock:
     except Timeout as e:
         raise DatabaseError(
             f"The kernel database {path} is in use by another NNJIT Studio.",
-            "Close the other Studio, or open the database read-only.",
+            "Close the other Studio, or choose another file with --database.",
         ) from e
     return lock
 

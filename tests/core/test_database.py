@@ -162,7 +162,7 @@ def test_many_threads_commit(db: KernelDatabase) -> None:
 
 def test_a_second_writer_is_refused_and_a_reader_is_not(db: KernelDatabase, path: Path) -> None:
     db.commit_record(record(1))
-    with pytest.raises(DatabaseError, match=r"kernels\.db is in use.*read-only"):
+    with pytest.raises(DatabaseError, match=r"kernels\.db is in use.*--database"):
         KernelDatabase.open(path)
     with KernelDatabase.open(path, read_only=True) as reader:
         assert reader.records(KEY) == [record(1)]
@@ -380,6 +380,21 @@ def test_export_refuses(db: KernelDatabase, path: Path, tmp_path: Path) -> None:
         db.export_to(path)
     with pytest.raises(DatabaseError, match="cannot be written"):
         db.export_to(tmp_path / "no" / "folder.json")
+
+
+def test_a_record_that_cannot_be_read_is_an_error_in_words(
+    db: KernelDatabase, path: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.db"
+    with KernelDatabase.open(other) as source:
+        source.commit_record(record(1))
+    connection = sqlite3.connect(other)
+    with connection:
+        connection.execute("UPDATE records SET samples_ms = 'oops'")
+    connection.close()
+    with pytest.raises(DatabaseError, match=r"other\.db is damaged"):
+        db.import_from(other)
+    assert db.count() == 0
 
 
 def test_import_refuses_and_adds_nothing(db: KernelDatabase, tmp_path: Path) -> None:
