@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,9 @@ def cli(verbose: int) -> None:
 
 @cli.command()
 @click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option("--tune", "seconds", type=float, help="Tune at once, for so many seconds.")
+@click.option(
+    "--tune", "seconds", type=click.FloatRange(0), help="Tune at once, for so many seconds."
+)
 @click.option("--screenshot", type=click.Path(path_type=Path), help="Picture of the window, PNG.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write the bundle at the end.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report at the end.")
@@ -156,7 +158,7 @@ def check_backend(backend: str) -> None:
 @model_argument
 @target_option
 @click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
-@click.option("--seconds", type=float, default=30.0, show_default=True)
+@click.option("--seconds", type=click.FloatRange(0), default=30.0, show_default=True)
 @threads_option
 @lab_option
 @inputs_option
@@ -193,9 +195,15 @@ def tune(
                 else:
                     show(event.to_json())
                 if isinstance(event, Failed):
-                    raise NnjitError(event.error["error"], event.error["hint"])
+                    raise failure(event.error)
 
         run(work)
+
+
+def failure(error: Mapping[str, Any]) -> NnjitError:
+    """The exception that an event's error stands for: of its kind."""
+    raised = UserError if error["kind"] == UserError.kind else NnjitError
+    return raised(error["error"], error["hint"])
 
 
 def show(event: dict[str, Any]) -> None:
@@ -478,18 +486,29 @@ def main(arguments: list[str] | None = None) -> None:
         note("Stopped.")
         code = 1
     except NnjitError as e:
-        if "--json" in given:
-            print_json(e.to_json())
-        else:
-            note(f"{e.error} {e.hint}".strip())
+        tell(e, "--json" in given)
         code = 1
     except BrokenPipeError:
         # The reader of our output left; nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except OSError as e:
+        logging.getLogger(__name__).debug("A file or the system refused", exc_info=True)
+        name = f"{str(e.filename)!r} cannot be used" if e.filename else "The system refused"
+        wrong = UserError(f"{name}: {e.strerror or e}.", "Check its folder and your permissions.")
+        tell(wrong, "--json" in given)
+        code = 1
     else:
         code = 0
     sys.exit(code)
+
+
+def tell(error: NnjitError, as_json: bool) -> None:
+    """Print an error: a JSON document on stdout, or a sentence on stderr."""
+    if as_json:
+        print_json(error.to_json())
+    else:
+        note(f"{error.error} {error.hint}".strip())
 
 
 def studio_main() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,11 +71,11 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
     if path is None:
         return None
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError as e:
         raise UserError(f"There is no file {str(path)!r}.", "Check --inputs.") from e
-    except (OSError, ValueError, AttributeError) as e:
+    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as e:
         raise UserError(
             f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
         ) from e

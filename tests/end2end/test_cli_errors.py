@@ -115,3 +115,18 @@ def test_bundle_that_is_none(tmp_path: Path) -> None:
     result = nnjit("verify", path, "--json")
     assert result.returncode == 1
     assert json.loads(result.stdout)["kind"] == "user"
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "k.wasm"
+    result = nnjit("compile", "matmul:8x8x8:f32", "-o", path, "--json")
+    assert result.returncode == 1
+    error = json.loads(result.stdout)
+    assert error["kind"] == "user" and "k.wasm" in error["error"]
+    assert "Traceback" not in result.stderr
+
+
+def test_a_negative_time_is_wrong_usage(tmp_path: Path) -> None:
+    result = nnjit("tune", tmp_path / "m.onnx", "--seconds", "-1")
+    assert result.returncode == 2
+    assert "--seconds" in result.stderr

@@ -1,0 +1,43 @@
+"""What the verbs share: bad input becomes one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnjit_studio.cli import failure
+from nnjit_studio.cli_common import load_inputs
+from nnjit_studio.errors import NnjitError, PageError, UserError
+
+
+def test_inputs_are_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.arange(3))
+    arrays = load_inputs(tmp_path / "in.npz")
+    assert arrays is not None and arrays["x"].tolist() == [0, 1, 2]
+    assert load_inputs(None) is None
+
+
+@pytest.mark.parametrize("case", ["one array", "cut", "empty", "changed", "objects", "text"])
+def test_inputs_that_are_no_arrays_are_refused(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "in.npz"
+    np.savez(path, x=np.arange(100))
+    whole = path.read_bytes()
+    if case == "one array":
+        with path.open("wb") as file:
+            np.save(file, np.arange(3))
+    elif case == "objects":
+        np.savez(path, x=np.array([{}], dtype=object))
+    else:
+        changed = whole[:200] + bytes([whole[200] ^ 1]) + whole[201:]
+        path.write_bytes({"cut": whole[:200], "empty": b"", "changed": changed, "text": b"x"}[case])
+    with pytest.raises(UserError, match=r"in\.npz"):
+        load_inputs(path)
+
+
+def test_a_failed_session_keeps_its_kind_of_error() -> None:
+    user = failure(UserError("The disk is full.", "Free some space.").to_json())
+    assert user.to_json() == UserError("The disk is full.", "Free some space.").to_json()
+    bug = failure(PageError("The page is gone.").to_json())
+    assert type(bug) is NnjitError and bug.kind == "bug"
