@@ -95,7 +95,12 @@ class Swapped(Event):
 
 @dataclass(frozen=True)
 class RoundDone(Event):
-    """A tuning round ended: one candidate selected, compiled and measured."""
+    """A tuning round ended: one candidate selected, compiled and measured.
+
+    ``best_gflops`` is the highest rate at which an incumbent of this session won; it
+    never falls, though ``best_candidate``, the incumbent now, may have been measured
+    below it when the machine was slower.
+    """
 
     name: ClassVar[str] = "round"
     workload: str

@@ -34,6 +34,9 @@ class WorkloadState:
         The default-schedule kernel, and the one registered now.
     default_ms, best_ms
         Median ms of one run of each.
+    best_gflops
+        The highest rate at which any incumbent won. In a slower moment of the
+        machine the next one may win with less: comparisons are interleaved.
     pending
         Entries of the lite space not yet tried, in its order.
     measured
@@ -48,6 +51,7 @@ class WorkloadState:
     incumbent: Kernel
     default_ms: float = 0.0
     best_ms: float = 0.0
+    best_gflops: float = 0.0
     share: float = 0.0
     candidates: int = 0
     pending: list[SpaceEntry] = field(default_factory=list)

@@ -207,6 +207,7 @@ class TuningSession:
             known = stored_default(state, self._records.records(key))
             state.default_ms = known.median_ms if known else self._check(compiled, state, queue)
             state.best_ms = state.default_ms
+            state.best_gflops = gflops_of(workload.flops, state.default_ms)
 
     def _check(self, compiled: CompileResult, state: WorkloadState, queue: KernelQueue) -> float:
         options = self._options
@@ -285,7 +286,7 @@ class TuningSession:
             state.rounds,
             settings_of(compiled.candidate),
             outcome.gflops,
-            gflops_of(state.workload.flops, state.best_ms),
+            state.best_gflops,
             settings_of(state.incumbent.candidate),
             len(state.pending) + left,
         )
@@ -298,6 +299,7 @@ class TuningSession:
         state.incumbent, state.best_ms = kernel, ms
         self._best_s = self._pace.t_s()
         gflops = gflops_of(state.workload.flops, ms)
+        state.best_gflops = max(state.best_gflops, gflops)
         return Swapped(
             self._best_s, state.workload.key, kernel.settings, before, gflops, from_database=stored
         )

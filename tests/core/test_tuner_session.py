@@ -12,6 +12,7 @@ import pytest
 from tuner_fakes import DEVICE, SOFTMAX, TUNABLE, WORKLOADS, FakeRecords, Stage
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import TIERS
 from nnjit_studio.tuner.events import (
     Compiled,
@@ -309,3 +310,21 @@ def test_a_tier_that_the_device_lacks_is_refused() -> None:
     stage = Stage(device=replace(DEVICE, tiers=("simd128",)))
     with pytest.raises(UserError, match="no relaxed-simd kernels"):
         stage.session(tier="relaxed-simd")
+
+
+def test_the_best_so_far_never_falls_though_the_machine_slows_down() -> None:
+    stage = Stage()
+    seen: dict[str, int] = {}
+
+    def slowing(workload: str, candidate: Candidate | None) -> float:
+        """Each new candidate gains 6 %, each measurement later costs 10 %."""
+        turn = seen.setdefault(f"{workload} {candidate}", len(seen))
+        return float(90 * 0.94**turn * 1.1 ** len(stage.runner.measured))
+
+    stage.runner.speed = slowing
+    events = list(stage.session().run())
+    swapped = [e for e in of(Swapped, events) if e.workload == BIG.key]
+    assert any(e.gflops < e.gflops_before for e in swapped)
+    best = [e.best_gflops for e in of(RoundDone, events) if e.workload == BIG.key]
+    assert best == sorted(best)
+    assert best[-1] == max(e.gflops for e in swapped)
