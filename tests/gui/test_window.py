@@ -252,6 +252,31 @@ def test_themes_reach_every_view_and_are_remembered(qtbot, window, model_file):
     assert window.graph.legend.theme is LIGHT
 
 
+def test_plots_take_the_ground_of_a_theme_at_once(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    for theme in (LIGHT, DARK, LIGHT):
+        window.choose_theme(theme.name)
+        for plot in (window.rounds.plot, window.latency.plot):
+            image = plot.grab().toImage()
+            assert image.pixelColor(image.width() - 3, image.height() - 3).name() == theme.surface
+
+
+def test_the_legend_stands_above_the_lines_or_not_at_all(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    panel, box = window.rounds, window.rounds.item.getViewBox()
+    assert panel.legend.isVisible()
+    best = max(
+        w.rounds[-1].best_gflops for w in window.session.state.workloads.values() if w.rounds
+    )
+    top = box.mapViewToScene(QPointF(0, best)).y()
+    assert panel.legend.mapRectToScene(panel.legend.boundingRect()).bottom() <= top
+    panel.resize(panel.width(), 150)
+    QGuiApplication.processEvents()
+    assert not panel.legend.isVisible()
+
+
 def contrast(a, b):
     def luminance(colour):
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

@@ -16,14 +16,14 @@ class LatencyPanel(PlotPanel):
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(
             "Model latency",
-            "seconds since start",
-            "model latency",
+            "time since start",
+            "latency",
             "ms",
             "The model's latency is timed here while it is tuned.",
             theme,
         )
         self._session = session
-        self.label_axes(bottom=("seconds since start", "s"))
+        self.label_axes(bottom=("time since start", "s"))
         self.item.setLimits(yMin=0)
         self.line = pg.PlotDataItem(symbol="o", symbolSize=5, symbolPen=None, skipFiniteCheck=True)
         self.before = pg.InfiniteLine(

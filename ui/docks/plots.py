@@ -99,6 +99,7 @@ class PlotPanel(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
+        self.plot.resetCachedContent()  # else the old ground stays until the plot is resized
         self.label_axes()
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:

@@ -17,6 +17,8 @@ from nnjit_studio.ui.theme import Theme, named, series_style
 BY_ROUND, BY_SECONDS = "by round", "by seconds"
 LEGEND_ROWS = 8
 """The legend names the heaviest ones; more would hide the plot."""
+LEGEND_GAP = 16
+"""Pixels around the legend."""
 
 
 class RoundsPanel(PlotPanel):
@@ -85,7 +87,7 @@ class RoundsPanel(PlotPanel):
         return header, rows
 
     def _switch_axis(self, choice: str) -> None:
-        name = "seconds since start" if choice == BY_SECONDS else "tuning round of the workload"
+        name = "time since start" if choice == BY_SECONDS else "tuning round of the workload"
         self.label_axes(bottom=(name, "s" if choice == BY_SECONDS else ""))
         self.redraw()
         self.reset()
@@ -103,10 +105,20 @@ class RoundsPanel(PlotPanel):
             self._draw(key, workload)
         self._frame()
 
+    def resizeEvent(self, event: object) -> None:
+        super().resizeEvent(event)
+        self._frame()
+
     def _frame(self) -> None:
+        """Leave room for the legend above the data; a plot too low for both has none."""
         rates = [p.gflops for w in self._session.state.workloads.values() for p in w.rounds]
-        rows = (len(self.legend.items) + 1) // 2
-        self.frame(max(rates, default=0.0), 1.1 + 0.09 * rows)
+        rates += [
+            w.rounds[-1].best_gflops for w in self._session.state.workloads.values() if w.rounds
+        ]
+        height = self.item.getViewBox().height()
+        free = height - self.legend.boundingRect().height() - LEGEND_GAP
+        self.legend.setVisible(free > 0.4 * height)
+        self.frame(max(rates, default=0.0), height / free if self.legend.isVisible() else 1.1)
 
     def _paint_legend(self) -> None:
         ground = QColor(self.theme.surface)
