@@ -67,7 +67,8 @@ In a page of yours:
 Inputs:  {inputs}
 
 The engine needs no special headers. For more than one thread, ask for them with
-{{ numThreads: 2 }} as second argument of create (0 chooses by the machine), and send with every file
+{{ numThreads: 2 }} as second argument of create (0 chooses by the machine), and
+send with every file
     Cross-Origin-Opener-Policy: same-origin
     Cross-Origin-Embedder-Policy: require-corp
 Without those headers one thread runs. A Content-Security-Policy must allow
