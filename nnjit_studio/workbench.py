@@ -6,6 +6,7 @@ the command line.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import logging
@@ -25,15 +26,16 @@ from nnjit_studio import __version__
 from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.errors import CompileError, PageError, UserError
+from nnjit_studio.errors import CompileError, NnjitError, PageError, UserError
 from nnjit_studio.graph import DTYPE_BYTES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.report import write_report
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, TuningRecord
-from nnjit_studio.tuner.events import Event, Finished, Swapped
+from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
 
 log = logging.getLogger(__name__)
@@ -174,7 +176,8 @@ class Workbench:
         on_phase: Callable[[str], None] = lambda phase: None,
         feeds: Mapping[str, NDArray[Any]] | None = None,
     ) -> OpenedModel:
-        """Import a model and load it into the page. On failure the old model stays.
+        """Import a model and load it into the page. On failure the old model stays, where there
+        still is a page; its kernels have to be registered again.
 
         Raises
         ------
@@ -184,10 +187,7 @@ class Workbench:
         self._opening = True
         try:
             opened = self.import_model(path, on_phase)
-            on_phase("waiting for the page")
-            self.connect()
-            on_phase("loading weights into the page")
-            self.runner.load(opened.plan, opened.weights)
+            self._load(opened, on_phase)
         finally:
             self._opening = False
         self._adopt(opened, feeds)
@@ -206,10 +206,25 @@ class Workbench:
         opened = OpenedModel(
             Path(spec), made.graph, made.workloads, made.plan, weights, made.packable
         )
-        self.connect()
-        self.runner.load(opened.plan, opened.weights)
+        self._load(opened)
         self._adopt(opened, None)
         return opened
+
+    def _load(
+        self, opened: OpenedModel, on_phase: Callable[[str], None] = lambda phase: None
+    ) -> None:
+        """Load a model into the page, which drops the one before; if it fails, that one again."""
+        on_phase("waiting for the page")
+        try:
+            self.connect()
+            on_phase("loading weights into the page")
+            self.runner.load(opened.plan, opened.weights)
+        except NnjitError:
+            opened.weights.unlink(missing_ok=True)
+            if self.model is not None:
+                with contextlib.suppress(NnjitError):  # the first error is the one to tell
+                    self.runner.load(self.model.plan, self.model.weights)
+            raise
 
     def open_offline(
         self,
@@ -301,7 +316,11 @@ class Workbench:
         )
         for event in session.run():
             self.events.append(event)
-            if isinstance(event, Swapped):
+            if isinstance(event, SpaceBuilt):
+                # Until something wins here, the default is the best: winners of other
+                # targets were never compared with it.
+                self._chosen[event.workload] = None
+            elif isinstance(event, Swapped):
                 self._chosen[event.workload] = Candidate.parse(event.candidate)
             yield event
 
@@ -328,6 +347,7 @@ class Workbench:
         return chosen
 
     def _stored_best(self, workload: Workload) -> Candidate | None:
+        """Settings of the newest winner among those measured most like here."""
         won = [
             r
             for r in self.database.all_records(workload=workload.key)
@@ -335,13 +355,21 @@ class Workbench:
             and r.key.compiler_version == self.compiler.version
             and is_lab(r.key.target) == is_lab(self.target)
         ]
-        if self.device is not None:
-            here = [r for r in won if r.key.device_id == self.device.device_id]
-            won = here or won
-        won = [r for r in won if r.key.threads == self.threads] or won
-        if not won or won[0].settings == DEFAULT_SETTINGS:
+        best = max(won, key=self._likeness, default=None)
+        if best is None or best.settings == DEFAULT_SETTINGS:
             return None
-        return Candidate.parse(won[0].settings)
+        return Candidate.parse(best.settings)
+
+    def _likeness(self, record: TuningRecord) -> tuple[bool, ...]:
+        key, device = record.key, self.device
+        if device is None:
+            return key.device_id == device_id(), key.threads == self.threads
+        return (
+            key.device_id == device.device_id,
+            key.target == device.label,
+            key.threads == self.threads,
+            key.tier == device.best_tier,
+        )
 
     def kernels(self, tiers: Sequence[str]) -> list[Kernel]:
         """The best known kernel of every workload in the given tiers."""

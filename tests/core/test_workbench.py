@@ -1,0 +1,111 @@
+"""The workbench without a page: which winner counts, and what a failed opening leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.graph import Graph, Plan
+from nnjit_studio.link.device import device_id
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import KernelKey, TuningRecord
+from nnjit_studio.tuner.events import SpaceBuilt, Swapped
+from nnjit_studio.workbench import OpenedModel, Workbench
+
+TILES = [Candidate(8, y, 4, 8, y, 64) for y in (2, 4, 6, 8)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    bench = Workbench(tmp_path / "k.db")
+    yield bench
+    bench.close()
+
+
+def winner(bench: Workbench, candidate: Candidate, **key: str) -> TuningRecord:
+    own = KernelKey.of(BIG, DEVICE, "relaxed-simd", bench.compiler.version)
+    own = replace(own, **key)
+    return TuningRecord(
+        own, BIG.key, str(candidate), "won", 1.0, 1.0, (1.0,), "", b"", (), 1, 1.0, "", "", 0.1, ""
+    )
+
+
+def test_the_winner_measured_most_like_here_counts(bench: Workbench) -> None:
+    bench.device = DEVICE
+    assert bench._stored_best(BIG) is None
+    records = [
+        winner(bench, TILES[0]),
+        winner(bench, TILES[1], target="chromium"),
+        winner(bench, TILES[2], device_id="another"),
+        winner(bench, TILES[3], compiler_version="0"),
+    ]
+    for newest, record in enumerate(records):
+        bench.database.commit_record(record)
+        assert bench._stored_best(BIG) == TILES[0], newest
+    bench.database.commit_record(winner(bench, TILES[2]))
+    assert bench._stored_best(BIG) == TILES[2]
+
+
+def test_without_a_page_the_newest_of_this_machine_counts(bench: Workbench) -> None:
+    bench.database.commit_record(winner(bench, TILES[0], device_id=device_id()))
+    bench.database.commit_record(winner(bench, TILES[1], device_id=device_id(), target="firefox"))
+    bench.database.commit_record(winner(bench, TILES[2], device_id="another"))
+    assert bench._stored_best(BIG) == TILES[1]
+
+
+def test_a_session_that_kept_the_default_keeps_it(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage()
+    stage.runner.wrong = lambda kernel: kernel.candidate is not None and BIG.key == kernel.workload
+    monkeypatch.setattr(
+        "nnjit_studio.workbench.TuningSession", lambda *given: stage.session(seconds=None)
+    )
+    bench.device = DEVICE
+    bench.model = OpenedModel(
+        tmp_path,
+        Graph("m", (), (), (), {}),
+        TUNABLE,
+        stage.runner.plan,
+        tmp_path / "w",
+        frozenset(),
+    )
+    bench.database.commit_record(winner(bench, TILES[0], target="chromium"))
+    assert bench.choose_known()[BIG.key] == TILES[0]
+    events = list(bench.tune())
+    assert any(isinstance(e, SpaceBuilt) and e.workload == BIG.key for e in events)
+    won = [e.candidate for e in events if isinstance(e, Swapped)]
+    known = bench.choose_known()
+    assert known[BIG.key] is None
+    assert str(known[TUNABLE[1].key]) == won[-1]
+
+
+def test_a_model_that_the_page_refuses_leaves_the_old_one(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [Plan(name, (), (), (), (), 0, 0) for name in ("old", "new")]
+    old, new = (
+        OpenedModel(tmp_path, Graph("m", (), (), (), {}), (), p, tmp_path / p.name, frozenset())
+        for p in plans
+    )
+    new.weights.touch()
+    loaded = []
+
+    def load(plan: Plan, weights: Path) -> None:
+        loaded.append(plan.name)
+        if plan.name == "new":
+            raise PageError("The browser gives no memory.")
+
+    monkeypatch.setattr(bench.runner, "load", load)
+    monkeypatch.setattr(bench, "import_model", lambda path, on_phase: new)
+    bench.device, bench.model = DEVICE, old
+    with pytest.raises(PageError, match="no memory"):
+        bench.open_model(tmp_path / "new.onnx")
+    assert bench.model is old
+    assert loaded == ["new", "old"]
+    assert not new.weights.exists()
