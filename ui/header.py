@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio.ui import text
 from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.theme import named, scaled_font
+from nnjit_studio.ui.theme import ElidedLabel, named, scaled_font
 
 
 class Figure(QWidget):
@@ -54,13 +54,13 @@ class Header(QFrame):
         super().__init__()
         self.setObjectName("header")
         self._session = session
-        self.model = QLabel("No model")
+        self.model = ElidedLabel("No model")
         self.model.setFont(scaled_font(self.font(), 1.25, bold=True))
-        self.details = QLabel("Drop an .onnx model here, or press Ctrl+O")
+        self.details = ElidedLabel("Drop an .onnx model here, or press Ctrl+O")
         self.details.setObjectName("muted")
-        self.phase = QLabel("Idle")
+        self.phase = ElidedLabel("Idle")
         self.progress = named(QProgressBar(textVisible=False), "Progress")
-        self.detail = QLabel()
+        self.detail = ElidedLabel()
         self.detail.setObjectName("muted")
         self.detail.setFont(scaled_font(self.font(), 1.0))
         self.button = named(QPushButton(), "Start or stop")
@@ -76,7 +76,7 @@ class Header(QFrame):
         row = QHBoxLayout(self)
         row.setContentsMargins(14, 8, 14, 8)
         row.setSpacing(16)
-        row.addLayout(_stack(self.model, self.details), 3)
+        row.addLayout(_stack(self.model, self.details), 4)
         row.addLayout(_stack(self.phase, self.progress, self.detail), 3)
         row.addWidget(self.button)
         row.addSpacing(8)
@@ -100,7 +100,7 @@ class Header(QFrame):
         model = state.model
         if model is not None:
             self.model.setText(model.path.name)
-            self.model.setToolTip(str(model.path))
+            self.model.tip = str(model.path)
             tunable = sum(w.tunable for w in model.workloads)
             facts = [
                 f"{len(model.graph.nodes)} fused nodes",
@@ -109,7 +109,7 @@ class Header(QFrame):
                 f"imported in {sum(model.import_ms.values()) / 1e3:.1f} s",
             ]
             self.details.setText("  ·  ".join(facts))
-            self.details.setToolTip(_phases(model.import_ms))
+            self.details.tip = _phases(model.import_ms)
         self.phase.setText(state.phase or "Idle")
         tried, total = state.tried()
         parts = [f"{tried} of {total} candidates"] if total else []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 W = TypeVar("W", bound=QWidget)
 
@@ -134,6 +134,42 @@ class Themes(QObject):
         if self.choice != "system":
             return DARK if self.choice == "dark" else LIGHT
         return DARK if self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
+
+
+class ElidedLabel(QLabel):
+    """A line that ends in an ellipsis where it has no room; its tooltip then says all."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text)
+        self.tip = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self.fontMetrics().averageCharWidth() * 6, super().minimumSizeHint().height())
+
+    def shown(self) -> str:
+        return self.fontMetrics().elidedText(
+            self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width()
+        )
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        place = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        self.style().drawItemText(
+            painter,
+            self.contentsRect(),
+            place,
+            self.palette(),
+            self.isEnabled(),
+            self.shown(),
+            self.foregroundRole(),
+        )
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip:
+            cut = self.text() if self.shown() != self.text() else ""
+            self.setToolTip("\n".join(line for line in (cut, self.tip) if line))
+        return super().event(event)
 
 
 def named(widget: W, name: str, tip: str = "") -> W:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from gui_fakes import FakeWorkbench, encoder_model, engine_label, finish, record, small_model
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLineEdit, QPushButton, QTableView
 
 from nnjit_studio.errors import ModelError
@@ -250,6 +250,18 @@ def test_themes_reach_every_view_and_are_remembered(qtbot, window, model_file):
     assert window.settings.value("theme") == "dark"
     window.choose_theme("light")
     assert window.graph.legend.theme is LIGHT
+
+
+def test_a_line_without_room_ends_in_an_ellipsis_and_its_tooltip_says_all(
+    qtbot, window, model_file
+):
+    open_it(qtbot, window, model_file)
+    label = window.header.details
+    assert label.shown() == label.text()
+    label.setFixedWidth(90)
+    assert label.shown().endswith("…") and len(label.shown()) < len(label.text())
+    QGuiApplication.sendEvent(label, QHelpEvent(QEvent.Type.ToolTip, QPoint(), QPoint()))
+    assert label.toolTip().splitlines() == [label.text(), "parse: 400 ms", "fuse: 700 ms"]
 
 
 def test_plots_take_the_ground_of_a_theme_at_once(qtbot, window, model_file):

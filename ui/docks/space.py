@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy
+from PySide6.QtWidgets import QComboBox, QSizePolicy
 
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.ui import text
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.state import INCUMBENT, MEASURING, NOT_TRIED, CandidateRow, WorkloadState
 from nnjit_studio.ui.tables import Column, TablePanel
-from nnjit_studio.ui.theme import Theme, named
+from nnjit_studio.ui.theme import ElidedLabel, Theme, named
 
 GLYPHS = {
     INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
@@ -120,7 +120,7 @@ class SpacePanel(TablePanel):
         self.chooser.setMaximumWidth(400)
         self.filter.setMaximumWidth(160)
         self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
-        self.summary = QLabel("Open a model to see its lite spaces.")
+        self.summary = ElidedLabel("Open a model to see its lite spaces.")
         self.summary.setObjectName("muted")
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.bar.takeAt(0)
@@ -134,7 +134,6 @@ class SpacePanel(TablePanel):
         self._choose(state.by_share(), state.selected)
         workload = state.workloads.get(state.selected)
         self.summary.setText(describe(workload))
-        self.summary.setToolTip(self.summary.text())
         rows = workload.rows() if workload else []
         self.model.set_rows(rows, keep=state.selected == self._shown)
         self._shown = state.selected
