@@ -23,13 +23,17 @@ from nnjit_studio.tuner.evaluator import Outcome
 from nnjit_studio.tuner.events import ModelTimed
 from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Runner
-from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
+from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide
 
 WARMUP_RUNS = 3
 TIMED_RUNS = 10
 MIN_TIMED_RUNS = 3
 PROFILED_RUNS = 3
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
+
+
+TWIN_POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0, max_ms=1)
+"""For a kernel of another tier than the tuned one: it is compared with the reference, not timed."""
 
 
 def state_of(compiled: CompileResult, workload: Workload, key: KernelKey) -> WorkloadState:
@@ -80,11 +84,16 @@ def judge_default(
     peak = device.peak(state.key.tier)
     verdict = decide(result, state.workload.flops, peak, thresholds)
     if verdict.state != "won":
-        raise BugError(
-            f"The default kernel of {state.workload.name} is {verdict.state}: {verdict.reason}.",
-            "Report it together with the model.",
-        )
+        raise wrong_default(state, verdict)
     return Outcome(compiled, verdict, state.default, result, state.workload.flops)
+
+
+def wrong_default(state: WorkloadState, verdict: Verdict) -> BugError:
+    """The error of a default kernel that failed its check."""
+    return BugError(
+        f"The default kernel of {state.workload.name} is {verdict.state}: {verdict.reason}.",
+        "Report it together with the model.",
+    )
 
 
 def time_model(

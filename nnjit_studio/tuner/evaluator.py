@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -133,11 +132,6 @@ def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
         speedup_high=verdict.high,
         error_ratio=ratio if ratio < MAX_ERROR_RATIO else MAX_ERROR_RATIO,
     )
-
-
-def is_intact(record: TuningRecord) -> bool:
-    """Whether a winner's bytes are those that were measured; only winners are ever run again."""
-    return record.state != "won" or hashlib.sha256(record.wasm).hexdigest() == record.sha256
 
 
 def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:

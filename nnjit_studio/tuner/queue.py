@@ -66,6 +66,12 @@ class KernelQueue:
         self._fill()
         return result
 
+    def at_once(
+        self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+    ) -> CompileResult:
+        """A kernel outside the order of asking; waits for those in the making."""
+        return self._thread.submit(self._compiler.compile, workload, candidate, tiers).result()
+
     def fixture(self, workload: Workload) -> Fixture:
         """Seeded inputs and reference; kept, as each workload has several turns."""
         found = self._fixtures.pop(workload.key, None)

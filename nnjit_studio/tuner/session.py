@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,17 +24,18 @@ from nnjit_studio.space.records import (
 )
 from nnjit_studio.tuner.baseline import (
     TIMING_RUNS,
+    TWIN_POLICY,
     check_policy,
     judge_default,
     model_event,
     state_of,
     stored_default,
     time_model,
+    wrong_default,
 )
 from nnjit_studio.tuner.evaluator import (
     Outcome,
     evaluate,
-    is_intact,
     measured_event,
     record_of,
     stored_winner,
@@ -60,7 +61,7 @@ from nnjit_studio.tuner.payoff import (
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.queue import KernelQueue
 from nnjit_studio.tuner.summary import compile_summary, target_json, workload_summaries
-from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
+from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of
 
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
@@ -183,7 +184,7 @@ class TuningSession:
         self._model_ms["after"] = self._model_ms["before"]
         timing_s = TIMING_RUNS * self._model_ms["before"] / 1000
         self._pace.start_budget(self._options.seconds, timing_s)
-        yield from self._build_spaces()
+        yield from self._build_spaces(queue)
         reason = yield from self._rounds(queue)
         seconds = self._options.seconds
         limit_s = TIMING_LIMIT_S if seconds is None else seconds * RESERVED_SHARE
@@ -215,16 +216,24 @@ class TuningSession:
         policy = check_policy(options.policy, state.workload)
         result = self._runner.measure(state.default, None, policy)
         outcome = judge_default(compiled, state, result, self._device, options.thresholds)
+        outcome = self._with_twins(outcome, compiled, state)
+        if outcome.verdict.state != "won":
+            raise wrong_default(state, outcome.verdict)
         self._commit(outcome, state, "default")
         return outcome.ms
 
     # The lite spaces and what is known of them
 
-    def _build_spaces(self) -> Iterator[Event]:
+    def _build_spaces(self, queue: KernelQueue) -> Iterator[Event]:
         for state in self._tunable():
             packable = state.workload.key in self._options.packable
             space = build_lite_space(state.workload, self._device, packable)
-            past = [r for r in self._records.records(state.key) if is_intact(r)]
+            past = self._records.records(state.key)
+            winner = stored_winner(past)
+            kernel = None if winner is None else self._rebuilt(winner, state, queue)
+            if kernel is None:
+                # A winner of other bytes makes doubtful what was compared with it.
+                past = [r for r in past if r.state != "won"]
             settings = [str(e.candidate) for e in space.entries]
             known = {r.settings for r in past} & set(settings)
             state.candidates = len(space.entries)
@@ -238,9 +247,23 @@ class TuningSession:
                 space.naive_size,
                 len(known),
             )
-            winner = stored_winner(past)
-            if winner is not None:
-                yield self._swap(state, _kernel_of(winner, state), winner.median_ms, stored=True)
+            if winner is not None and kernel is not None:
+                yield self._swap(state, kernel, winner.median_ms, stored=True)
+
+    def _rebuilt(
+        self, winner: TuningRecord, state: WorkloadState, queue: KernelQueue
+    ) -> Kernel | None:
+        """A stored winner, compiled anew: a database is no place to take code from.
+
+        None when these are not the bytes that were measured.
+        """
+        try:
+            candidate = Candidate.parse(winner.settings)
+        except UserError:
+            return None
+        compiled = queue.at_once(state.workload, candidate, (self._tier,))
+        same = not compiled.error and compiled.kernel(self._tier).sha256 == winner.sha256
+        return compiled.kernel(self._tier) if same else None
 
     # Rounds
 
@@ -258,12 +281,16 @@ class TuningSession:
                 queue.put(state.workload, candidate, (self._tier,))
             self._runner.set_fixture(fixture)
             for left in reversed(range(len(candidates))):
+                compiled = queue.get()
+                # Asked after the wait: a compile process that was ended is no verdict.
                 if reason := self._pace.stop():
                     return reason
-                yield from self._round(state, queue.get(), left)
+                yield from self._round(state, compiled, left, queue)
                 yield from self._live()
 
-    def _round(self, state: WorkloadState, compiled: CompileResult, left: int) -> Iterator[Event]:
+    def _round(
+        self, state: WorkloadState, compiled: CompileResult, left: int, queue: KernelQueue
+    ) -> Iterator[Event]:
         yield self._compiled(compiled)
         outcome = evaluate(
             compiled,
@@ -273,6 +300,9 @@ class TuningSession:
             self._options.policy,
             self._options.thresholds,
         )
+        if outcome.verdict.state == "won" and (others := self._other_tiers()):
+            twins = queue.at_once(state.workload, compiled.candidate, others)
+            outcome = self._with_twins(outcome, twins, state)
         self._commit(outcome, state)
         state.rounds += 1
         state.since_win += 1
@@ -290,6 +320,21 @@ class TuningSession:
             settings_of(state.incumbent.candidate),
             len(state.pending) + left,
         )
+
+    def _other_tiers(self) -> tuple[str, ...]:
+        return tuple(t for t in TIERS if t != self._tier and t in self._device.tiers)
+
+    def _with_twins(self, outcome: Outcome, twins: CompileResult, state: WorkloadState) -> Outcome:
+        """A bundle ships the other tiers too: what is wrong in one of them does not win."""
+        if twins.error:
+            return replace(outcome, verdict=Verdict("failed", f"its other tiers: {twins.error}"))
+        for tier in self._other_tiers():
+            result = self._runner.measure(twins.kernel(tier), None, TWIN_POLICY)
+            verdict = decide(result, state.workload.flops, None, self._options.thresholds)
+            if verdict.state != "won":
+                reason = f"as {tier}: {verdict.reason}"
+                return replace(outcome, verdict=Verdict(verdict.state, reason))
+        return outcome
 
     def _swap(
         self, state: WorkloadState, kernel: Kernel, ms: float, stored: bool = False
@@ -340,15 +385,3 @@ class TuningSession:
             result.pass_ms,
             result.error,
         )
-
-
-def _kernel_of(record: TuningRecord, state: WorkloadState) -> Kernel:
-    return Kernel(
-        state.workload.key,
-        Candidate.parse(record.settings),
-        state.key.tier,
-        record.wasm,
-        record.sha256,
-        record.panels,
-        record.parallel_extent,
-    )

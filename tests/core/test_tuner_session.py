@@ -111,7 +111,8 @@ def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
     again = Stage(records=FakeRecords(list(stage.records.rows)))
     events = list(again.session().run())
     assert again.runner.measured == []
-    assert {settings for _, settings, _ in again.compiler.built} == {"default"}
+    winners = {w.best for w in last(first).workloads}  # built anew, and compared by their bytes
+    assert {settings for _, settings, _ in again.compiler.built} == {"default"} | winners
     assert all(e.known == len(e.candidates) for e in of(SpaceBuilt, events))
     assert all(e.known == 0 for e in of(SpaceBuilt, first))
     swaps = of(Swapped, events)
@@ -120,18 +121,24 @@ def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
     assert last(events).reason == "exhausted"
 
 
-def test_a_damaged_winner_of_the_database_is_not_registered(
-    whole: tuple[Stage, list[Event]],
+@pytest.mark.parametrize("change", [{"sha256": "0" * 64}, {"settings": "x0=many"}])
+def test_a_winner_that_the_compiler_does_not_make_is_not_registered(
+    whole: tuple[Stage, list[Event]], change: dict[str, str]
 ) -> None:
-    rows = [replace(r, wasm=r.wasm + b"!") for r in whole[0].records.rows]
+    rows = [replace(r, **change) if r.state == "won" else r for r in whole[0].records.rows]
     again = Stage(records=FakeRecords(rows))
     events = list(again.session().run())
     assert all(e.known < len(e.candidates) for e in of(SpaceBuilt, events))
     assert not any(s.from_database for s in of(Swapped, events))
-    assert all(not k.data.endswith(b"!") for k in again.runner.swaps)
     winner = again.runner.registered[BIG.key].candidate
-    assert winner is not None  # the damaged winners were tried again
+    assert winner is not None  # the winners were tried again
     assert (winner.y0, winner.x0) == (6, 8)
+
+
+def test_code_in_the_database_is_never_run(whole: tuple[Stage, list[Event]]) -> None:
+    again = Stage(records=FakeRecords([replace(r, wasm=b"!") for r in whole[0].records.rows]))
+    assert any(s.from_database for s in of(Swapped, list(again.session().run())))
+    assert all(k.data != b"!" for k in again.runner.swaps)
 
 
 def test_another_compiler_version_knows_nothing(whole: tuple[Stage, list[Event]]) -> None:
@@ -165,6 +172,34 @@ def test_wrong_candidates_are_never_registered() -> None:
     assert {r.settings for r in stage.records.rows if r.state == "wrong"} >= {
         wrong[0].candidate,
     }
+
+
+def test_a_winner_whose_twin_is_wrong_is_never_registered() -> None:
+    stage = Stage()
+    stage.runner.wrong = lambda k: (
+        k.tier == "simd128" and k.candidate is not None and k.candidate.y0 == 6
+    )
+    events = list(stage.session().run())
+    wrong = [m for m in of(Measured, events) if m.state == "wrong"]
+    assert wrong and all("y0=6" in m.candidate and "as simd128" in m.reason for m in wrong)
+    assert not any("y0=6" in k.settings for k in stage.runner.swaps)
+    assert last(events).reason == "exhausted"
+
+
+def test_a_wrong_twin_of_a_default_kernel_is_a_bug() -> None:
+    stage = Stage()
+    stage.runner.wrong = lambda k: k.tier == "simd128"
+    failed = list(stage.session().run())[-1]
+    assert isinstance(failed, Failed)
+    assert "as simd128" in failed.error["error"]
+    assert stage.records.rows == []
+
+
+def test_a_device_of_one_tier_has_no_twins() -> None:
+    stage = Stage(device=replace(DEVICE, tiers=("simd128",)))
+    events = list(stage.session().run())
+    assert of(Swapped, events)
+    assert {k.tier for k in stage.runner.swaps} == {"simd128"}
 
 
 def test_only_winners_are_swapped_in(whole: tuple[Stage, list[Event]]) -> None:
