@@ -166,6 +166,11 @@ def take_screenshot(window: StudioWindow, out: Path) -> None:
     UserError
         When the picture cannot be written.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if not window.grab().save(str(out), "PNG"):
+    picture = window.grab()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        written = picture.save(str(out), "PNG")
+    except OSError:
+        written = False
+    if not written:
         raise UserError(f"The screenshot {out} could not be written.", "Choose another folder.")

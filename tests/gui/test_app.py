@@ -54,6 +54,13 @@ def test_a_script_raises_what_failed(qapp, workbench, model_file, tmp_path):
         script(workbench, model_file, screenshot=tmp_path / "window.jpeg2")
 
 
+def test_a_picture_in_an_impossible_folder_ends_the_script_too(
+    qapp, workbench, model_file, tmp_path
+):
+    with pytest.raises(UserError, match="could not be written"):
+        script(workbench, model_file, screenshot=model_file / "window.png")
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python's constants are immortal")
 def test_none_outlives_more_qt_calls_than_it_has_references():
     """Without the loan of references this aborts the interpreter."""
