@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +42,11 @@ LAYOUT_VERSION = 1
 CLOSE_WAIT_S = 5.0
 """How long a closing window waits for its session before it goes anyway."""
 
+PAGE_LIVES_S = 5.0
+"""A lost page that was started longer ago than this is loaded again."""
+PAGE_RESTART_MS = 300
+"""Time for the hub to see that the connection of the lost page is closed."""
+
 MakeEngineView = Callable[[str, QWidget], QWidget]
 
 
@@ -72,10 +79,13 @@ class StudioWindow(QMainWindow):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setDockNestingEnabled(True)
         self._closing = self._closed = False
+        self._page_started_s = 0.0
+        self._model_in_page = True
+        self._lost_during = ""
         self._log_handler = LineHandler()
         for name in LOGGERS:
             logging.getLogger(name).addHandler(self._log_handler)
-            logging.getLogger(name).setLevel(logging.INFO)
+            logging.getLogger(name).setLevel(logging.DEBUG)  # the log's level chooser hides lines
 
         self.menu_bar = QMenuBar()
         self.actions_by_id, menus = registry.build(self, self.menu_bar, self._handlers())
@@ -89,7 +99,7 @@ class StudioWindow(QMainWindow):
         self.engine_view = make_engine_view(workbench.page_url, self)
         if isinstance(self.engine_view, EnginePage):
             self.engine_view.page_lost.connect(self._page_lost)
-            QTimer.singleShot(0, self.engine_view.start)
+            QTimer.singleShot(0, self._start_page)
         self._build_views()
         self._fill_menus(menus)
         self._connect()
@@ -111,12 +121,18 @@ class StudioWindow(QMainWindow):
                 f"{path.name} is not an ONNX model: drop one file that ends in .onnx.", "bad"
             )
             return False
-        if not path.is_file():
+        if not os.path.isfile(path):
             self.message.say(f"{path.name} is not there any more: choose another model.", "bad")
             return False
         return self.session.open(path)
 
     def start_tuning(self, seconds: float | None = None) -> bool:
+        if not self._model_in_page:
+            self.message.say(
+                "The engine page was lost, and the model with it: open the model again, then tune.",
+                "bad",
+            )
+            return False
         self.message.hide()
         return self.session.tune(seconds)
 
@@ -225,7 +241,7 @@ class StudioWindow(QMainWindow):
     def _connect(self) -> None:
         session = self.session
         session.refreshed.connect(self._render)
-        session.busy_changed.connect(lambda _: self._enable())
+        session.busy_changed.connect(self._busy_changed)
         session.done.connect(self._done)
         session.problem.connect(self._problem)
         self.themes.changed.connect(self._set_theme)
@@ -259,9 +275,15 @@ class StudioWindow(QMainWindow):
             self.actions_by_id, bool(self.session.busy), self.session.state.model is not None
         )
 
+    def _busy_changed(self, job: str) -> None:
+        if job:
+            self._lost_during = ""
+        self._enable()
+
     def _done(self, job: str, result: object) -> None:
         self._enable()
         if job == "open":
+            self._model_in_page = True
             model = self.session.state.model
             assert model is not None
             recent.remember(self.settings, model.path)
@@ -272,12 +294,29 @@ class StudioWindow(QMainWindow):
 
     def _problem(self, problem: Problem) -> None:
         self._enable()
+        if problem.job == self._lost_during:
+            return  # it failed because of the page; what to do now is said already
         self.message.say(f"{problem.error} {problem.hint}".strip(), "bad", problem.details)
 
+    def _start_page(self) -> None:
+        assert isinstance(self.engine_view, EnginePage)
+        if not self._closing:
+            self._page_started_s = time.monotonic()
+            self.engine_view.start()
+
     def _page_lost(self, reason: str) -> None:
+        self._model_in_page = False
+        self._lost_during = self.session.busy
+        # A page that dies at once would do so again and again.
+        again = time.monotonic() - self._page_started_s > PAGE_LIVES_S
+        if again:
+            QTimer.singleShot(PAGE_RESTART_MS, self, self._start_page)
+        step = (
+            "the page is loaded anew: open the model again" if again else "start the Studio again"
+        )
         self.message.say(
             f"The engine page was lost: {reason.rstrip('.')}. "
-            "What was tuned is in the database; open the model again to go on.",
+            f"What was tuned is in the database; {step} to go on.",
             "bad",
             reason,
         )
@@ -335,7 +374,7 @@ class StudioWindow(QMainWindow):
     def _fill_recent(self) -> None:
         self.recent_menu.clear()
         for number, path in enumerate(recent.recent(self.settings), 1):
-            there = path.is_file()
+            there = os.path.isfile(path)  # a folder that may not be read counts as missing
             text = f"&{number}  {path.name}" + ("" if there else "  (missing)")
             action = QAction(text, self.recent_menu)
             action.setToolTip(str(path))
@@ -365,7 +404,13 @@ class StudioWindow(QMainWindow):
 
     def dropEvent(self, event: QDropEvent) -> None:
         event.acceptProposedAction()
-        self.drop([Path(url.toLocalFile()) for url in event.mimeData().urls()])
+        urls = event.mimeData().urls()
+        if all(url.isLocalFile() for url in urls):
+            self.drop([Path(url.toLocalFile()) for url in urls])
+        else:
+            self.message.say(
+                "That is a link, not a file: save the model first, then drop it.", "bad"
+            )
 
     def drop(self, paths: list[Path]) -> bool:
         """Open the one model that was dropped; False, and a sentence, for anything else."""

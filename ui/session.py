@@ -199,7 +199,10 @@ class Session(QObject):
     def _failed(self, job: str, error: BaseException) -> None:
         expected = isinstance(error, UserError)  # a sentence says it all
         log.error("%s failed: %s", job, error, exc_info=None if expected else error)
-        self.state.set_phase("Tuning failed" if job == "tune" else self._idle_phase)
+        if job == "tune":
+            self.state.fail()
+        else:
+            self.state.set_phase(self._idle_phase)
         self._end(job)
         self.problem.emit(Problem.of(job, error))
 

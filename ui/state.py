@@ -110,6 +110,11 @@ class SessionState:
         self.phase = "Ready to tune"
         self._changed |= VIEWS
 
+    def fail(self) -> None:
+        """The session broke off without an event that says so."""
+        self._settle()
+        self.set_phase("Tuning failed")
+
     def select(self, key: str) -> bool:
         """Select a workload everywhere; False when it is unknown or selected already."""
         if key == self.selected or key not in self.workloads:
@@ -197,8 +202,7 @@ class SessionState:
                 self.set_phase(_END.get(event.reason, event.reason))
             case ev.Failed():
                 self.failure = event.error
-                self._settle()
-                self.set_phase("Tuning failed")
+                self.fail()
             case _ if hasattr(event, "workload"):
                 workload = self._of(event)
                 if workload is not None:

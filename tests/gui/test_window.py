@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 from gui_fakes import FakeWorkbench, encoder_model, engine_label, finish, record, small_model
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl, Signal
 from PySide6.QtGui import QDropEvent, QGuiApplication, QHelpEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLineEdit, QPushButton, QTableView
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QTableView,
+)
 
-from nnjit_studio.errors import ModelError
+from nnjit_studio.errors import ModelError, PageError
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui import recent
 from nnjit_studio.ui.actions import ACTIONS
@@ -497,3 +505,84 @@ def test_the_target_is_named(qtbot, window, model_file):
     open_it(qtbot, window, model_file)
     tune_it(qtbot, window)
     assert "on emb" in window.header.detail.text()
+
+
+class LostPage(QLabel):
+    page_lost = Signal(str)
+
+    def __init__(self, url, parent):
+        super().__init__(parent)
+        self.starts = 0
+
+    def start(self):
+        self.starts += 1
+
+    def shut_down(self):
+        pass
+
+
+def lose_page(window, monkeypatch, lives_s):
+    monkeypatch.setattr("nnjit_studio.ui.main_window.PAGE_LIVES_S", lives_s)
+    window.engine_view.page_lost.emit("The page's process ended.")
+
+
+def test_a_lost_page_comes_back_and_the_model_is_asked_for(
+    qtbot, workbench, settings, model_file, monkeypatch
+):
+    window = StudioWindow(workbench, LostPage, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+    qtbot.waitUntil(lambda: window.engine_view.starts == 1)
+    open_it(qtbot, window, model_file)
+    script, workbench.pace_s = workbench.script, 0.02
+    workbench.script = [e for e in script if not isinstance(e, ev.Measured)][:9]
+    workbench.tune_error = PageError("The page closed its connection.")
+    with qtbot.waitSignal(window.session.problem):
+        window.start_tuning()
+        lose_page(window, monkeypatch, 0.0)
+    assert "open the model again" in window.message.text.text()
+    assert window.header.phase.text() == "Tuning failed"
+    rows = [r for w in window.session.state.workloads.values() for r in w.candidates.values()]
+    assert rows and all(row.state != "measuring" for row in rows)
+    qtbot.waitUntil(lambda: window.engine_view.starts == 2)
+    assert not window.start_tuning()
+    open_it(qtbot, window, model_file)
+    assert not window.message.isVisible()
+    workbench.tune_error, workbench.script = None, script
+    tune_it(qtbot, window)
+
+
+def test_a_page_that_dies_at_once_is_not_loaded_again(qtbot, workbench, settings, monkeypatch):
+    monkeypatch.setattr("nnjit_studio.ui.main_window.PAGE_RESTART_MS", 0)
+    window = StudioWindow(workbench, LostPage, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+    qtbot.waitUntil(lambda: window.engine_view.starts == 1)
+    lose_page(window, monkeypatch, 60.0)
+    qtbot.wait(50)
+    assert window.engine_view.starts == 1
+    assert "start the Studio again" in window.message.text.text()
+
+
+def test_a_recent_model_that_cannot_be_looked_at_counts_as_missing(window, tmp_path):
+    recent.remember(window.settings, tmp_path / f"{'x' * 300}.onnx")
+    window.recent_menu.aboutToShow.emit()
+    assert "(missing)" in window.recent_menu.actions()[0].text()
+    assert not window.open_model(tmp_path / f"{'x' * 300}.onnx")
+
+
+def test_a_link_that_is_dropped_is_answered_in_words(window):
+    mime = QMimeData()
+    mime.setUrls([QUrl("https://example.org/model.onnx")])
+    event = QDropEvent(
+        QPointF(50, 50), Qt.DropAction.CopyAction, mime,
+        Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier,
+    )  # fmt: skip
+    window.dropEvent(event)
+    assert window.message.text.text().startswith("That is a link, not a file")
+
+
+def test_the_log_shows_debug_lines_when_asked(window):
+    logging.getLogger("nnjit_studio.test").debug("a detail")
+    window.log_panel.take()
+    assert "a detail" not in window.log_panel.view.toPlainText()
+    window.log_panel.level.setCurrentText("debug")
+    assert "a detail" in window.log_panel.view.toPlainText()
