@@ -1,0 +1,122 @@
+"""What README and docs name exists: verbs, options, files behind links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from nnjit_studio.cli import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"`(?:[^`\s/]*/)*(nnjit [^`\n]*)`")
+FENCED = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r"`([\w./-]+\.(?:py|js|md|j2))`")
+OPTION = re.compile(r"`(--[a-z][a-z-]*)[^`]*`")
+MAKE = re.compile(r"(?:^|`)make ([a-z][a-z0-9-]*)", re.M)
+OF_OTHERS = {"--bless"}
+"""Options of pytest (tests/conftest.py)."""
+ROOMS = ("nnjit_studio", "compiler", "ui", "resources", "tests", "benchmarks", "docs")
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Every ``nnjit ...`` of a page, as words after the program's name."""
+    lines = [match[1] for match in CODE.finditer(text)]
+    for block in FENCED.finditer(text):
+        joined = block[1].replace("\\\n", " ")
+        lines += [m[1] for m in re.finditer(r"^\s*(?:\S*/)?(nnjit .*)$", joined, re.M)]
+    for line in lines:
+        yield shlex.split(line, comments=True)[1:]
+
+
+def options_of(command: click.Command) -> set[str]:
+    names = {name for p in command.params if isinstance(p, click.Option) for name in p.opts}
+    return names | {"--help", "-h"}
+
+
+def every_command(group: click.Command) -> Iterator[click.Command]:
+    yield group
+    if isinstance(group, click.Group):
+        for command in group.commands.values():
+            yield from every_command(command)
+
+
+def problem_of(words: list[str]) -> str:
+    """What is wrong with a command line; empty when its verb and options exist."""
+    command: click.Command = cli
+    for word in words:
+        if word.startswith("-") and not word.lstrip("-").isdigit():
+            if word.split("=")[0] not in options_of(command):
+                return f"{command.name} has no {word}"
+        elif isinstance(command, click.Group):
+            if word.isupper():  # a placeholder such as VERB
+                return ""
+            if word not in command.commands:
+                return f"{command.name} has no verb {word}"
+            command = command.commands[word]
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("tune m.onnx --seconds 3", ""),
+        ("db list --workload x", ""),
+        ("tune m.onnx --second 3", "tune has no --second"),
+        ("tun m.onnx", "cli has no verb tun"),
+        ("db lst", "db has no verb lst"),
+    ],
+)
+def test_a_wrong_command_is_found(line: str, problem: str) -> None:
+    assert problem_of(line.split()) == problem
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_named_commands_exist(page: Path) -> None:
+    named = list(commands(page.read_text("utf-8")))
+    assert [(words, problem_of(words)) for words in named if problem_of(words)] == []
+
+
+def test_the_readme_names_most_verbs() -> None:
+    named = {words[0] for words in commands(PAGES[0].read_text("utf-8"))}
+    assert {"tune", "run", "profile", "export", "verify", "db", "doctor"} <= named
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_options_in_the_text_exist(page: Path) -> None:
+    known = set().union(*(options_of(c) for c in every_command(cli))) | OF_OTHERS
+    assert {o for o in OPTION.findall(page.read_text("utf-8")) if o not in known} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_relative_links_point_to_files(page: Path) -> None:
+    links = [link.split("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
+    lost = [x for x in links if x and "://" not in x and not (page.parent / x).exists()]
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    assert set(MAKE.findall(page.read_text("utf-8"))) - targets == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_named_files_exist(page: Path) -> None:
+    named = FILE.findall(page.read_text("utf-8"))
+    there = [
+        str(f)
+        for room in ROOMS
+        for f in (ROOT / room).glob("**/*.*")
+        if "node_modules" not in f.parts
+    ]
+    lost = [name for name in named if not any(f.endswith(f"/{name}") for f in there)]
+    assert lost == []
