@@ -41,8 +41,9 @@ export class Router {
    * @returns {Promise<void>} when its reply is sent
    */
   receive(call) {
-    this.#queue = this.#queue.then(() => this.#serve(call));
-    return this.#queue;
+    const served = this.#queue.then(() => this.#serve(call));
+    this.#queue = served.catch(() => {}); // its caller hears of it; the next one has its turn
+    return served;
   }
 
   /** Ends all workers; requests that wait get no answer. */

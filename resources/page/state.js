@@ -67,7 +67,7 @@ export function closed(state, why) {
 export function started(state, request) {
   switch (request.type) {
     case "load":
-      return { ...state, phase: "loading", model: request.plan.name ?? "", latencies_ms: [], warning: "" };
+      return { ...state, phase: "loading", model: request.plan.name ?? "", latencies_ms: [], kernel: null, measured: 0, warning: "" };
     case "weights":
       return { ...state, phase: "loading" };
     case "infer":

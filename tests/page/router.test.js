@@ -145,6 +145,18 @@ test("a probe has a worker of its own that ends with it", async () => {
   assert.deepEqual(workers.measurer.map((w) => w.ended), [true]);
 });
 
+test("a reply that cannot be sent does not hold up the next request", async () => {
+  const { router, sent } = office();
+  const send = router.place.send;
+  router.place.send = () => {
+    throw new Error("the socket is gone");
+  };
+  await assert.rejects(router.receive({ header: { id: 1, ...load }, blobs: [] }), /socket is gone/);
+  router.place.send = send;
+  await router.receive({ header: { id: 2, ...infer }, blobs: [] });
+  assert.deepEqual(sent.map((h) => [h.id, h.type]), [[2, "ok"]]);
+});
+
 test("after close the workers are ended and nothing is sent", async () => {
   const { ask, sent, workers, router } = office();
   await ask(load);

@@ -18,6 +18,8 @@ test("from waiting to ready, running and measuring", () => {
   assert.deepEqual(measuring.kernel, { workload: "matmul:8x8x8:f32", settings: "x0=8" });
   const measured = done(measuring, measure, { type: "measured" });
   assert.deepEqual([measured.phase, measured.measured], ["ready", 1]);
+  const other = after(measured, { type: "load", plan: { name: "other" } }, { type: "ok" });
+  assert.deepEqual([other.model, other.kernel, other.measured], ["other", null, 0]);
 });
 
 test("the last latencies are kept, a new model clears them", () => {
