@@ -586,3 +586,12 @@ def test_the_log_shows_debug_lines_when_asked(window):
     assert "a detail" not in window.log_panel.view.toPlainText()
     window.log_panel.level.setCurrentText("debug")
     assert "a detail" in window.log_panel.view.toPlainText()
+
+
+def test_a_wrong_log_call_breaks_nobody(window, capsys):
+    wrong = logging.LogRecord("nnjit", logging.INFO, "a.py", 1, "%d workloads", ("many",), None)
+    window.log_panel.handler.handle(wrong)
+    assert "Logging error" in capsys.readouterr().err
+    logging.getLogger("nnjit_studio.test").info("and on it goes")
+    window.log_panel.take()
+    assert "and on it goes" in window.log_panel.view.toPlainText()

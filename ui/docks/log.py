@@ -53,7 +53,12 @@ class LineHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         source = record.name.removeprefix("nnjit_studio.")
-        self.fresh.append(Line(record.created, record.levelno, source, self.format(record)))
+        try:
+            text = self.format(record)
+        except Exception:  # a wrong log call must not break the thread that made it
+            self.handleError(record)
+            return
+        self.fresh.append(Line(record.created, record.levelno, source, text))
 
 
 class LogPanel(QWidget):
