@@ -18,6 +18,8 @@ HELLO_TIMEOUT_S = 10.0
 CLOSE_PROTOCOL_ERROR = 1002
 CLOSE_ANOTHER_PAGE = 4001
 
+LOST_HINT = "Start again: what was measured until then is in the kernel database."
+
 LogCallback = Callable[[str, str], None]
 
 
@@ -99,7 +101,7 @@ class PageConnection:
             When the page is gone, or goes while it works.
         """
         if self.lost:
-            raise PageError(self.lost)
+            raise PageError(self.lost, LOST_HINT)
         number = next(self._ids)
         frame = encode_frame({**header, "id": number}, blobs)
         reply = asyncio.get_running_loop().create_future()
@@ -121,7 +123,7 @@ class PageConnection:
         self.lost = self.lost or reason
         for reply in self._pending.values():
             if not reply.done():
-                reply.set_exception(PageError(self.lost))
+                reply.set_exception(PageError(self.lost, LOST_HINT))
 
     async def close(self, code: int, reason: str) -> None:
         """Close the socket if the page has not; a close frame holds 123 bytes of reason."""

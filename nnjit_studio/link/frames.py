@@ -58,7 +58,7 @@ def decode_frame(data: Blob) -> Frame:
         raise _bad(f"a header of {length} bytes does not fit into {frame.nbytes}")
     try:
         header = json.loads(bytes(frame[4:end]), parse_constant=_refuse_constant)
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are both ValueErrors
+    except (ValueError, RecursionError) as error:  # as JSON, as UTF-8, or too deep
         raise _bad(f"the header is not JSON ({error})") from error
     if not isinstance(header, dict) or not isinstance(header.get("type"), str):
         raise _bad("the header is not an object with a type")

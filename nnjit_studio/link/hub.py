@@ -21,6 +21,7 @@ from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.link.connection import (
     CLOSE_ANOTHER_PAGE,
     CLOSE_PROTOCOL_ERROR,
+    LOST_HINT,
     LogCallback,
     PageConnection,
 )
@@ -158,7 +159,7 @@ class Hub:
             if cancels is not None and cancels != self._cancels:
                 raise PageError("cancelled")
             if self._page is None:
-                raise PageError(self._failure or "No page is connected.")
+                raise PageError(self._failure or "No page is connected.", LOST_HINT)
             waiting = asyncio.run_coroutine_threadsafe(
                 self._page.request(header, blobs), self._loop
             )
@@ -167,7 +168,8 @@ class Hub:
             return waiting.result(timeout_s)
         except concurrent.futures.TimeoutError as error:
             raise PageError(
-                f"The page did not answer {header['type']!r} within {timeout_s:g} s."
+                f"The page did not answer {header['type']!r} within {timeout_s:g} s.",
+                "Close other heavy programs and start again.",
             ) from error
         except concurrent.futures.CancelledError as error:
             raise PageError("cancelled") from error

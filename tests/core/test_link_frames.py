@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,9 @@ def test_refuses_frames_over_the_limit() -> None:
 def test_not_a_number_is_no_json() -> None:
     with pytest.raises(ValueError):
         encode_frame({"type": "x", "value": float("nan")})
+
+
+def test_a_header_nested_too_deep_is_malformed() -> None:
+    text = b'{"type": "log", "text": ' + b"[" * 200_000
+    with pytest.raises(PageError, match="malformed"):
+        decode_frame(struct.pack("<I", len(text)) + text)
