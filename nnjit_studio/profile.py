@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.graph import DTYPE_BYTES, Graph, Plan, Workload
 from nnjit_studio.space.records import DeviceProfile, Inference
+from nnjit_studio.tuner.swap_policy import gflops_of
 
 
 class Profilable(Protocol):
@@ -112,7 +113,7 @@ def step_rows(
         workload = by_key[step.workload]
         specs = [graph.tensors[name] for name in (*node.inputs, *node.outputs)]
         moved = sum(spec.size * DTYPE_BYTES[spec.dtype] for spec in specs)
-        gflops = workload.flops / ms / 1e6 if ms > 0 else 0.0
+        gflops = gflops_of(workload.flops, ms)
         rows.append(
             {
                 "node": node.name,

@@ -27,7 +27,8 @@ from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import CompileError, NnjitError, PageError, UserError
-from nnjit_studio.graph import DTYPE_BYTES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.graph import Graph, Plan, TensorSpec, Workload
+from nnjit_studio.link.arrays import NUMPY_DTYPES
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
@@ -73,14 +74,11 @@ def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
     floats are seeded uniform numbers in [-1, 1).
     """
     rng = np.random.default_rng(0)
-    kinds = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8, "bool": np.bool_}
     feeds: dict[str, NDArray[Any]] = {}
     for spec in inputs:
-        if spec.dtype in kinds:
-            feeds[spec.name] = np.ones(spec.shape, kinds[spec.dtype])
-        else:
-            dtype = np.float32 if DTYPE_BYTES[spec.dtype] == 4 else np.float16
-            feeds[spec.name] = rng.uniform(-1, 1, spec.shape).astype(dtype)
+        dtype = NUMPY_DTYPES[spec.dtype]
+        drawn = rng.uniform(-1, 1, spec.shape) if dtype.kind == "f" else np.ones(spec.shape)
+        feeds[spec.name] = drawn.astype(dtype)
     return feeds
 
 

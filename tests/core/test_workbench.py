@@ -10,12 +10,13 @@ import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 
 from nnjit_studio.errors import PageError
-from nnjit_studio.graph import Graph, Plan
+from nnjit_studio.graph import Graph, Plan, TensorSpec
+from nnjit_studio.link.arrays import NUMPY_DTYPES
 from nnjit_studio.link.device import device_id
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import KernelKey, TuningRecord
 from nnjit_studio.tuner.events import SpaceBuilt, Swapped
-from nnjit_studio.workbench import OpenedModel, Workbench
+from nnjit_studio.workbench import OpenedModel, Workbench, example_feeds
 
 TILES = [Candidate(8, y, 4, 8, y, 64) for y in (2, 4, 6, 8)]
 
@@ -109,3 +110,12 @@ def test_a_model_that_the_page_refuses_leaves_the_old_one(
     assert bench.model is old
     assert loaded == ["new", "old"]
     assert not new.weights.exists()
+
+
+def test_example_feeds_have_the_dtypes_of_the_inputs() -> None:
+    specs = [TensorSpec(dtype, (2, 3), dtype) for dtype in NUMPY_DTYPES]
+    feeds = example_feeds(specs)
+    assert {name: array.dtype for name, array in feeds.items()} == NUMPY_DTYPES
+    assert all(array.shape == (2, 3) for array in feeds.values())
+    assert (feeds["i64"] == 1).all() and feeds["bool"].all()
+    assert len(set(feeds["f32"].ravel().tolist())) == 6
