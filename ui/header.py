@@ -70,7 +70,7 @@ class Header(QFrame):
         tune.changed.connect(self.render)
         self.before = Figure("model before", " ms")
         self.now = Figure("model now", " ms")
-        self.speedup = Figure("speed-up", "x")
+        self.speedup = Figure("speed-up", "×")  # noqa: RUF001
         self.speedup.number.setObjectName("good")
 
         row = QHBoxLayout(self)

@@ -115,7 +115,7 @@ def test_a_session_fills_all_views(qtbot, window, workbench, model_file):
     boxes = [b for b in window.graph.view.boxes.values() if b.node]
     assert max(b.fraction for b in boxes) == 1.0 and all("ms" in b.toolTip() for b in boxes)
     assert "GFLOP/s" in boxes[0].toolTip() and "/fc1/MatMul" in boxes[0].toolTip()
-    assert window.header.speedup.number.text().endswith("x")
+    assert window.header.speedup.number.text().endswith("×")  # noqa: RUF001
     assert window.header.phase.text().startswith("Done")
 
 
