@@ -59,17 +59,21 @@ def load_model(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from model.graph.initializer
-    for node in model.graph.node:
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a graph, those of its subgraphs included."""
+    yield from graph.initializer
+    for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.TENSOR:
                 yield attribute.t
+            yield from attribute.tensors
+            for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _tensors(inner)
 
 
 def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
     folder = path.parent.resolve()
-    for tensor in _tensors(model):
+    for tensor in _tensors(model.graph):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         entry = {e.key: e.value for e in tensor.external_data}

@@ -87,6 +87,20 @@ def test_external_data_outside_the_folder(tmp_path: Path, location: str) -> None
         check.load_model(path)
 
 
+def test_external_data_of_a_subgraph_is_checked_too(tmp_path: Path) -> None:
+    path = with_external_data(tmp_path)
+    model = onnx.load(str(path), load_external_data=False)
+    weight = model.graph.initializer[0]
+    weight.external_data[0].value = "../elsewhere.data"
+    value = helper.make_tensor_value_info(weight.name, TensorProto.FLOAT, list(weight.dims))
+    inner = helper.make_graph([], "inner", [], [value], [weight])
+    model.graph.node.append(helper.make_node("If", ["c"], ["z"], then_branch=inner))
+    del model.graph.initializer[0]
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="points outside the model's folder"):
+        check.load_model(path)
+
+
 def test_open_dimension_is_named(tmp_path: Path) -> None:
     model = check.load_model(mlp(tmp_path / "open.onnx", rows="batch"))
     with pytest.raises(ModelError, match=r"'x' has no static shape: dimension 0 \(batch\)"):
