@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnjit_studio.compiler.affine import children, walk
-from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.reference import evaluate_with_bound
 from nnjit_studio.compiler.rounding import UNIT, Array
+from nnjit_studio.compiler.subject import packed_weight, subject_of
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
     Buffer,
@@ -63,9 +63,9 @@ def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixtu
         finite = all(np.isfinite(v).all() and np.isfinite(e).all() for v, e in results.values())
         if finite:
             break
-    contraction = recognize(program)
-    packed = contraction.b.buffer if contraction is not None and contraction.packable else ""
-    pack = (contraction.k, contraction.n) if contraction is not None else None
+    weight = packed_weight(subject_of(program))
+    packed = weight.buffer if weight else ""
+    pack = (weight.k, weight.n) if weight else None
     args = tuple(
         FixtureArg(
             b.role,

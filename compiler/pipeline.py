@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from nnjit_studio.compiler.recognize_conv2d import Conv2d
+from nnjit_studio.compiler.recognize_quantised import Quantised
 from nnjit_studio.compiler.schedule.conv2d import schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.loops import Scheduled
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
+from nnjit_studio.compiler.schedule.matmul_int8 import schedule_int8
 from nnjit_studio.compiler.schedule.text import schedule_text
 from nnjit_studio.compiler.subject import Subject, subject_of
 from nnjit_studio.compiler.tensor_ir import Program
@@ -91,6 +93,8 @@ def _schedule(state: _State) -> None:
         )
     if isinstance(subject, Conv2d):
         state.scheduled = schedule_conv2d(state.program, subject, state.candidate)
+    elif isinstance(subject, Quantised):
+        state.scheduled = schedule_int8(state.program, subject, state.candidate)
     else:
         state.scheduled = schedule_matmul(state.program, subject, state.candidate)
 

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.recognize_conv2d import Conv2d, recognize_conv2d, with_staging
+from nnjit_studio.compiler.recognize_quantised import Quantised, recognize_quantised
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.workload import workload_of
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.conv2d_space import CONV2D
+from nnjit_studio.space.quantised import QUANTISED_KINDS
 
-Subject = Contraction | Conv2d
+Subject = Contraction | Conv2d | Quantised
+
+
+@dataclass(frozen=True)
+class PackedWeight:
+    """A weight that kernels may want in panels: ``k`` rows of ``n`` words of 32 bits."""
+
+    buffer: str
+    k: int
+    n: int
+
+
+def packed_weight(subject: Subject | None) -> PackedWeight | None:
+    """The packable weight of a subject, if it has one."""
+    if isinstance(subject, Quantised):
+        return PackedWeight(subject.contraction.b.buffer, subject.words, subject.contraction.n)
+    if isinstance(subject, Contraction) and subject.packable:
+        return PackedWeight(subject.b.buffer, subject.k, subject.n)
+    return None
 
 
 def subject_of(program: Program) -> Subject | None:
-    """The matmul or the convolution in a program.
+    """The matmul, of floats or of quantised weights, or the convolution in a program.
 
     A convolution that is a plain matmul (1x1, stride 1, no padding) counts as
     one; so does any other contraction whose B has neighbouring columns or can
@@ -25,7 +45,7 @@ def subject_of(program: Program) -> Subject | None:
     contraction = recognize(program)
     if contraction is not None and _has_columns(contraction):
         return contraction
-    return recognize_conv2d(program) or contraction
+    return recognize_conv2d(program) or contraction or recognize_quantised(program)
 
 
 def prepared(program: Program) -> Program:
@@ -38,6 +58,10 @@ def prepared(program: Program) -> Program:
 
 def workload_for(program: Program, subject: Subject | None) -> Workload:
     """Name, dims and FLOPs of a program; uses are counted by the caller."""
+    if isinstance(subject, Quantised):
+        workload = workload_of(program, subject.contraction)
+        tunable = not subject.contraction.batch
+        return replace(workload, kind=QUANTISED_KINDS[subject.per_word], tunable=tunable)
     if not isinstance(subject, Conv2d):
         # The matmul template can read no other B.
         readable = subject is not None and _has_columns(subject)

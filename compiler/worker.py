@@ -132,14 +132,13 @@ class _Worker:
         self, blobs: list[bytes], spec: str, weights_file: str
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.builders import program_for
-        from nnjit_studio.compiler.contraction import Contraction
-        from nnjit_studio.compiler.subject import subject_of, workload_for
+        from nnjit_studio.compiler.subject import packed_weight, subject_of, workload_for
 
         program = program_for(spec)
         subject = subject_of(program)
         workload = workload_for(program, subject)
         self.programs[workload.key] = program
-        packable = isinstance(subject, Contraction) and subject.packable
+        packable = packed_weight(subject) is not None
         reply = {"workload": asdict(workload), "packable": packable}
         if weights_file:
             from nnjit_studio.compiler.importer.single import model_of

@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fold_views import fold_views
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
-from nnjit_studio.compiler.subject import prepared, subject_of, workload_for
+from nnjit_studio.compiler.subject import (
+    PackedWeight,
+    packed_weight,
+    prepared,
+    subject_of,
+    workload_for,
+)
 from nnjit_studio.compiler.tensor_ir import Load, Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.graph import (
@@ -32,6 +37,8 @@ from nnjit_studio.graph import (
 
 WIDEST_PANEL = 16
 """Columns; the capacity of a packable weight has room for this padding."""
+WORD_BYTES = 4
+"""What panels are made of."""
 
 
 @dataclass(frozen=True)
@@ -134,17 +141,17 @@ class _Builder:
         for position, call in enumerate(calls):
             subject = subject_of(call.program)
             workload = workload_for(call.program, subject)
-            contraction = subject if isinstance(subject, Contraction) else None
+            weight = packed_weight(subject)
             key = workload.key
             if key in workloads:
                 workloads[key] = replace(workloads[key], uses=workloads[key].uses + 1)
             else:
                 workloads[key], programs[key] = workload, call.program
-                if contraction is not None and contraction.packable:
+                if weight is not None:
                     packable.append(key)
-            packed = contraction.b.buffer if contraction and contraction.packable else ""
+            packed = weight.buffer if weight else ""
             args = [
-                self._argument(value, key, contraction if buffer.name == packed else None)
+                self._argument(value, key, weight if buffer.name == packed else None)
                 for buffer, value in zip(call.program.buffers, call.inputs, strict=False)
             ]
             args += [self._place(v, position, ends[self._root(v.name)]) for v in call.outputs]
@@ -207,7 +214,7 @@ class _Builder:
             self.arena[root] = len(self.buffers) - 1
         return self.arena[root]
 
-    def _argument(self, value: Value, key: str, pack: Contraction | None) -> int:
+    def _argument(self, value: Value, key: str, pack: PackedWeight | None) -> int:
         if value.constant is None:
             return self.arena[self._root(value.name)]
         # A weight that a kernel may want in panels is not shared with other kernels.
@@ -217,7 +224,7 @@ class _Builder:
             nbytes = data.nbytes
             if pack is not None:
                 columns = -(-pack.n // WIDEST_PANEL) * WIDEST_PANEL
-                nbytes = pack.k * columns * data.itemsize
+                nbytes = pack.k * columns * WORD_BYTES
             offset = self.weights_bytes
             self.weights_bytes += aligned(nbytes)
             self.weight_data.append((offset, data))

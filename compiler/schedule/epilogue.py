@@ -118,18 +118,28 @@ class Epilogue:
         return [For(c.m_var, Var(ROW), plus(Var(ROW), rows), 1, body)]
 
 
-def plan_epilogue(program: Program, contraction: Contraction) -> Epilogue:
-    """Decide once what no candidate changes."""
+def plan_epilogue(
+    program: Program, contraction: Contraction, total: Store | None = None
+) -> Epilogue:
+    """Decide once what no candidate changes.
+
+    Parameters
+    ----------
+    total
+        Where the sum itself stands, in the buffer that gives its dtype; without
+        it the sum is float32 and is kept in a float32 output if it has to be.
+    """
     stores = contraction.epilogue
     read = {load.buffer for s in stores for e in (s.value, s.index) for load in loads(e)}
-    raw = next(
+    raw = total or next(
         (s for s in stores if s.buffer not in read and program.buffer(s.buffer).dtype == "f32"),
         None,
     )
     known = {a.var: (0, a.extent - 1) for a in contraction.batch}
     known[contraction.m_var] = 0, contraction.m - 1
     known[contraction.n_var] = 0, contraction.n - 1
-    lanes = Lanes(program, known, {ACCUMULATOR: "f32"})
+    dtype = program.buffer(total.buffer).dtype if total else "f32"
+    lanes = Lanes(program, known, {ACCUMULATOR: dtype})
     return Epilogue(
         contraction,
         raw,

@@ -45,11 +45,38 @@ class Add:
 
 
 @dataclass(slots=True, eq=False)
+class Widened:
+    """Eight bytes from ``index`` on as i16 lanes, or with ``splat`` four of them, twice."""
+
+    buffer: str
+    index: Affine
+    splat: bool
+
+
+@dataclass(slots=True, eq=False)
+class Dot:
+    """``c`` (i32x4) plus the sums of neighbouring products of ``a`` and ``b`` (i16x8)."""
+
+    a: str
+    b: str
+    c: str
+
+
+@dataclass(slots=True, eq=False)
+class PairSums:
+    """Sums of the neighbouring lanes of ``low``, then of ``high`` (i32x4)."""
+
+    low: str
+    high: str
+
+
+@dataclass(slots=True, eq=False)
 class AssignVector:
-    """Set a f32x4 local; None is zero."""
+    """Set a local of four lanes; None is zero."""
 
     local: str
-    value: Element | MultiplyAdd | Add | None
+    value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | None
+    dtype: str = "f32"
 
 
 @dataclass(slots=True, eq=False)

@@ -8,6 +8,7 @@ y0 x (x0 / 4) accumulators. Remainders of m and n are tiles of their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.affine import LANES, Affine
@@ -44,8 +45,8 @@ PANEL, TILE, PANELS, TILES, K, K_BLOCK = "$panel", "$tile", "$panels", "$tiles",
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Sizes that follow from a contraction and a candidate."""
+class Plan:
+    """Sizes that follow from a contraction and a candidate; ``tile`` makes one tile."""
 
     c: Contraction
     epilogue: Epilogue
@@ -54,6 +55,7 @@ class _Plan:
     unroll: int
     depth: int  # of a reduction block, K if it is not blocked
     pack: bool
+    tile: Callable[[Plan, int, int], list[Statement]]
 
     @property
     def blocked(self) -> bool:
@@ -68,8 +70,12 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
     CompileError
         When the candidate does not fit this contraction or is too large.
     """
-    c = contraction
-    plan = _plan(program, c, candidate)
+    return over_tiles(program, _plan(program, contraction, candidate), candidate)
+
+
+def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
+    """The loops around the tiles, in the candidate's order and blocks."""
+    c = plan.c
     panels, tiles = -(-c.n // plan.columns), -(-c.m // plan.rows)
     panels_in_block = min(panels, max(1, -(-candidate.x1 // plan.columns)))
     tiles_in_block = min(tiles, max(1, -(-candidate.y1 // plan.rows)))
@@ -124,7 +130,7 @@ class _Side:
         return [For(self.var, begin, end, 1, body)]
 
 
-def _plan(program: Program, c: Contraction, candidate: Candidate) -> _Plan:
+def _plan(program: Program, c: Contraction, candidate: Candidate) -> Plan:
     columns, rows = candidate.x0, candidate.y0
     unroll = min(candidate.r0, c.k)
     vectors = columns // LANES
@@ -153,9 +159,8 @@ def _plan(program: Program, c: Contraction, candidate: Candidate) -> _Plan:
             "Only pack=1 or the default schedule can read it.",
         )
     depth = -(-candidate.r1 // unroll) * unroll
-    plan = _Plan(
-        c, plan_epilogue(program, c), columns, rows, unroll, min(depth, c.k), candidate.pack
-    )
+    epilogue = plan_epilogue(program, c)
+    plan = Plan(c, epilogue, columns, rows, unroll, min(depth, c.k), candidate.pack, _tile)
     if plan.blocked and plan.epilogue.step != 1:
         raise CompileError(
             "Partial sums need a float32 output that the epilogue does not read and that is "
@@ -165,15 +170,15 @@ def _plan(program: Program, c: Contraction, candidate: Candidate) -> _Plan:
     return plan
 
 
-def _tiles(plan: _Plan) -> list[Statement]:
+def _tiles(plan: Plan) -> list[Statement]:
     """The tile at PANEL and TILE, whichever of the at most four sizes it has."""
     c = plan.c
     row_tiles, row_rest = divmod(c.m, plan.rows)
     panels, column_rest = divmod(c.n, plan.columns)
 
     def by_rows(columns: int) -> list[Statement]:
-        full = _tile(plan, plan.rows, columns) if row_tiles else []
-        rest = _tile(plan, row_rest, columns) if row_rest else []
+        full = plan.tile(plan, plan.rows, columns) if row_tiles else []
+        rest = plan.tile(plan, row_rest, columns) if row_rest else []
         return _when_before(TILE, row_tiles, full, rest)
 
     full = by_rows(plan.columns) if panels else []
@@ -201,59 +206,71 @@ def _when_before(
     return [When(Binary("lt", Var(var), int32(count)), full, rest)]
 
 
-def _tile(plan: _Plan, rows: int, columns: int) -> list[Statement]:
+def _tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
     """One tile: start, reduce, finish."""
-    c, epilogue = plan.c, plan.epilogue
+    epilogue = plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]
     streams = _streams(plan, len(grid))
     others: list[Statement] = [
-        AssignVector(_acc(i, j, s), None) for s in range(1, streams) for i, j in grid
+        AssignVector(acc(i, j, s), None) for s in range(1, streams) for i, j in grid
     ]
-    zero: list[Statement] = [AssignVector(_acc(i, j), None) for i, j in grid]
+    zero: list[Statement] = [AssignVector(acc(i, j), None) for i, j in grid]
     start = zero
     if plan.blocked:
         assert epilogue.raw is not None
         buffer = epilogue.raw.buffer
         again: list[Statement] = [
-            AssignVector(_acc(i, j), Element(buffer, epilogue.raw_index(i, LANES * j), widths[j]))
+            AssignVector(acc(i, j), Element(buffer, epilogue.raw_index(i, LANES * j), widths[j]))
             for i, j in grid
         ]
         start = [When(Binary("eq", Var(K_BLOCK), int32(0)), zero, again)]
-    finish: list[Statement]
-    full = widths[-1] == LANES
-    if full and not plan.blocked and not epilogue.plain and epilogue.inline(len(grid)):
-        vectors = range(len(widths))
-        finish = [epilogue.store_inline([_acc(i, j) for j in vectors], i) for i in range(rows)]
-    else:
-        finish = [
-            statement
-            for i, j in grid
-            for statement in epilogue.store_raw(_acc(i, j), i, LANES * j, widths[j])
-        ]
-        sweep = epilogue.sweep(rows, columns)
-        if sweep and plan.blocked:
-            last = -(-c.k // plan.depth) - 1
-            sweep = [When(Binary("eq", Var(K_BLOCK), int32(last)), sweep, [])]
-        finish += sweep
     gather: list[Statement] = [
-        AssignVector(_acc(i, j), Add(_acc(i, j), _acc(i, j, s)))
+        AssignVector(acc(i, j), Add(acc(i, j), acc(i, j, s)))
         for s in range(1, streams)
         for i, j in grid
     ]
-    return [*start, *others, *_reduce(plan, rows, widths, streams), *gather, *finish]
+    return [
+        *start,
+        *others,
+        *_reduce(plan, rows, widths, streams),
+        *gather,
+        *finish(plan, rows, columns),
+    ]
 
 
-def _streams(plan: _Plan, accumulators: int) -> int:
+def finish(plan: Plan, rows: int, columns: int) -> list[Statement]:
+    """What makes results of a tile's accumulators."""
+    epilogue = plan.epilogue
+    widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
+    grid = [(i, j) for i in range(rows) for j in range(len(widths))]
+    full = widths[-1] == LANES
+    if full and not plan.blocked and not epilogue.plain and epilogue.inline(len(grid)):
+        vectors = range(len(widths))
+        return [epilogue.store_inline([acc(i, j) for j in vectors], i) for i in range(rows)]
+    stores: list[Statement] = [
+        statement
+        for i, j in grid
+        for statement in epilogue.store_raw(acc(i, j), i, LANES * j, widths[j])
+    ]
+    sweep = epilogue.sweep(rows, columns)
+    if sweep and plan.blocked:
+        last = -(-plan.c.k // plan.depth) - 1
+        sweep = [When(Binary("eq", Var(K_BLOCK), int32(last)), sweep, [])]
+    return [*stores, *sweep]
+
+
+def _streams(plan: Plan, accumulators: int) -> int:
     """Interleaved sums over k of a tile too small to hide the latency of its multiply-adds."""
     return max(1, min(plan.unroll, BUSY_ACCUMULATORS // accumulators))
 
 
-def _acc(row: int, vector: int, stream: int = 0) -> str:
+def acc(row: int, vector: int, stream: int = 0) -> str:
+    """Name of an accumulator."""
     return f"acc{row}_{vector}" + (f"_{stream}" if stream else "")
 
 
-def _reduce(plan: _Plan, rows: int, widths: list[int], streams: int) -> list[Statement]:
+def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Statement]:
     """The reduction of one block: unrolled by r0, then the remainder one by one."""
     k = plan.c.k
     whole = k // plan.unroll * plan.unroll
@@ -270,15 +287,15 @@ def _reduce(plan: _Plan, rows: int, widths: list[int], streams: int) -> list[Sta
     return loops
 
 
-def _steps(plan: _Plan, rows: int, widths: list[int], count: int, streams: int) -> list[Statement]:
+def _steps(plan: Plan, rows: int, widths: list[int], count: int, streams: int) -> list[Statement]:
     c = plan.c
-    a_terms = _terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, c.a.column)))
+    a_terms = terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, c.a.column)))
     if plan.pack:
-        b_terms = _nonzero(((PANEL, plan.columns * c.k), (K, plan.columns)))
+        b_terms = nonzero(((PANEL, plan.columns * c.k), (K, plan.columns)))
         b_step, b_offset = plan.columns, 0
         widths = [LANES] * len(widths)  # panels are padded with zeros
     else:
-        b_terms = _terms(c, c.b, ((PANEL, plan.columns), (K, c.b.row)))
+        b_terms = terms(c, c.b, ((PANEL, plan.columns), (K, c.b.row)))
         b_step, b_offset = c.b.row, c.b.offset
     body: list[Statement] = []
     for step in range(count):
@@ -289,18 +306,20 @@ def _steps(plan: _Plan, rows: int, widths: list[int], count: int, streams: int) 
             index = Affine(a_terms, c.a.offset + i * c.a.row + step * c.a.column)
             body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
             for j in range(len(widths)):
-                acc = _acc(i, j, step % streams)
-                body.append(AssignVector(acc, MultiplyAdd("a", f"b{j}", acc)))
+                name = acc(i, j, step % streams)
+                body.append(AssignVector(name, MultiplyAdd("a", f"b{j}", name)))
     return body
 
 
 _Terms = tuple[tuple[str | Expr, int], ...]
 
 
-def _terms(c: Contraction, operand: Operand, inner: tuple[tuple[str, int], ...]) -> _Terms:
+def terms(c: Contraction, operand: Operand, inner: tuple[tuple[str, int], ...]) -> _Terms:
+    """Addends of an operand's index: its batch axes, then the given ones."""
     batch = zip((axis.var for axis in c.batch), operand.batch, strict=True)
-    return _nonzero((*batch, *inner))
+    return nonzero((*batch, *inner))
 
 
-def _nonzero(terms: tuple[tuple[str, int], ...]) -> _Terms:
-    return tuple(term for term in terms if term[1])
+def nonzero(given: tuple[tuple[str, int], ...]) -> _Terms:
+    """The addends that change an index."""
+    return tuple(term for term in given if term[1])

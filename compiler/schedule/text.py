@@ -9,15 +9,18 @@ from nnjit_studio.compiler.schedule.loops import (
     Add,
     Assign,
     AssignVector,
+    Dot,
     Element,
     For,
     Let,
     MultiplyAdd,
+    PairSums,
     Put,
     Reduce,
     Scheduled,
     Statement,
     StoreVector,
+    Widened,
 )
 from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Const, Expr, Load, Select, Var
 
@@ -106,12 +109,19 @@ def _statement(statement: Statement, depth: int) -> Iterator[str]:
             yield from _block(statement.otherwise, depth + 1)
 
 
-def _vector(value: Element | MultiplyAdd | Add | None) -> str:
+def _vector(value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | None) -> str:
     if value is None:
         return "0"
     if isinstance(value, Add):
         return f"{value.a} + {value.b}"
     if isinstance(value, MultiplyAdd):
         return f"{value.a} * {value.b} + {value.c}"
+    if isinstance(value, Dot):
+        return f"dot({value.a}, {value.b}) + {value.c}"
+    if isinstance(value, PairSums):
+        return f"pair_sums({value.low}, {value.high})"
+    if isinstance(value, Widened):
+        what = "4 bytes twice" if value.splat else "8 bytes"
+        return f"{value.buffer}[{_affine(value.index)}]  # {what} as i16"
     kind = f"{value.lanes} lanes" if value.lanes else "splat"
     return f"{value.buffer}[{_affine(value.index)}]  # {kind}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter import scans
 from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
+from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,14 @@ class ImportedCalls:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     calls: tuple[ProgramCall, ...]
+
+
+def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    return lambda: {**stock(), **CONVERTERS}
+
+
+# The frontend has no registry to add converters to.
+onnx_frontend._get_convert_map = _with_own(onnx_frontend._get_convert_map)
 
 
 def supported_operators() -> frozenset[str]:

@@ -69,6 +69,7 @@ _SIMD: dict[str, int] = {
     "i32x4.add": 0xAE,
     "i32x4.sub": 0xB1,
     "i32x4.mul": 0xB5,
+    "i32x4.dot_i16x8_s": 0xBA,
     "i32x4.min_s": 0xB6,
     "i32x4.max_s": 0xB8,
     "f32x4.abs": 0xE0,
@@ -91,6 +92,8 @@ OPCODES: dict[str, bytes] = {
     **{name: b"\xfc" + unsigned(code) for name, code in _SATURATING.items()},
     **{name: b"\xfd" + unsigned(code) for name, code in _SIMD.items()},
     "i32x4.shuffle_0257": _shuffle(0, 2, 5, 7),
+    "i32x4.shuffle_0246": _shuffle(0, 2, 4, 6),
+    "i32x4.shuffle_1357": _shuffle(1, 3, 5, 7),
 }
 
 # Opcode and alignment hint (log2 bytes); buffers promise the alignment of their element only.
@@ -107,6 +110,8 @@ MEMORY: dict[str, tuple[bytes, int]] = {
     "i32.store8": (b"\x3a", 0),
     "i32.store16": (b"\x3b", 1),
     "v128.load": (b"\xfd\x00", 2),
+    "v128.load8x8_s": (b"\xfd\x01", 0),
+    "v128.load8x8_u": (b"\xfd\x02", 0),
     "v128.load32_splat": (b"\xfd\x09", 2),
     "v128.load64_splat": (b"\xfd\x0a", 3),
     "v128.store": (b"\xfd\x0b", 2),

@@ -11,15 +11,18 @@ from nnjit_studio.compiler.schedule.loops import (
     Add,
     Assign,
     AssignVector,
+    Dot,
     Element,
     For,
     Let,
     MultiplyAdd,
+    PairSums,
     Put,
     Reduce,
     Scheduled,
     Statement,
     StoreVector,
+    Widened,
 )
 from nnjit_studio.compiler.tensor_ir import Const, Expr, Program
 from nnjit_studio.compiler.wasm import half, ir
@@ -97,7 +100,7 @@ def _accumulator(ctx: Context, name: str, dtype: str, lanes: bool) -> int:
 
 def _assign_vector(ctx: Context, statement: AssignVector) -> None:
     value = statement.value
-    local = _accumulator(ctx, statement.local, "f32", True)
+    local = _accumulator(ctx, statement.local, statement.dtype, True)
     if isinstance(value, MultiplyAdd):
         a, b, c = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b, value.c))
         if ctx.relaxed:
@@ -109,6 +112,15 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
     elif isinstance(value, Add):
         terms = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b))
         node = Op("f32x4.add", tuple(terms))
+    elif isinstance(value, Dot):
+        a, b, c = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b, value.c))
+        node = Op("i32x4.add", (c, Op("i32x4.dot_i16x8_s", (a, b))))
+    elif isinstance(value, PairSums):
+        pair = LocalGet(ctx.accumulators[value.low]), LocalGet(ctx.accumulators[value.high])
+        even, odd = Op("i32x4.shuffle_0246", pair), Op("i32x4.shuffle_1357", pair)
+        node = Op("i32x4.add", (even, odd))
+    elif isinstance(value, Widened):
+        node = _widened(ctx, value)
     else:
         node = constant(0.0)
     ctx.out.append(LocalSet(local, node))
@@ -128,6 +140,16 @@ def _element(ctx: Context, element: Element) -> Node:
         return pair
     third = ctx.address(buffer, Affine(element.index.terms, element.index.constant + 2))
     return ir.Load("v128.load32_lane", third, 0, buffer, pair, 2)
+
+
+def _widened(ctx: Context, value: Widened) -> Node:
+    buffer = value.buffer
+    suffix = "s" if ctx.dtypes[buffer] == "i8" else "u"
+    address = ctx.address(buffer, value.index)
+    if not value.splat:
+        return ir.Load(f"v128.load8x8_{suffix}", address, 0, buffer)
+    quad = ir.Load("v128.load32_splat", address, 0, buffer)
+    return Op(f"i16x8.extend_low_i8x16_{suffix}", (quad,))
 
 
 def _store_vector(ctx: Context, statement: StoreVector) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.lab import lab_of
+from nnjit_studio.space.quantised import FLOAT32, Storage
 from nnjit_studio.space.records import DeviceProfile
 
 LANES = 4
@@ -58,7 +59,6 @@ PANEL_CAPACITY = 16
 """Packed weights have room for panels of this many columns (docs/protocol.md)."""
 VARIED_TILES = 4
 """How many tiles, the most intense first, are tried with every unroll ``r0``."""
-BASE_R0 = 4
 BASE_ORDER = "nm"
 
 
@@ -76,6 +76,8 @@ class Problem:
         Lower end of Heuristic 4 in force, a share of all registers.
     tiles
         ``(x0, y0)`` of the space, most intense first.
+    storage
+        How the operands lie; anything but float32 reads all of K at once.
     """
 
     batch: int
@@ -86,11 +88,13 @@ class Problem:
     packable: bool
     register_low: float = REGISTER_RANGE[0]
     tiles: tuple[tuple[int, int], ...] = ()
+    storage: Storage = FLOAT32
 
     @property
     def lanes(self) -> int:
         """Elements of the engine's registers: twice as many where it packs pairs of vectors."""
         wide = lab_of(self.device.flags) == "revectorize" and self.n > LANES
+        wide = wide and self.storage == FLOAT32
         return 2 * LANES if wide else LANES
 
     @property
@@ -100,7 +104,12 @@ class Problem:
     @property
     def base_r0(self) -> int:
         """The unroll that every tile is tried with first."""
-        return max(r for r in R0_CHOICES if r <= min(BASE_R0, self.k))
+        return max(r for r in R0_CHOICES if r <= min(self.storage.largest_r0, self.steps))
+
+    @property
+    def steps(self) -> int:
+        """Steps along k that ``r0`` counts."""
+        return max(1, self.k // self.storage.per_word)
 
     def depths(self, x0: int, y0: int) -> tuple[int, ...]:
         """Depths ``r1`` worth trying for a tile, the one tried first in front.
@@ -108,6 +117,8 @@ class Problem:
         The whole reduction K if its block may stream from L2, and the
         largest power of two that keeps the block in L1 if K does not.
         """
+        if self.storage.whole_depth:
+            return (self.k,)
         found = []
         if block_bytes(x0, y0, self.k) <= max(self.l1_limit_bytes, self.l2_limit_bytes):
             found.append(self.k)
@@ -176,7 +187,7 @@ def power_of_two(c: Candidate, p: Problem) -> tuple[bool, str]:
 def problem_size(c: Candidate, p: Problem) -> tuple[bool, str]:
     """A tile larger than the problem computes padding alone."""
     columns = math.ceil(p.n / LANES) * LANES
-    ok = c.y0 <= p.m and c.x0 <= columns and c.r0 <= p.k and c.r1 <= p.k
+    ok = c.y0 <= p.m and c.x0 <= columns and c.r0 <= p.steps and c.r1 <= p.k
     return ok, (
         f"tile {c.y0}x{c.x0} in {p.m}x{columns} (rows x columns, rounded up to {LANES}), "
         f"r0 {c.r0} and r1 {c.r1} in K {p.k}"
@@ -185,7 +196,8 @@ def problem_size(c: Candidate, p: Problem) -> tuple[bool, str]:
 
 def registers(c: Candidate, p: Problem) -> tuple[bool, str]:
     """Heuristic 4, relaxed: the tile about fills the registers."""
-    used, total = register_use(c.x0, c.y0), p.register_elements
+    columns = c.x0 * p.storage.sums
+    used, total = register_use(columns, c.y0), p.register_elements
     low, high = p.register_low * total, REGISTER_RANGE[1] * total
     relaxed = (
         f"; lower end relaxed from {REGISTER_RANGE[0]:g} to {p.register_low:g} of them, "
@@ -194,7 +206,7 @@ def registers(c: Candidate, p: Problem) -> tuple[bool, str]:
         else ""
     )
     return low <= used <= high, (
-        f"Reg_thread {used} of {total} elements ({c.x0}*1 + 1*{c.y0} + {c.x0}*{c.y0}, "
+        f"Reg_thread {used} of {total} elements ({columns}*1 + 1*{c.y0} + {columns}*{c.y0}, "
         f"{p.device.vector_registers} vector registers x {p.lanes}), "
         f"accepted {low:.0f}..{high:.0f}{relaxed}"
     )
@@ -208,14 +220,17 @@ def block_shape(c: Candidate, p: Problem) -> tuple[bool, str]:
 
 def l1_cache(c: Candidate, p: Problem) -> tuple[bool, str]:
     """Heuristic 3, relaxed; a block over all of K may stream from L2 instead."""
-    used = block_bytes(c.x1, c.y1, c.r1)
+    size = p.storage.element_bytes
+    used = block_bytes(c.x1, c.y1, c.r1) // ELEMENT_BYTES * size
     text = (
         f"L1_block {used / 1024:.1f} of {p.device.l1_bytes / 1024:g} KiB "
-        f"(({c.x1}*{c.r1} + {c.r1}*{c.y1} + {c.x1}*{c.y1}) * {ELEMENT_BYTES} bytes, "
+        f"(({c.x1}*{c.r1} + {c.r1}*{c.y1} + {c.x1}*{c.y1}) * {size} bytes, "
         f"relaxed to {p.l1_limit_bytes / 1024:.1f} KiB)"
     )
-    if p.fits_l1(c.x1, c.y1, c.r1):
+    if used <= p.l1_limit_bytes:
         return True, text
+    if p.storage.whole_depth:
+        return True, text + "; quantised weights are never read in parts"
     streams = c.r1 == p.k and used <= p.l2_limit_bytes
     return streams, text + (
         f"; r1 is all of K: {'streams' if streams else 'too large to stream'} from "
@@ -227,6 +242,9 @@ def l1_cache(c: Candidate, p: Problem) -> tuple[bool, str]:
 
 def function_size(c: Candidate, p: Problem) -> tuple[bool, str]:
     """One kernel stays one small function."""
+    if p.storage != FLOAT32:
+        ops = p.storage.operations(c.x0, c.y0, c.r0)
+        return ops <= MAX_SIMD_OPS, f"{ops} of at most {MAX_SIMD_OPS} SIMD operations"
     ops = c.y0 * math.ceil(c.x0 / LANES) * c.r0
     return ops <= MAX_SIMD_OPS, (
         f"{ops} of at most {MAX_SIMD_OPS} SIMD multiply-adds "

@@ -19,6 +19,7 @@ from nnjit_studio.space.conv2d_space import (
     conv_problem,
 )
 from nnjit_studio.space.heuristics import (
+    ELEMENT_BYTES,
     MIN_TILES,
     R0_CHOICES,
     REGISTER_LOW_STEPS,
@@ -35,6 +36,7 @@ from nnjit_studio.space.heuristics import (
     registers,
     variations,
 )
+from nnjit_studio.space.quantised import FLOAT32, STORAGES
 from nnjit_studio.space.records import DeviceProfile
 
 BLOCKS_PER_CORE = 1
@@ -170,14 +172,16 @@ def problem_of(workload: Workload, device: DeviceProfile, packable: bool) -> Pro
     gets the lower end of Heuristic 4 relaxed step by step; a row vector
     (M = 1) is such a problem.
     """
-    ranks = {"matmul": 3, "batch_matmul": 4}
-    if len(workload.dims) != ranks.get(workload.kind) or workload.dtype != "f32":
+    ranks = {"matmul": 3, "batch_matmul": 4, **dict.fromkeys(STORAGES, 3)}
+    storage = STORAGES.get(workload.kind, FLOAT32)
+    readable = workload.dtype == "f32" or storage != FLOAT32
+    if len(workload.dims) != ranks.get(workload.kind) or not readable:
         raise UserError(
             f"There is no lite space for the workload {workload.name}.",
             "Lite spaces exist for matmul:MxKxN:f32 and batch_matmul:BxMxKxN:f32.",
         )
     batch, m, k, n = (1, *workload.dims)[-4:]
-    problem = Problem(batch, m, k, n, device, packable)
+    problem = Problem(batch, m, k, n, device, packable, storage=storage)
     for low in REGISTER_LOW_STEPS:
         problem = replace(problem, register_low=low)
         tiles = [tile for tile in product(X0_CHOICES, Y0_CHOICES) if _tile_fits(tile, problem)]
@@ -194,7 +198,7 @@ def _tile_fits(tile: tuple[int, int], problem: Problem) -> bool:
 
 
 def _tile_rank(tile: tuple[int, int], problem: Problem) -> tuple[float, ...]:
-    idle = abs(register_use(*tile) - problem.register_elements)
+    idle = abs(register_use(tile[0] * problem.storage.sums, tile[1]) - problem.register_elements)
     return (-intensity(*tile), idle, *tile)
 
 
@@ -205,7 +209,9 @@ def _grid(problem: Problem) -> Iterator[Candidate]:
 
 
 def _entry(c: Candidate, problem: Problem) -> SpaceEntry:
-    usage = Usage(register_use(c.x0, c.y0), block_bytes(c.x1, c.y1, c.r1))
+    storage = problem.storage
+    l1_bytes = block_bytes(c.x1, c.y1, c.r1) // ELEMENT_BYTES * storage.element_bytes
+    usage = Usage(register_use(c.x0 * storage.sums, c.y0), l1_bytes)
     reason = "; ".join(rule(c, problem)[1] for rule in (registers, l1_cache, one_at_a_time))
     return SpaceEntry(c, usage, reason, "".join(variations(c, problem)))
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate, settings_of
+from nnjit_studio.space.quantised import PEAK_FACTORS
 
 TIERS = ("simd128", "relaxed-simd")
 
@@ -204,10 +205,10 @@ class DeviceProfile:
         """The target with its threads, such as ``embedded/2t``: what a measurement belongs to."""
         return self.target if self.threads == 1 else f"{self.target}/{self.threads}t"
 
-    def peak(self, tier: str) -> float | None:
-        """GFLOP/s of all threads together, or None when it was not probed."""
+    def peak(self, tier: str, kind: str = "") -> float | None:
+        """Limit of a kind of workload: GFLOP/s of all threads together, None if not probed."""
         one = self.peak_gflops.get(tier)
-        return None if one is None else one * self.threads
+        return None if one is None else one * self.threads * PEAK_FACTORS.get(kind, 1.0)
 
     @property
     def best_tier(self) -> str:

@@ -81,7 +81,7 @@ def judge_default(
         When it is wrong, crashed, or is faster than the device: everything
         after would be built on it.
     """
-    peak = device.peak(state.key.tier)
+    peak = device.peak(state.key.tier, state.workload.kind)
     verdict = decide(result, state.workload.flops, peak, thresholds)
     if verdict.state != "won":
         raise wrong_default(state, verdict)

@@ -70,7 +70,7 @@ def evaluate(
     if kernel.sha256 in state.measured:
         same = f"the same bytes as {state.measured[kernel.sha256]}"
         return Outcome(compiled, Verdict("duplicate", same), kernel)
-    peak = device.peak(tier)
+    peak = device.peak(tier, state.workload.kind)
     result = runner.measure(kernel, state.incumbent, policy)
     verdict = decide(result, flops, peak, thresholds)
     if _unproven(result, verdict, thresholds):

@@ -51,7 +51,8 @@ def run_kernel(
         if buffer.role == "input":
             array = np.ascontiguousarray(inputs[buffer.name], dtype)
             if position in widths:
-                array = pack_panels(array.reshape(buffer.shape), widths[position])
+                words = array.reshape(buffer.shape[0], -1).view(np.int32)  # all that panels know
+                array = pack_panels(words, widths[position])
             blob = array.tobytes()
         else:
             blob = b"\xcd" * (int(np.prod(buffer.shape)) * np.dtype(dtype).itemsize)

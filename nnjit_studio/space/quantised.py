@@ -1,0 +1,55 @@
+"""What the rules of Table 1 have to know of matmuls with quantised weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MATMUL_INT8 = "matmul_int8"
+MATMUL_4BIT = "matmul_4bit"
+QUANTISED_KINDS = {4: MATMUL_INT8, 8: MATMUL_4BIT}
+"""Kinds of workloads by values in a 32-bit word of the weight."""
+PEAK_FACTORS = {MATMUL_INT8: 4.0}
+"""Rates beyond this multiple of the float32 peak are impossible: a vector has four times the
+elements; 1 for every other kind."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a template holds its operands.
+
+    Attributes
+    ----------
+    element_bytes
+        Bytes of A's elements, the larger ones.
+    per_word
+        Steps of k that ``r0`` counts as one.
+    sums
+        Registers of sums for four columns.
+    largest_r0
+        The unroll that every tile is tried with first, at most.
+    """
+
+    element_bytes: int = 4
+    per_word: int = 1
+    sums: int = 1
+    largest_r0: int = 4
+
+    @property
+    def whole_depth(self) -> bool:
+        """Whether the reduction is never cut into blocks."""
+        return self.per_word > 1
+
+    def operations(self, x0: int, y0: int, r0: int) -> int:
+        """SIMD multiply-adds (int8: dot products; 4 bits: decoding too) of one unrolled body."""
+        vectors = -(-x0 // 4)
+        if self.per_word == 8:
+            return r0 * self.per_word * vectors * (y0 + 4)
+        return r0 * vectors * y0 * self.sums
+
+
+FLOAT32 = Storage()
+STORAGES = {
+    MATMUL_INT8: Storage(element_bytes=1, per_word=4, sums=2),
+    MATMUL_4BIT: Storage(element_bytes=4, per_word=8, largest_r0=1),
+}
+"""By kind of workload; everything else is :data:`FLOAT32`."""

@@ -1,0 +1,221 @@
+"""Matmuls of quantised weights: exact integers, and ONNX Runtime's results from end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from kernel_harness import run_kernel
+from onnx import TensorProto, helper, numpy_helper
+from run_plan import run_by_kernels
+
+from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.pipeline import compile_program
+from nnjit_studio.compiler.recognize_quantised import recognize_quantised
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.lite_space import build_lite_space
+from nnjit_studio.space.records import DeviceProfile
+
+DEVICE = DeviceProfile("test", "test")
+
+
+def _save(path: Path, nodes, inputs, outputs, weights, domains=()) -> onnx.ModelProto:
+    tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
+    ports = [[helper.make_tensor_value_info(*p) for p in ps] for ps in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "quantised", *ports, tensors)
+    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    onnx.save(model, path)
+    return model
+
+
+def _integer_model(path: Path, shape, n, dtype, zero_a=None, zero_b=None, seed=0):
+    """y = MatMulInteger(a, W, zero_a, zero_b)."""
+    rng = np.random.default_rng(seed)
+    kind = np.uint8 if dtype == TensorProto.UINT8 else np.int8
+    info = np.iinfo(np.int8 if zero_b is None else zero_b.dtype)
+    weights = {"W": rng.integers(info.min, info.max + 1, (shape[-1], n)).astype(info.dtype)}
+    if zero_b is not None and info.min == 0:
+        weights["W"] = np.clip(weights["W"], 0, 240)
+    names = ["a", "W", "", ""]
+    if zero_a is not None:
+        weights["za"], names[2] = np.array(zero_a, kind), "za"
+    if zero_b is not None:
+        weights["zb"], names[3] = zero_b, "zb"
+    while not names[-1]:
+        names.pop()
+    nodes = [helper.make_node("MatMulInteger", names, ["y"])]
+    out = ("y", TensorProto.INT32, [*shape[:-1], n])
+    model = _save(path, nodes, [("a", dtype, shape)], [out], weights)
+    feeds = {"a": rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)}
+    return model, feeds, weights
+
+
+def _matmul(built: BuiltModel) -> Program:
+    found = [p for p in built.programs.values() if recognize_quantised(p) is not None]
+    assert len(found) == 1
+    return found[0]
+
+
+def _run(program: Program, inputs, candidate: Candidate | None, tier: str):
+    made = compile_program(program, candidate, tier)
+    parts = min(3, made.parallel_extent)
+    return run_kernel(program, made.data, made.parallel_extent, inputs, made.panels, parts)["out0"]
+
+
+def _weights(built: BuiltModel, file: Path) -> list[np.ndarray]:
+    """The inputs of the one step, as bytes of the weights file."""
+    blob = np.fromfile(file, np.uint8)
+    (step,) = built.plan.steps[:-1]
+    buffers = [built.plan.buffers[i] for i in step.args]
+    return [blob[b.offset : b.offset + b.nbytes] for b in buffers if b.region == "weight"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "n", "dtype"),
+    [
+        ((5, 24), 16, TensorProto.UINT8),
+        ((7, 36), 19, TensorProto.INT8),
+        ((1, 64), 48, TensorProto.UINT8),
+        ((13, 4), 5, TensorProto.UINT8),
+        ((9, 132), 7, TensorProto.INT8),
+    ],
+)
+@pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
+def test_int8_is_exact(tmp_path: Path, shape, n, dtype, tier: str) -> None:
+    _, feeds, weights = _integer_model(tmp_path / "m.onnx", shape, n, dtype)
+    built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
+    program = _matmul(built)
+    (packed,) = _weights(built, tmp_path / "w.bin")
+    inputs = {"in0": feeds["a"], "in1": packed[: weights["W"].size].view(np.int8)}
+    expected = feeds["a"].astype(np.int32) @ weights["W"].astype(np.int32)
+    k = shape[-1]
+    settings = [(4, 1, 1, "nm"), (8, 3, 2, "mn"), (16, 2, 4, "nm"), (4, 5, 8, "mn")]
+    for x0, y0, r0, order in settings:
+        candidate = Candidate(x0, y0, r0, x0, y0, k, order, True)
+        assert np.array_equal(_run(program, inputs, candidate, tier), expected), candidate
+    assert np.array_equal(_run(program, inputs, None, tier), expected)
+
+
+def test_largest_sums_wrap(tmp_path: Path) -> None:
+    shape, n = (2, 256), 8
+    _integer_model(tmp_path / "m.onnx", shape, n, TensorProto.UINT8)
+    program = _matmul(import_model(tmp_path / "m.onnx", tmp_path / "w.bin"))
+    inputs = {"in0": np.full(shape, 255), "in1": np.full((64, n, 4), -128)}
+    candidate = Candidate(8, 2, 4, 8, 2, 256)
+    result = _run(program, inputs, candidate, "simd128")
+    assert (result == -255 * 128 * 256).all()
+
+
+@pytest.mark.parametrize(
+    ("zero_a", "zero_b"),
+    [
+        (7, None),
+        (None, np.array(0, np.int8)),
+        (255, np.array(120, np.uint8)),
+        (131, np.arange(116, 124, dtype=np.uint8)),
+        ([9], np.array([0], np.int8)),
+    ],
+)
+def test_zero_points_are_folded(tmp_path: Path, zero_a, zero_b) -> None:
+    path = tmp_path / "m.onnx"
+    model, feeds, _ = _integer_model(path, (2, 3, 20), 8, TensorProto.UINT8, zero_a, zero_b)
+    built = import_model(path, tmp_path / "w.bin")
+    assert [w.kind for w in built.workloads] == ["matmul_int8"]
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    result = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
+    assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("k", "zero_a", "zero_b"),
+    [
+        (22, None, None),
+        (24, None, np.array(0, np.uint8)),
+    ],
+)
+def test_what_does_not_fit_runs_untuned(tmp_path: Path, k: int, zero_a, zero_b) -> None:
+    path = tmp_path / "m.onnx"
+    model, feeds, _ = _integer_model(path, (2, k), 8, TensorProto.UINT8, zero_a, zero_b)
+    built = import_model(path, tmp_path / "w.bin")
+    assert not any(w.tunable for w in built.workloads)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    assert np.array_equal(
+        run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"], expected
+    )
+
+
+def _dynamic_model(path: Path, m: int, k: int, n: int) -> tuple[onnx.ModelProto, dict]:
+    """What dynamic quantisation writes for a linear layer with ReLU."""
+    rng = np.random.default_rng(3)
+    weights = {
+        "W": rng.integers(-128, 128, (k, n)).astype(np.int8),
+        "zero": np.array(0, np.int8),
+        "scale": np.array(0.01, np.float32),
+        "bias": rng.standard_normal(n).astype(np.float32),
+    }
+    make = helper.make_node
+    nodes = [
+        make("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        make("MatMulInteger", ["q", "W", "z", "zero"], ["i"]),
+        make("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        make("Mul", ["s", "scale"], ["t"]),
+        make("Mul", ["f", "t"], ["g"]),
+        make("Add", ["g", "bias"], ["h"]),
+        make("Relu", ["h"], ["y"]),
+    ]
+    ports = [("x", TensorProto.FLOAT, [m, k])], [("y", TensorProto.FLOAT, [m, n])]
+    model = _save(path, nodes, *ports, weights)
+    return model, {"x": rng.standard_normal((m, k)).astype(np.float32)}
+
+
+@pytest.mark.parametrize(("m", "n"), [(6, 24), (1, 10), (9, 33)])
+def test_dynamic_quantisation(tmp_path: Path, m: int, n: int) -> None:
+    path, weights = tmp_path / "m.onnx", tmp_path / "w.bin"
+    model, feeds = _dynamic_model(path, m, 64, n)
+    built = import_model(path, weights)
+    (workload,) = [w for w in built.workloads if w.tunable]
+    assert workload.kind == "matmul_int8" and workload.epilogue[-1] == "relu"
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    result = run_by_kernels(built, weights, feeds, "simd128")["y"]
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_every_candidate_of_the_space_agrees_with_the_default_schedule(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    _dynamic_model(path, 10, 64, 22)
+    built = import_model(path, tmp_path / "w.bin")
+    program = _matmul(built)
+    (workload,) = [w for w in built.workloads if w.tunable]
+    rng = np.random.default_rng(0)
+    inputs = {
+        b.name: rng.integers(1, 9, b.shape) if b.dtype != "f32" else rng.random(b.shape)
+        for b in program.buffers
+        if b.role == "input"
+    }
+    expected = _run(program, inputs, None, "simd128")
+    space = build_lite_space(workload, DEVICE, True)
+    assert len(space.entries) >= 6
+    for entry in space.entries[::3]:
+        result = _run(program, inputs, entry.candidate, "simd128")
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_candidates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    _integer_model(tmp_path / "m.onnx", (4, 32), 16, TensorProto.UINT8)
+    program = _matmul(import_model(tmp_path / "m.onnx", tmp_path / "w.bin"))
+    good = Candidate(8, 2, 2, 8, 2, 32)
+    for changed in ({"x0": 32}, {"pack": False}, {"r1": 16}, {"y0": 16, "r0": 8}):
+        with pytest.raises(CompileError):
+            compile_program(program, Candidate(**{**good.__dict__, **changed}), "simd128")
+
+
+def test_int8_has_a_limit_of_its_own() -> None:
+    device = DeviceProfile("test", "test", peak_gflops={"simd128": 10.0}, threads=2)
+    assert device.peak("simd128") == device.peak("simd128", "matmul") == 20.0
+    assert device.peak("simd128", "matmul_int8") == 80.0
