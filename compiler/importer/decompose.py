@@ -5,6 +5,7 @@ Each rule replaces one node by a few; the new nodes keep the outputs' names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,10 +20,12 @@ _INTEGERS = {
     TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
 }  # fmt: skip
 _LARGEST_POWER = 64
+_SMALL_ELEMENTS = 1024
+"""Up to here a weight may be a shape or an axis, whose values shape inference wants."""
 
 
 def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every node that has a rule replaced; the model itself if there is none.
+    """The model itself, with every node that has a rule replaced.
 
     Raises
     ------
@@ -32,7 +35,7 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     rules = {n.op_type for n in model.graph.node if n.domain in ("", "ai.onnx")} & RULES.keys()
     if not rules:
         return model
-    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
     types = {}
     for info in (*inferred.input, *inferred.value_info, *inferred.output):
         tensor = info.type.tensor_type
@@ -54,12 +57,32 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
         rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if rule is None or not rule(rewriter):
             rewriter.nodes.append(node)
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    del result.graph.node[:]
-    result.graph.node.extend(rewriter.nodes)
-    result.graph.initializer.extend(rewriter.weights)
-    return result
+    # In place: a copy goes through a message, and those end at 2 GB.
+    del model.graph.node[:]
+    model.graph.node.extend(rewriter.nodes)
+    model.graph.initializer.extend(rewriter.weights)
+    return model
+
+
+def _light(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its large weights as inputs: shape inference takes no more than 2 GB."""
+    graph, weights = model.graph, {t.name: t for t in model.graph.initializer}
+    small = [t for t in weights.values() if math.prod(t.dims) <= _SMALL_ELEMENTS]
+    large = [
+        helper.make_tensor_value_info(t.name, t.data_type, t.dims)
+        for t in weights.values()
+        if math.prod(t.dims) > _SMALL_ELEMENTS
+    ]
+    inputs = [i for i in graph.input if i.name not in weights]
+    light = helper.make_graph(
+        graph.node, graph.name, [*inputs, *large], graph.output, small, value_info=graph.value_info
+    )
+    return helper.make_model(
+        light,
+        ir_version=model.ir_version,
+        opset_imports=model.opset_import,
+        functions=model.functions,
+    )
 
 
 def _celu(r: Rewriter) -> bool:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx_models import mlp, save
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.importer.decompose import decompose
 from nnjit_studio.compiler.reference import evaluate
 from nnjit_studio.errors import UnsupportedOpError
 
@@ -124,3 +126,25 @@ def test_an_operator_sized_by_its_data_names_itself(tmp_path: Path) -> None:
     path = save(tmp_path / "t.onnx", nodes, {"x": [4, 6]}, {"i": [2, 3]})
     with pytest.raises(UnsupportedOpError, match="NonZero of node 'where'"):
         import_model(path, tmp_path / "w.bin")
+
+
+def test_shape_inference_gets_no_large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], [0.5] * 4096)
+    low, high = (helper.make_tensor(n, TensorProto.FLOAT, [], [v]) for n, v in (("l", 0), ("h", 6)))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"])]
+    nodes.append(helper.make_node("Clip", ["m", "l", "h"], ["y"]))
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 64]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight, low, high])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    asked: list[onnx.ModelProto] = []
+    infer = onnx.shape_inference.infer_shapes
+
+    def spy(light: onnx.ModelProto, **options: bool) -> onnx.ModelProto:
+        asked.append(light)
+        return infer(light, **options)
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", spy)
+    decompose(model)
+    assert [t.name for t in asked[0].graph.initializer] == ["l", "h"]
+    assert [i.name for i in asked[0].graph.input] == ["x", "w"]
+    assert {t.name for t in model.graph.initializer} >= {"w"}
