@@ -249,7 +249,8 @@ def run_model(
 
         result = run(work)
     outputs.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(outputs, **result.outputs)
+    with outputs.open("wb") as file:  # a name alone would get a suffix of its own
+        np.savez(file, **result.outputs)
     if as_json:
         shapes = {k: list(v.shape) for k, v in result.outputs.items()}
         print_json({"ok": True, "outputs": shapes, "ms": result.runs_ms[-1]})

@@ -256,6 +256,14 @@ class SessionState:
                     settings: CandidateRow(settings, reason=reason)
                     for settings, reason in zip(event.candidates, event.reasons, strict=True)
                 }
+                for result in event.results:
+                    workload.update(
+                        result.candidate,
+                        state=result.state,
+                        verdict="known from the database",
+                        gflops=result.gflops or None,
+                        ms=result.ms or None,
+                    )
                 workload.naive_size, workload.known = event.naive_size, event.known
                 self.set_phase(f"Lite space of {name}")
             case ev.Compiled():

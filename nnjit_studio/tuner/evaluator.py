@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.space.candidate import settings_of
@@ -16,7 +16,7 @@ from nnjit_studio.space.records import (
     RunResult,
     TuningRecord,
 )
-from nnjit_studio.tuner.events import Measured
+from nnjit_studio.tuner.events import KnownCandidate, Measured
 from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of
@@ -141,3 +141,20 @@ def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:
     direct comparison, while rates of different days do not compare.
     """
     return next((r for r in reversed(records) if r.state == "won"), None)
+
+
+def known_results(
+    records: Sequence[TuningRecord], known: Collection[str]
+) -> tuple[KnownCandidate, ...]:
+    """The last measurement of each known candidate; a former winner that was beaten is slower."""
+    last = {r.settings: r for r in records if r.settings in known}
+    winner = stored_winner(records)
+    return tuple(
+        KnownCandidate(
+            r.settings,
+            "slower" if r.state == "won" and r is not winner else r.state,
+            r.gflops,
+            r.median_ms,
+        )
+        for r in last.values()
+    )

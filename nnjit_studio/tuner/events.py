@@ -28,10 +28,21 @@ class SessionStarted(Event):
 
 
 @dataclass(frozen=True)
+class KnownCandidate:
+    """What the database holds of a candidate; ``state`` as in ``TuningRecord``."""
+
+    candidate: str
+    state: str
+    gflops: float
+    ms: float
+
+
+@dataclass(frozen=True)
 class SpaceBuilt(Event):
     """The lite space of a workload: settings in order, the reason of each, naive size.
 
-    ``known`` counts candidates whose measurement the database already holds.
+    ``known`` counts candidates whose measurement the database already holds;
+    ``results`` tells those measurements.
     """
 
     name: ClassVar[str] = "space"
@@ -40,6 +51,7 @@ class SpaceBuilt(Event):
     reasons: tuple[str, ...]
     naive_size: int
     known: int
+    results: tuple[KnownCandidate, ...] = ()
 
 
 @dataclass(frozen=True)

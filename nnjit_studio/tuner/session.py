@@ -36,6 +36,7 @@ from nnjit_studio.tuner.baseline import (
 from nnjit_studio.tuner.evaluator import (
     Outcome,
     evaluate,
+    known_results,
     measured_event,
     record_of,
     stored_winner,
@@ -246,6 +247,7 @@ class TuningSession:
                 tuple(e.reason for e in space.entries),
                 space.naive_size,
                 len(known),
+                known_results(past, known),
             )
             if winner is not None and kernel is not None:
                 yield self._swap(state, kernel, winner.median_ms, stored=True)

@@ -116,6 +116,11 @@ def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
     assert all(e.known == len(e.candidates) for e in of(SpaceBuilt, events))
     assert all(e.known == 0 for e in of(SpaceBuilt, first))
     swaps = of(Swapped, events)
+    for space in of(SpaceBuilt, events):
+        assert {r.candidate for r in space.results} == set(space.candidates)
+        won = [r.candidate for r in space.results if r.state == "won"]
+        assert won == [s.candidate for s in swaps if s.workload == space.workload]
+        assert all(r.ms > 0 for r in space.results if r.state in ("won", "slower"))
     assert [s.from_database for s in swaps] == [True, True]
     assert {s.candidate for s in swaps} == {w.best for w in last(first).workloads[:2]}
     assert last(events).reason == "exhausted"

@@ -75,6 +75,19 @@ def test_a_candidate_goes_through_its_states(state):
     assert state.tried() == (2, 2)
 
 
+def test_what_the_database_knows_is_shown(state):
+    key = first(state).workload.key
+    a, b = candidates()[:2]
+    known = ev.KnownCandidate(a, "slower", 12.0, 2.5)
+    state.reduce([ev.SpaceBuilt(0.1, key, (a, b), ("fits", "fits"), 1000, 1, (known,))])
+    row, other = state.workloads[key].rows()
+    assert (row.state, row.gflops, row.ms, row.verdict) == (
+        "slower", 12.0, 2.5, "known from the database",
+    )  # fmt: skip
+    assert other.state == "not tried"
+    assert state.tried() == (1, 2)
+
+
 def test_what_was_not_measured_at_the_end_was_not_tried(state):
     key = first(state).workload.key
     state.reduce([ev.Compiled(0.2, key, candidates()[0], 4.0, 900)])
