@@ -12,6 +12,7 @@ from nnjit_studio.compiler.schedule.conv2d import schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.loops import Scheduled
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
+from nnjit_studio.compiler.schedule.matmul_4bit import schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_int8 import schedule_int8
 from nnjit_studio.compiler.schedule.text import schedule_text
 from nnjit_studio.compiler.subject import Subject, subject_of
@@ -94,7 +95,8 @@ def _schedule(state: _State) -> None:
     if isinstance(subject, Conv2d):
         state.scheduled = schedule_conv2d(state.program, subject, state.candidate)
     elif isinstance(subject, Quantised):
-        state.scheduled = schedule_int8(state.program, subject, state.candidate)
+        schedule = schedule_4bit if subject.block else schedule_int8
+        state.scheduled = schedule(state.program, subject, state.candidate)
     else:
         state.scheduled = schedule_matmul(state.program, subject, state.candidate)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nnjit_studio.compiler.affine import LinearForm, linear_expr, linear_form, loads, rewrite
+from nnjit_studio.compiler.affine import LANES, LinearForm, linear_expr, linear_form, loads, rewrite
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.labels import epilogue_labels
 from nnjit_studio.compiler.recognize import recognize
@@ -44,11 +44,13 @@ class Quantised:
     per_word
         Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits).
     scale, zero
-        For 4 bits: the buffers, K / ``block`` rows of N, that turn a stored
+        For 4 bits: the buffers, K / ``block`` rows for N columns, that turn a stored
         value v into ``(v - zero) * scale``; ``zero`` a number where it is one
         for all.
     block
         Values along k that share a scale; 0 for int8.
+    group_stride
+        Elements between two rows of ``scale`` and ``zero``; whole vectors.
     """
 
     contraction: Contraction
@@ -57,6 +59,7 @@ class Quantised:
     scale: str = ""
     zero: str | float = 0.0
     block: int = 0
+    group_stride: int = 0
 
     @property
     def words(self) -> int:
@@ -115,7 +118,72 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
 
 
 def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
-    return None
+    """``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``.
+
+    Blocks g of ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
+    """
+    decoded = [f for f in factors if isinstance(f, Binary) and f.op == "sub"]
+    loads_ = [f for f in factors if isinstance(f, Load)]
+    if len(decoded) != 1 or len(loads_) != 2 or len(factors) != 3:
+        return None
+    a, scale = sorted(loads_, key=lambda load: program.buffer(load.buffer).constant)
+    word, zero = _word(decoded[0].a), decoded[0].b
+    if word is None or program.buffer(word[0].buffer).dtype != "i32":
+        return None
+    if any(program.buffer(e.buffer).dtype != "f32" for e in (a, scale, target)):
+        return None
+    weight, shape = program.buffer(word[0].buffer), program.buffer(scale.buffer).shape
+    if not weight.constant or len(weight.shape) != 2 or len(shape) != 2:
+        return None
+    words, n = weight.shape
+    blocks, stride = shape
+    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    at, shift, group = (linear_form(e, extents) for e in (word[0].index, word[1], scale.index))
+    if at is None or shift is None or group is None or words % blocks:
+        return None
+    per_block = words // blocks
+    # Neighbours in a word differ by a shift of four bits.
+    strides = {4: n}
+    within = _restrided(shift, strides)
+    same = {n * per_block: stride, 1: 1}
+    shared = {v: same[c] for v, c in at[1].items() if c in same}
+    if within is None or group != (0, shared) or stride % LANES or stride < n:
+        return None
+    number: str | float
+    if isinstance(zero, Const):
+        number = float(zero.value)
+    elif isinstance(zero, Cast) and zero.dtype == "f32" and isinstance(zero.value, Load):
+        if linear_form(zero.value.index, extents) != group:
+            return None
+        number = zero.value.buffer
+    else:
+        return None
+    rows = {1: 1, n: NIBBLES_IN_WORD * n, n * per_block: NIBBLES_IN_WORD * n * per_block}
+    index = _restrided(at, rows)
+    if index is None:
+        return None
+    whole = Binary("add", index, within)
+    found = _read(program, target, a, weight.name, whole, NIBBLES_IN_WORD, words, n)
+    if found is None:
+        return None
+    block = per_block * NIBBLES_IN_WORD
+    return replace(found, scale=scale.buffer, zero=number, block=block, group_stride=stride)
+
+
+def _word(expr: Expr) -> tuple[Load, Expr] | None:
+    """The load and the shift in ``f32((load >> shift) & 15)``; TVM may widen both to i64."""
+    if not isinstance(expr, Cast) or expr.dtype != "f32" or not isinstance(expr.value, Binary):
+        return None
+    masked = expr.value
+    if masked.op != "bitand" or not isinstance(masked.b, Const) or masked.b.value != 15:
+        return None
+    shifted = masked.a
+    if not isinstance(shifted, Binary) or shifted.op != "shr":
+        return None
+    word = shifted.a
+    if isinstance(word, Cast) and word.dtype == "i64":
+        word = word.value
+    return (word, shifted.b) if isinstance(word, Load) else None
 
 
 def _restrided(form: LinearForm, strides: Mapping[int, int]) -> Expr | None:

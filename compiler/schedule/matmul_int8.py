@@ -87,9 +87,11 @@ def check(candidate: Candidate, quantised: Quantised, operations: int) -> None:
     CompileError
         With the setting that does not fit.
     """
-    if candidate.x0 % LANES or WIDEST_PANEL % candidate.x0:
+    n, columns = quantised.contraction.n, candidate.x0
+    fits = -(-n // columns) * columns <= -(-n // WIDEST_PANEL) * WIDEST_PANEL
+    if columns % LANES or not fits:
         raise CompileError(
-            f"x0={candidate.x0} is no width of a panel of quantised weights.",
+            f"x0={columns} is no width for panels of {n} columns.",
             f"Use a multiple of {LANES} that divides {WIDEST_PANEL}.",
         )
     if candidate.order not in ORDERS:

@@ -88,6 +88,8 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
             module = _optimise(module)
+    except UnsupportedOpError:  # of a converter of our own
+        raise
     except Exception as e:
         log.debug("import failed after: %s", chatter.getvalue())
         reason = str(e).strip().splitlines()[-1][:300] if str(e).strip() else type(e).__name__

@@ -184,6 +184,8 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
         return Op(f"v128.{BITWISE_OPS[op]}", (a, b))
     if op in INT_COMPARE:
         return Op(f"i32x4.{INT_COMPARE[op]}", (a, b))
+    if op == "shr":
+        return Op("i32x4.shr_s", (a, scalar(ctx, expr.b)))
     return Op(f"i32x4.{op}_s" if op in ("min", "max") else f"i32x4.{op}", (a, b))
 
 

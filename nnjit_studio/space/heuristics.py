@@ -108,8 +108,9 @@ class Problem:
 
     @property
     def steps(self) -> int:
-        """Steps along k that ``r0`` counts."""
-        return max(1, self.k // self.storage.per_word)
+        """The most steps along k that ``r0`` may unroll."""
+        limit = self.k if self.storage == FLOAT32 else self.storage.limit_r0
+        return min(limit, max(1, self.k // self.storage.per_word))
 
     def depths(self, x0: int, y0: int) -> tuple[int, ...]:
         """Depths ``r1`` worth trying for a tile, the one tried first in front.

@@ -27,12 +27,15 @@ class Storage:
         Registers of sums for four columns.
     largest_r0
         The unroll that every tile is tried with first, at most.
+    limit_r0
+        The largest unroll that divides every block of 4-bit weights.
     """
 
     element_bytes: int = 4
     per_word: int = 1
     sums: int = 1
     largest_r0: int = 4
+    limit_r0: int = 8
 
     @property
     def whole_depth(self) -> bool:
@@ -50,6 +53,6 @@ class Storage:
 FLOAT32 = Storage()
 STORAGES = {
     MATMUL_INT8: Storage(element_bytes=1, per_word=4, sums=2),
-    MATMUL_4BIT: Storage(element_bytes=4, per_word=8, largest_r0=1),
+    MATMUL_4BIT: Storage(element_bytes=4, per_word=8, largest_r0=1, limit_r0=2),
 }
 """By kind of workload; everything else is :data:`FLOAT32`."""

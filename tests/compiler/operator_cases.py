@@ -671,6 +671,8 @@ def quantised() -> Iterator[Case]:
     yield case("DynamicQuantizeLinear", "f32", x, outputs=3)
     a, b = draw("u8", 4, 7, high=250), draw("i8", 7, 5, low=-100, high=100)
     yield case("MatMulInteger", "u8", a, b, np.array(7, np.uint8), weights=(1, 2))
+    deep = draw("i8", 4, 8, low=-100, high=100), draw("i8", 8, 5, low=-100, high=100)
+    yield case("MatMulInteger", "i8", *deep, weights=(1,))
 
 
 def contrib() -> Iterator[Case]:
@@ -688,6 +690,22 @@ def contrib() -> Iterator[Case]:
         draw("f32", 8, seed=3),
         weights=(2, 3, 4),
         domain=domain,
+    )
+    packed = draw("u8", 6, 2, 8, high=250)
+    scales, zeros = draw("f32", 12, low=0.01, high=0.1), draw("u8", 6, high=250, seed=2)
+    sizes = {"K": 32, "N": 6, "bits": 4, "block_size": 16, "domain": domain}
+    wide = draw("f32", 2, 3, 32)
+    yield case("MatMulNBits", "f32", wide, packed, scales, weights=(1, 2), **sizes)
+    yield case(
+        "MatMulNBits",
+        "f32",
+        wide,
+        packed,
+        scales,
+        zeros,
+        weights=(1, 2, 3),
+        variant="zero points",
+        **sizes,
     )
 
 

@@ -16,7 +16,7 @@ from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.recognize_quantised import recognize_quantised
 from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.errors import CompileError
+from nnjit_studio.errors import CompileError, UnsupportedOpError
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.records import DeviceProfile
@@ -219,3 +219,88 @@ def test_int8_has_a_limit_of_its_own() -> None:
     device = DeviceProfile("test", "test", peak_gflops={"simd128": 10.0}, threads=2)
     assert device.peak("simd128") == device.peak("simd128", "matmul") == 20.0
     assert device.peak("simd128", "matmul_int8") == 80.0
+
+
+def _four_bit_model(path: Path, shape, n: int, block: int, zeros: bool):
+    """y = MatMulNBits(x, W) + bias; also the weights as float64."""
+    rng = np.random.default_rng(block)
+    k = shape[-1]
+    blocks = k // block
+    values = rng.integers(0, 16, (n, k)).astype(np.uint8)
+    zero = rng.integers(0, 16, (n, blocks + blocks % 2)).astype(np.uint8)
+    weights = {
+        "W": (values[:, ::2] | values[:, 1::2] << 4).reshape(n, blocks, block // 2),
+        "scale": rng.uniform(0.01, 0.1, n * blocks).astype(np.float32),
+        "bias": rng.standard_normal(n).astype(np.float32),
+    }
+    names = ["x", "W", "scale"]
+    if zeros:
+        weights["zero"] = (zero[:, ::2] | zero[:, 1::2] << 4).reshape(-1)
+        names.append("zero")
+    make = helper.make_node
+    attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "domain": "com.microsoft"}
+    nodes = [make("MatMulNBits", names, ["h"], **attributes), make("Add", ["h", "bias"], ["y"])]
+    ports = [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, [*shape[:-1], n])]
+    model = _save(path, nodes, *ports, weights, ["com.microsoft"])
+    lowest = zero[:, :blocks] if zeros else np.full((n, blocks), 8)
+    scale = weights["scale"].reshape(n, blocks, 1).astype(np.float64)
+    exact = (values.reshape(n, blocks, block) - lowest[..., None].astype(np.float64)) * scale
+    feeds = {"x": rng.standard_normal(shape).astype(np.float32)}
+    return model, feeds, feeds["x"].astype(np.float64) @ exact.reshape(n, k).T + weights["bias"]
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "n", "block"),
+    [((1, 64), 24, 32), ((2, 3, 48), 10, 16), ((7, 128), 21, 64), ((3, 256), 5, 128)],
+)
+def test_four_bit_weights(tmp_path: Path, shape, n: int, block: int, zeros: bool) -> None:
+    path, file = tmp_path / "m.onnx", tmp_path / "w.bin"
+    model, feeds, exact = _four_bit_model(path, list(shape), n, block, zeros)
+    built = import_model(path, file)
+    (workload,) = built.workloads
+    assert workload.kind == "matmul_4bit" and workload.epilogue == ("bias",)
+    assert workload.dims == (int(np.prod(shape[:-1])), shape[-1], n)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    np.testing.assert_allclose(expected, exact, atol=1e-3)  # the model says what the test means
+    by_default = run_by_kernels(built, file, feeds, "simd128")["y"]
+    np.testing.assert_allclose(by_default, exact, atol=1e-4)
+
+    program = _matmul(built)
+    stored = iter(_weights(built, file))
+    inputs = {}
+    for buffer in program.buffers:
+        if buffer.constant:
+            kind = {"i32": np.int32, "f32": np.float32, "u8": np.uint8}[buffer.dtype]
+            size = int(np.prod(buffer.shape))
+            inputs[buffer.name] = next(stored).view(kind)[:size].reshape(buffer.shape)
+    inputs["in0"] = feeds["x"]
+    for x0, y0, r0, order in [(4, 1, 1, "nm"), (8, 3, 2, "mn"), (16, 2, 1, "nm"), (4, 6, 1, "mn")]:
+        candidate = Candidate(x0, y0, r0, x0, y0, shape[-1], order, True)
+        for tier in ("simd128", "relaxed-simd"):
+            result = _run(program, inputs, candidate, tier)
+            np.testing.assert_allclose(result, exact, atol=1e-4, err_msg=str(candidate))
+
+
+def test_four_bit_space(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    _four_bit_model(path, [6, 64], 22, 16, True)
+    built = import_model(path, tmp_path / "w.bin")
+    program = _matmul(built)
+    rng = np.random.default_rng(0)
+    inputs = {b.name: rng.integers(1, 9, b.shape) for b in program.buffers if b.role == "input"}
+    expected = _run(program, inputs, None, "simd128")
+    space = build_lite_space(built.workloads[0], DEVICE, True)
+    assert len(space.entries) >= 6
+    for entry in space.entries:
+        result = _run(program, inputs, entry.candidate, "simd128")
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_other_widths_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    model, _, _ = _four_bit_model(path, [2, 64], 8, 32, False)
+    next(a for a in model.graph.node[0].attribute if a.name == "bits").i = 8
+    onnx.save(model, path)
+    with pytest.raises(UnsupportedOpError, match="4-bit"):
+        import_model(path, tmp_path / "w.bin")

@@ -1,0 +1,124 @@
+"""The template of matmuls with 4-bit weights: decoded in registers, once for a tile's rows.
+
+A step takes a word for each column, eight values along k: each is shifted to
+the low bits, masked, converted and scaled, then multiplied by an element of A
+for every row. Weights stay in 4 bits in memory.
+"""
+
+from __future__ import annotations
+
+from nnjit_studio.compiler.affine import LANES, Affine
+from nnjit_studio.compiler.recognize_quantised import NIBBLES_IN_WORD, Quantised
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
+from nnjit_studio.compiler.schedule.loops import (
+    Assign,
+    AssignVector,
+    Element,
+    For,
+    MultiplyAdd,
+    Scheduled,
+    Statement,
+)
+from nnjit_studio.compiler.schedule.matmul import (
+    PANEL,
+    TILE,
+    K,
+    Plan,
+    acc,
+    finish,
+    nonzero,
+    over_tiles,
+    terms,
+)
+from nnjit_studio.compiler.schedule.matmul_int8 import check, rows_stride
+from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
+from nnjit_studio.compiler.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+
+BLOCK = "$block"
+
+
+def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
+    """The loops of one candidate; ``r0`` counts words of eight k.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit this contraction or is too large.
+    """
+    c, per_block = quantised.contraction, quantised.block // NIBBLES_IN_WORD
+    unroll, vectors = candidate.r0, candidate.x0 // LANES
+    check(candidate, quantised, unroll * NIBBLES_IN_WORD * vectors * (candidate.y0 + 4))
+    if per_block % unroll:
+        raise CompileError(
+            f"r0={unroll} words are no part of a block of {per_block}.", "Use 1 or 2."
+        )
+
+    def tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
+        vectors = -(-columns // LANES)
+        grid = [(i, j) for i in range(rows) for j in range(vectors)]
+        zero: list[Statement] = [AssignVector(acc(i, j), None) for i, j in grid]
+        body = _block_values(quantised, columns)
+        step = _steps(plan, quantised, rows, vectors, unroll)
+        body.append(For(K, int32(0), int32(per_block), unroll, step))
+        blocks = For(BLOCK, int32(0), int32(c.k // quantised.block), 1, body)
+        return [*zero, blocks, *finish(plan, rows, columns)]
+
+    epilogue = plan_epilogue(program, c, quantised.total)
+    plan = Plan(c, epilogue, candidate.x0, candidate.y0, unroll, c.k, True, tile)
+    return over_tiles(program, plan, candidate)
+
+
+def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
+    """Scales, and zero points where they are no constant, of a tile's columns."""
+    body: list[Statement] = []
+    for j in range(-(-columns // LANES)):
+        at = _group_index(quantised, LANES * j)
+        scale = Load(quantised.scale, at)
+        body.append(Assign(((f"scale{j}", "f32"),), (scale,), COLUMN))
+        if isinstance(quantised.zero, str):
+            zero = Cast(Load(quantised.zero, at), "f32")
+            body.append(Assign(((f"zero{j}", "f32"),), (zero,), COLUMN))
+    return body
+
+
+def _group_index(quantised: Quantised, column: int) -> Expr:
+    row = times(Var(BLOCK), quantised.group_stride)
+    return Binary("add", row, plus(Var(COLUMN), column))
+
+
+def _steps(
+    plan: Plan, quantised: Quantised, rows: int, vectors: int, count: int
+) -> list[Statement]:
+    c, columns, block = plan.c, plan.columns, quantised.block
+    a_inner = (TILE, rows_stride(plan)), (BLOCK, block * c.a.column)
+    a_terms = terms(c, c.a, (*a_inner, (K, NIBBLES_IN_WORD * c.a.column)))
+    b_inner = (PANEL, columns * quantised.words), (BLOCK, columns * (block // NIBBLES_IN_WORD))
+    b_terms = nonzero((*b_inner, (K, columns)))
+    body: list[Statement] = []
+    for step in range(count):
+        for j in range(vectors):
+            index = Affine(b_terms, step * columns + LANES * j)
+            body.append(AssignVector(f"word{j}", Element(c.b.buffer, index, LANES), "i32"))
+        for r in range(NIBBLES_IN_WORD):
+            for j in range(vectors):
+                value = _decoded(quantised, j, r)
+                body.append(Assign(((f"b{j}", "f32"),), (value,), COLUMN))
+            for i in range(rows):
+                k = step * NIBBLES_IN_WORD + r
+                index = Affine(a_terms, c.a.offset + i * c.a.row + k * c.a.column)
+                body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
+                for j in range(vectors):
+                    name = acc(i, j)
+                    body.append(AssignVector(name, MultiplyAdd("a", f"b{j}", name)))
+    return body
+
+
+def _decoded(quantised: Quantised, j: int, r: int) -> Expr:
+    word: Expr = Var(f"word{j}")
+    low = Binary("shr", word, int32(4 * r)) if r else word
+    value = Cast(Binary("bitand", low, int32(15)), "f32")
+    held = isinstance(quantised.zero, str)
+    zero = Var(f"zero{j}") if held else Const(float(quantised.zero), "f32")
+    return Binary("mul", Binary("sub", value, zero), Var(f"scale{j}"))
