@@ -310,7 +310,10 @@ def export(
     database: Path | None,
     as_json: bool,
 ) -> None:
-    """Write MODEL with its best known kernels as a bundle for any static server."""
+    """Write MODEL with its best known kernels as a bundle for any static server.
+
+    Arrays given with --inputs travel in the bundle, as its sample inputs.
+    """
     from nnjit_studio.bundle import verify_bundle
     from nnjit_studio.workbench import Workbench
 
