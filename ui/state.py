@@ -160,7 +160,8 @@ class SessionState:
 
     def tried(self) -> tuple[int, int]:
         """Candidates with a verdict, and all candidates of the spaces built so far."""
-        rows = [row for w in self.workloads.values() for row in w.candidates.values()]
+        every = (row for w in self.workloads.values() for row in w.candidates.values())
+        rows = [row for row in every if row.settings != DEFAULT_SETTINGS]
         return sum(r.state not in (NOT_TRIED, MEASURING) for r in rows), len(rows)
 
     def reduce(self, events: Iterable[ev.Event]) -> None:

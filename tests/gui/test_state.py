@@ -75,6 +75,13 @@ def test_a_candidate_goes_through_its_states(state):
     assert state.tried() == (2, 2)
 
 
+def test_default_kernels_are_no_candidates(state):
+    workload = first(state).workload.key
+    before = state.tried()
+    state.reduce([ev.Compiled(0.1, workload, "default", 1.0, 500)])
+    assert state.tried() == before
+
+
 def test_what_the_database_knows_is_shown(state):
     key = first(state).workload.key
     a, b = candidates()[:2]
