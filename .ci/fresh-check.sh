@@ -14,7 +14,7 @@ mirror=${FRESH_MIRROR:-$(awk '/^deb / {print $2; exit} /^URIs:/ {print $2; exit}
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 for settings in /etc/apt/apt.conf.d /etc/apt/sources.list /etc/apt/sources.list.d /etc/pip.conf \
   /etc/ssl/certs /usr/share/ca-certificates /usr/local/share/ca-certificates \
-  /root/.npmrc /root/.config/pip; do
+  "$HOME/.npmrc" "$HOME/.config/pip"; do
   if [ -e "$settings" ]; then
     mkdir -p "$root$(dirname "$settings")"
     cp -a "$settings" "$root$(dirname "$settings")/"

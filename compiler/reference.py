@@ -39,7 +39,7 @@ from nnjit_studio.errors import BugError
 BLOCK_POINTS = 1 << 20
 """Points evaluated at once: a float64 temporary is 8 MiB."""
 
-NUMPY_DTYPES = {
+COMPUTED_AS = {
     "f32": np.float64,
     "f16": np.float64,
     "i64": np.int64,
@@ -84,7 +84,7 @@ def evaluate_with_bound(
 def _run(program: Program, inputs: Mapping[str, Array], track: bool) -> dict[str, Value]:
     memory: dict[str, Value] = {}
     for buffer in program.buffers:
-        size, dtype = math.prod(buffer.shape), NUMPY_DTYPES[buffer.dtype]
+        size, dtype = math.prod(buffer.shape), COMPUTED_AS[buffer.dtype]
         if buffer.role == "input":
             given = inputs.get(buffer.name)
             if given is None or given.size != size:
@@ -311,7 +311,7 @@ class _Machine:
     def eval(self, expr: Expr, grid: Mapping[str, Array], live: Array | None = None) -> Value:
         """Value and error of an expression; ``live`` marks the points whose value is used."""
         if isinstance(expr, Const):
-            value: Array = np.array(expr.value, NUMPY_DTYPES[expr.dtype])
+            value: Array = np.array(expr.value, COMPUTED_AS[expr.dtype])
             # A kernel has the constant's f32, not its float64.
             narrow = expr.dtype in ("f32", "f16")
             return (value.astype(np.float32).astype(np.float64) if narrow else value), 0.0

@@ -27,8 +27,7 @@ from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import CompileError, NnjitError, PageError, UserError
-from nnjit_studio.graph import Graph, Plan, TensorSpec, Workload
-from nnjit_studio.link.arrays import NUMPY_DTYPES
+from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner

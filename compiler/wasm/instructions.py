@@ -123,9 +123,3 @@ MEMORY: dict[str, tuple[bytes, int]] = {
 }
 
 VALUE_TYPES = {"i32": b"\x7f", "i64": b"\x7e", "f32": b"\x7d", "v128": b"\x7b"}
-
-
-def is_simd(name: str) -> bool:
-    """Whether an operation works on a v128."""
-    code = OPCODES.get(name) or MEMORY[name][0]
-    return code[0] == 0xFD

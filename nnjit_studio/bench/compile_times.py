@@ -23,7 +23,6 @@ from nnjit_studio.link.device import cpu_name, host_profile
 from nnjit_studio.space import Candidate, build_lite_space
 from nnjit_studio.space.records import TIERS
 
-DEFAULT_SHAPES = ("K0", "K1", "K2", "K3")
 LINKERS = {"wasm-ld": "lld", "emcc": "emscripten"}
 """Command of each conventional way, and the Debian package that has it."""
 REPEATS = 3

@@ -25,23 +25,13 @@ from nnjit_studio.bundle.manifest import (
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
 from nnjit_studio.errors import BundleError
-from nnjit_studio.graph import Plan, TensorSpec
+from nnjit_studio.graph import NUMPY_DTYPES, Plan, TensorSpec
 from nnjit_studio.space.records import TIERS, Kernel
 
 PLAN_FILE = "plan.json"
 WEIGHTS_FILE = "weights.bin"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold: equal bundles have equal bytes."""
-
-NUMPY_DTYPES = {
-    "f32": "<f4",
-    "f16": "<f2",
-    "i64": "<i8",
-    "i32": "<i4",
-    "i8": "|i1",
-    "u8": "|u1",
-    "bool": "|b1",
-}
 
 README = """\
 {name}: a model with its tuned kernels, for the web
@@ -230,7 +220,7 @@ def _add_samples(
                 + ", ".join(f"{s.name} {s.shape}" for s in specs.values())
                 + ".",
             )
-        dtype = np.dtype(NUMPY_DTYPES[spec.dtype])
+        dtype = NUMPY_DTYPES[spec.dtype]
         if array.dtype != dtype:
             raise BundleError(
                 f"The sample {name!r} is {array.dtype}, its input is {spec.dtype}.",

@@ -2,6 +2,7 @@
 
 from nnjit_studio.graph.model import (
     DTYPE_BYTES,
+    NUMPY_DTYPES,
     Graph,
     Node,
     TensorSpec,
@@ -20,6 +21,7 @@ from nnjit_studio.graph.plan import (
 __all__ = [
     "ALIGNMENT_BYTES",
     "DTYPE_BYTES",
+    "NUMPY_DTYPES",
     "PLAN_VERSION",
     "Graph",
     "Node",

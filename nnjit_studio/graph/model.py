@@ -7,7 +7,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-DTYPE_BYTES = {"f32": 4, "f16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+import numpy as np
+
+NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype("<f4"),
+    "f16": np.dtype("<f2"),
+    "i64": np.dtype("<i8"),
+    "i32": np.dtype("<i4"),
+    "i8": np.dtype("i1"),
+    "u8": np.dtype("u1"),
+    "bool": np.dtype("?"),
+}
+"""How a tensor's elements lie in memory and in frames: little endian."""
+
+DTYPE_BYTES = {name: dtype.itemsize for name, dtype in NUMPY_DTYPES.items()}
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.graph import TensorSpec
-
-NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype("<f4"),
-    "f16": np.dtype("<f2"),
-    "i64": np.dtype("<i8"),
-    "i32": np.dtype("<i4"),
-    "i8": np.dtype("i1"),
-    "u8": np.dtype("u1"),
-    "bool": np.dtype("?"),
-}
+from nnjit_studio.graph import NUMPY_DTYPES, TensorSpec
 
 
 def feeds_to_blobs(

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError, TargetError, UserError
-from nnjit_studio.graph import Plan
+from nnjit_studio.graph import NUMPY_DTYPES, Plan
 from nnjit_studio.link import device
-from nnjit_studio.link.arrays import NUMPY_DTYPES, array_bytes, blobs_to_outputs, feeds_to_blobs
+from nnjit_studio.link.arrays import array_bytes, blobs_to_outputs, feeds_to_blobs
 from nnjit_studio.link.connection import RequestError
 from nnjit_studio.link.frames import Blob, Frame
 from nnjit_studio.link.hub import Hub

@@ -10,8 +10,7 @@ import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 
 from nnjit_studio.errors import PageError
-from nnjit_studio.graph import Graph, Plan, TensorSpec
-from nnjit_studio.link.arrays import NUMPY_DTYPES
+from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec
 from nnjit_studio.link.device import device_id
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import KernelKey, TuningRecord
