@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,7 +30,7 @@ markdown_option = click.option(
 
 @click.group()
 def bench() -> None:
-    """Measure: kernels beside their peers, compile times, what the passes are worth."""
+    """Measure: kernels and models beside their peers, compile times, the worth of the passes."""
 
 
 @contextmanager
@@ -105,6 +106,86 @@ def kernels(
         print_json(result)
     else:
         click.echo(kernels_text(result))
+
+
+@bench.command()
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--peers", default="ort", show_default=True, help="ort, or none.")
+@click.option("--threads", default="1,2", show_default=True, help="Comma list of thread counts.")
+@click.option(
+    "--tune",
+    "seconds",
+    type=click.FloatRange(0.5),
+    default=20.0,
+    show_default=True,
+    help="Seconds of tuning, for each model and thread count.",
+)
+@click.option("--cold", default=3, show_default=True, help="Cold starts of each contender.")
+@click.option("--target", default="chromium", show_default=True, help="A browser, or its path.")
+@click.option(
+    "--node-modules",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the peers' npm packages are; by default here or beside the sources.",
+)
+@markdown_option
+@sandbox_option
+@json_option
+def models(
+    files: tuple[Path, ...],
+    peers: str,
+    threads: str,
+    seconds: float,
+    cold: int,
+    target: str,
+    node_modules: Path | None,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """Whole models, tuned, beside ONNX Runtime Web: speed, memory, cold start.
+
+    FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
+    as a page would call them; each cold start is a page of its own in a fresh browser.
+    """
+    from nnjit_studio.bench import models as job
+    from nnjit_studio.bench.kernels import find_node_modules
+    from nnjit_studio.bench.tables import append, models_markdown, models_text
+
+    if target == "embedded":
+        raise UserError(
+            "The peers are measured in a browser, not in the embedded view.",
+            "Use --target chromium.",
+        )
+    given = job.parse_peers(peers)
+    folder_of_peers, versions = find_node_modules(given, node_modules)
+    rows = []
+    for count in _thread_counts(threads):
+        for file in files:
+            with scratch() as folder:
+                with workbench(target, folder / "kernels.db", no_sandbox, count) as (opened, run):
+                    model = run(partial(job.prepare, opened, file, seconds, folder))
+                row = job.compare(
+                    model, folder, target, given, count, folder_of_peers, no_sandbox, cold
+                )
+            note(job.row_text(row))
+            rows.append(row)
+    result = job.document(rows, versions)
+    if markdown is not None:
+        append(markdown, models_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(models_text(result))
+
+
+def _thread_counts(text: str) -> list[int]:
+    words = text.split(",")
+    if not all(w.isdigit() and 1 <= int(w) <= 64 for w in words):
+        raise UserError(f"--threads {text!r} is no list of counts.", "Give it such as 1,2.")
+    return [int(w) for w in words]
 
 
 @bench.command(name="compile")

@@ -242,6 +242,11 @@ class Workbench:
         if previous is not None:
             previous.weights.unlink(missing_ok=True)
 
+    def use_feeds(self, feeds: Mapping[str, NDArray[Any]]) -> None:
+        """Run the open model on these inputs from now on."""
+        self._need_model()
+        self._feeds = dict(feeds)
+
     def import_model(
         self, path: Path, on_phase: Callable[[str], None] = lambda phase: None
     ) -> OpenedModel:

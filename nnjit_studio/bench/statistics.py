@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,6 @@ def ratios(ms: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     return {peer: row["median"] / ours for peer, row in ms.items() if peer != "ours"}
 
 
-def relative_error(got: NDArray[np.float32], reference: NDArray[np.float64]) -> float:
+def relative_error(got: NDArray[Any], reference: NDArray[np.float64]) -> float:
     """Largest absolute error over the largest value of the float64 reference."""
     return float(np.max(np.abs(got - reference)) / np.max(np.abs(reference)))

@@ -173,3 +173,48 @@ def passes_markdown(result: Mapping[str, Any]) -> str:
         f"{result['candidate']}, {result['tier']}.\n\n"
         f"{markdown_table(*_passes_rows(result))}"
     )
+
+
+def _model_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    names = list(result["rows"][0]["ms"]) if result["rows"] else ["ours"]
+    peers = names[1:]
+    head = ["model", "threads", *(f"{n} ms (min; IQR)" for n in names)]
+    head += [*(f"{p} / ours" for p in peers), "file MiB", *(f"{n} MiB" for n in names)]
+    head += [*(f"{n} cold ms" for n in names), "error"]
+    rows = []
+    for row in result["rows"]:
+        error = row["max_rel_err"]
+        rows.append(
+            [
+                row["model"],
+                str(row["threads"]),
+                *(
+                    f"{ms['median']:.1f} ({ms['min']:.1f}; {ms['iqr']:.1f})"
+                    for ms in row["ms"].values()
+                ),
+                *(f"{row['ratio'][p]:.2f}" for p in peers),
+                f"{row['file_bytes'] / 2**20:.0f}",
+                *(f"{row['memory_bytes'][n] / 2**20:.0f}" for n in names),
+                *(f"{row['cold_ms'][n]:.0f}" if n in row["cold_ms"] else "-" for n in names),
+                "-" if error is None else f"{error:.1e}",
+            ]
+        )
+    return head, rows
+
+
+def _model_ratios(result: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"{name}: geometric mean {means['geomean']:.2f}, worst {means['worst']:.2f}."
+        for name, means in result["ratios"].items()
+    )
+
+
+def models_text(result: Mapping[str, Any]) -> str:
+    return "\n".join((text_table(*_model_rows(result)), _model_ratios(result))).strip()
+
+
+def models_markdown(result: Mapping[str, Any]) -> str:
+    return (
+        f"## {result['date'][:10]}: models\n\n{conditions(result)}\n\n"
+        f"{markdown_table(*_model_rows(result))}\n\n{_model_ratios(result)}"
+    )

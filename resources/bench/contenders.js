@@ -1,5 +1,5 @@
 /** Ours and the peers, each called the way its documentation tells a page to. */
-import { InferenceSession, Tensor } from "../page/nnjit.js";
+import { onnxRuntimeVersion, openOnnxRuntime, openOurs } from "./sessions.js";
 
 /** @typedef {import("./rounds.js").Contender} Contender */
 /** @typedef {{name: string, dims: number[], data: Float32Array, constant: boolean}} Input */
@@ -32,26 +32,28 @@ async function runAndRead(session, feeds) {
 }
 
 /**
+ * @param {import("./sessions.js").Opened} opened
+ * @param {Shape} shape
+ */
+function product({ session, feeds, threads }, shape) {
+  const given = feeds(variable(shape));
+  return {
+    threads,
+    call: () => runAndRead(session, given),
+    output: async () => (await session.run(given))[OUTPUT].data,
+    release: () => session.release(),
+  };
+}
+
+/**
  * @param {Shape} shape
  * @param {number} threads
  * @returns {Promise<Contender & {tier: string}>}
  */
 export async function ours(shape, threads) {
-  const session = await InferenceSession.create(shape.manifest, { executionProviders: ["wasm"], numThreads: threads });
-  if (session.threads !== threads) throw new Error(`The engine runs on ${session.threads} threads where ${threads} were asked for.`);
-  const feeds = Object.fromEntries(variable(shape).map((i) => [i.name, new Tensor("float32", i.data, i.dims)]));
-  return {
-    name: "ours",
-    threads,
-    tier: session.tier,
-    call: () => runAndRead(session, feeds),
-    output: async () => (await session.run(feeds))[OUTPUT].data,
-    release: () => session.release(),
-  };
+  const opened = await openOurs(shape.manifest, threads);
+  return { name: "ours", tier: opened.tier, ...product(opened, shape) };
 }
-
-/** @type {any} */
-let ort = null;
 
 /**
  * @param {Shape} shape
@@ -59,20 +61,7 @@ let ort = null;
  * @returns {Promise<Contender>}
  */
 export async function onnxRuntime(shape, threads) {
-  if (!ort) {
-    ort = await import(`${NODE_MODULES}onnxruntime-web/dist/ort.wasm.min.mjs`);
-    ort.env.wasm.wasmPaths = `${NODE_MODULES}onnxruntime-web/dist/`;
-    ort.env.wasm.numThreads = threads;
-  }
-  const session = await ort.InferenceSession.create(shape.onnx, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
-  const feeds = Object.fromEntries(variable(shape).map((i) => [i.name, new ort.Tensor("float32", i.data, i.dims)]));
-  return {
-    name: "ort",
-    threads: ort.env.wasm.numThreads,
-    call: () => runAndRead(session, feeds),
-    output: async () => (await session.run(feeds))[OUTPUT].data,
-    release: () => session.release(),
-  };
+  return { name: "ort", ...product(await openOnnxRuntime(shape.onnx, threads), shape) };
 }
 
 /** @type {any} */
@@ -146,7 +135,7 @@ function expression(epilogue, [a, b, ...operands]) {
 /** @returns {Record<string, string>} versions of the peers that were loaded */
 export function versions() {
   return {
-    ...(ort ? { ort: ort.env.versions.web } : {}),
+    ...onnxRuntimeVersion(),
     ...(tf ? { tfjs: tf.version_core ?? tf.version?.["tfjs-core"] } : {}),
   };
 }

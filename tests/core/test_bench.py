@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from nnjit_studio.bench import kernels, tables
+from nnjit_studio.bench import kernels, models, tables
 from nnjit_studio.bench.compile_times import bench_compile
 from nnjit_studio.bench.onnx_models import write_onnx
 from nnjit_studio.bench.passes import PAPER_PASSES, variants, verdict
@@ -25,6 +25,7 @@ from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.compiler.reference import evaluate
 from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.graph import TensorSpec
 from nnjit_studio.space.candidate import Candidate
 
 
@@ -213,3 +214,52 @@ def test_the_server_collects_reports(server: BenchServer) -> None:
         server.next_message(5)
     with pytest.raises(PageError, match="said nothing"):
         server.next_message(0.01)
+
+
+def test_feeds_of_models_are_seeded_and_valid() -> None:
+    specs = [
+        TensorSpec("input_ids", (1, 8), "i64"),
+        TensorSpec("token_type_ids", (1, 8), "i64"),
+        TensorSpec("position_ids", (1, 8), "i64"),
+        TensorSpec("attention_mask", (1, 8), "i64"),
+        TensorSpec("pixels", (2, 3), "f32"),
+    ]
+    feeds, again = models.seeded_feeds(specs), models.seeded_feeds(specs)
+    assert all(np.array_equal(feeds[name], again[name]) for name in feeds)
+    assert len(set(feeds["input_ids"].ravel())) > 1
+    assert feeds["input_ids"].max() < models.VOCABULARY
+    assert feeds["token_type_ids"].tolist() == feeds["attention_mask"].tolist() == [[1] * 8]
+    assert feeds["position_ids"].tolist() == [list(range(8))]
+    assert np.ptp(feeds["pixels"]) > 0
+
+
+def model_row(name: str, threads: int, ratio: float) -> dict[str, Any]:
+    ms = {n: {"median": m, "min": m, "iqr": 0.0} for n, m in (("ours", 2.0), ("ort", 2 * ratio))}
+    return {
+        "model": name,
+        "threads": threads,
+        "ms": ms,
+        "ratio": {"ort": ratio},
+        "file_bytes": 2**20,
+        "memory_bytes": {"ours": 2**21, "ort": 2**22},
+        "cold_ms": {"ours": 10.0},
+        "max_rel_err": 1e-6,
+        "browser": "Chromium",
+        "flags": "",
+    }
+
+
+def test_models_document_means_by_threads() -> None:
+    rows = [model_row("a", 1, 1.0), model_row("b", 1, 4.0), model_row("a", 2, 3.0)]
+    result = models.document(rows, {"onnxruntime-web": "1"})
+    assert result["ratios"]["ort/1t"] == {"geomean": 2.0, "worst": 1.0}
+    assert result["ratios"]["ort/2t"]["worst"] == 3.0
+    text = tables.models_markdown(result)
+    assert "| b | 1 | 2.0 (2.0; 0.0) | 8.0 (8.0; 0.0) | 4.00 | 1 | 2 | 4 | 10 | - |" in text
+    assert "ort/1t: geometric mean 2.00, worst 1.00." in text
+
+
+def test_models_have_peers_of_their_own() -> None:
+    assert models.parse_peers("ort") == ["ort"]
+    with pytest.raises(UserError, match="'tfjs'"):
+        models.parse_peers("ort,tfjs")

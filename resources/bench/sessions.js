@@ -1,0 +1,49 @@
+/** Sessions of ours and of ONNX Runtime Web: the same few calls for both. */
+import { InferenceSession, Tensor } from "../page/nnjit.js";
+
+/** @typedef {{name: string, type?: string, dims: number[], data: any}} Input */
+/**
+ * @typedef {object} Opened
+ * @property {any} session
+ * @property {(inputs: Input[]) => Record<string, any>} feeds tensors of that library, by name
+ * @property {number} threads that it really runs on
+ * @property {string} [tier] of our kernels
+ */
+
+const NODE_MODULES = new URL("../node_modules/", import.meta.url).href;
+
+/** @param {any} Type */
+const feedsOf = (Type) => (/** @type {Input[]} */ inputs) =>
+  Object.fromEntries(inputs.map((i) => [i.name, new Type(i.type ?? "float32", i.data, i.dims)]));
+
+/**
+ * @param {string} manifest
+ * @param {number} threads
+ * @returns {Promise<Opened & {tier: string}>}
+ */
+export async function openOurs(manifest, threads) {
+  const session = await InferenceSession.create(manifest, { executionProviders: ["wasm"], numThreads: threads });
+  if (session.threads !== threads) throw new Error(`The engine runs on ${session.threads} threads where ${threads} were asked for.`);
+  return { session, feeds: feedsOf(Tensor), threads, tier: session.tier };
+}
+
+/** @type {any} */
+let ort = null;
+
+/**
+ * @param {string} model
+ * @param {number} threads
+ * @returns {Promise<Opened>}
+ */
+export async function openOnnxRuntime(model, threads) {
+  if (!ort) {
+    ort = await import(`${NODE_MODULES}onnxruntime-web/dist/ort.wasm.min.mjs`);
+    ort.env.wasm.wasmPaths = `${NODE_MODULES}onnxruntime-web/dist/`;
+    ort.env.wasm.numThreads = threads;
+  }
+  const session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
+  return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
+}
+
+/** @returns {Record<string, string>} version of ONNX Runtime Web, where it was loaded */
+export const onnxRuntimeVersion = () => (ort ? { ort: ort.env.versions.web } : {});
