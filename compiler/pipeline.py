@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize_conv2d import Conv2d
 from nnjit_studio.compiler.recognize_quantised import Quantised
 from nnjit_studio.compiler.schedule.conv2d import schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
+from nnjit_studio.compiler.schedule.first_guess import first_guess
 from nnjit_studio.compiler.schedule.loops import Scheduled
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import schedule_4bit
@@ -83,22 +86,35 @@ class _State:
 
 
 def _schedule(state: _State) -> None:
-    if state.candidate is None:
-        state.scheduled = schedule_default(state.program)
-        return
     subject = _subject(state.program)
-    if subject is None:
+    if state.candidate is None:
+        state.scheduled = _untuned(state.program, subject)
+    elif subject is None:
         raise CompileError(
             f"{state.program.name} is not a matmul or a convolution, so no candidate applies.",
             "Use the default schedule.",
         )
-    if isinstance(subject, Conv2d):
-        state.scheduled = schedule_conv2d(state.program, subject, state.candidate)
-    elif isinstance(subject, Quantised):
-        schedule = schedule_4bit if subject.block else schedule_int8
-        state.scheduled = schedule(state.program, subject, state.candidate)
     else:
-        state.scheduled = schedule_matmul(state.program, subject, state.candidate)
+        state.scheduled = _by_template(state.program, subject, state.candidate)
+
+
+def _untuned(program: Program, subject: Subject | None) -> Scheduled:
+    if isinstance(subject, Contraction | Conv2d):
+        guess = first_guess(subject)
+        if guess is not None:
+            # What a template refuses, such as an output that cannot hold a sum, runs anyway.
+            with contextlib.suppress(CompileError):
+                return _by_template(program, subject, guess)
+    return schedule_default(program)
+
+
+def _by_template(program: Program, subject: Subject, candidate: Candidate) -> Scheduled:
+    if isinstance(subject, Conv2d):
+        return schedule_conv2d(program, subject, candidate)
+    if isinstance(subject, Quantised):
+        schedule = schedule_4bit if subject.block else schedule_int8
+        return schedule(program, subject, candidate)
+    return schedule_matmul(program, subject, candidate)
 
 
 _recent: dict[int, tuple[Program, Subject | None]] = {}

@@ -37,7 +37,7 @@ def run_by_kernels(
             for b, i in zip(program.buffers, step.args, strict=True)
         }
         extent = kernel.parallel_extent
-        results = run_kernel(program, kernel.data, extent, arrays, (), min(2, extent))
+        results = run_kernel(program, kernel.data, extent, arrays, kernel.panels, min(2, extent))
         for name, value in results.items():
             arrays[name][...] = value
     return {p.spec.name: view(p.buffer, p.spec.dtype, p.spec.shape).copy() for p in plan.outputs}

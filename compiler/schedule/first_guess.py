@@ -1,0 +1,57 @@
+"""A candidate for a kernel that nobody has tuned: one good tile, whatever the device.
+
+What tuning finds on a given device is better by tens of percent, what the
+schedule of any program makes of a sum of products is worse by five to ten times.
+"""
+
+from __future__ import annotations
+
+from nnjit_studio.compiler.affine import LANES
+from nnjit_studio.compiler.contraction import Contraction
+from nnjit_studio.compiler.recognize_conv2d import Conv2d
+from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
+from nnjit_studio.space.candidate import Candidate
+
+_COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vector registers
+_ROW_VECTOR_UNROLL = 8
+_DEPTHWISE_ROWS = 4
+_BLOCKS = 4  # of a convolution's rows: work for some threads
+_MAX_STEP = 100  # SIMD operations of one kernel row of taps
+
+
+def first_guess(subject: Contraction | Conv2d) -> Candidate | None:
+    """Settings that suit most shapes, or None where no template applies."""
+    if isinstance(subject, Contraction):
+        return _matmul(subject)
+    return _depthwise(subject) if subject.depthwise else _convolution(subject)
+
+
+def _matmul(c: Contraction) -> Candidate | None:
+    if not c.packable and c.b.column != 1:
+        return None
+    rows = min(c.m, _ROWS)
+    # A row vector reads B once: wide panels are long runs of it.
+    columns = min(WIDEST_PANEL if rows == 1 else _COLUMNS, -(-c.n // LANES) * LANES)
+    if WIDEST_PANEL % columns:
+        columns = LANES
+    unroll = min(c.k, _ROW_VECTOR_UNROLL if rows == 1 else _UNROLL)
+    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
+
+
+def _convolution(conv: Conv2d) -> Candidate:
+    pixels = min(_COLUMNS, _widest(conv))
+    rows = min(conv.out_channels, _ROWS)
+    vectors = pixels // LANES
+    step = conv.kernel[0] * conv.kernel[1] * (vectors + rows * (1 + vectors))
+    unroll = conv.kernel[0] if step <= _MAX_STEP * conv.kernel[0] else 1
+    block = -(-conv.out_height // _BLOCKS)
+    return Candidate(pixels, rows, unroll, block, rows, conv.taps, "mn", False)
+
+
+def _depthwise(conv: Conv2d) -> Candidate:
+    pixels, rows = min(_COLUMNS, _widest(conv)), min(conv.out_height, _DEPTHWISE_ROWS)
+    return Candidate(pixels, rows, 1, conv.out_height, rows, conv.taps, "mn", False)
+
+
+def _widest(conv: Conv2d) -> int:
+    return max(LANES, conv.out_width // LANES * LANES)

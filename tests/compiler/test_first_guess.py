@@ -1,0 +1,50 @@
+"""Untuned kernels of matmuls and convolutions come from their templates, and are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_harness import run_kernel
+
+from nnjit_studio.compiler.builders import program_for
+from nnjit_studio.compiler.contraction import Contraction
+from nnjit_studio.compiler.pipeline import compile_program
+from nnjit_studio.compiler.recognize_conv2d import Conv2d
+from nnjit_studio.compiler.reference import evaluate_with_bound
+from nnjit_studio.compiler.schedule.first_guess import first_guess
+from nnjit_studio.compiler.subject import subject_of
+
+SPECS = (
+    "matmul:7x12x20:f32+bias",
+    "matmul:1x40x33:f32+bias+gelu",
+    "matmul:6x5x3:f32",
+    "matmul:2x1x9:f32",
+    "matmul_var:13x8x11:f32+bias+residual",
+    "batch_matmul:3x5x7x9:f32",
+    "conv2d:1x3x9x9x8x3x3x2x1x1x1:f32+bias+relu",
+    "conv2d:2x6x8x5x6x3x3x1x1x1x6:f32+bias",
+    "conv2d:1x3x16x16x2x7x7x2x3x1x1:f32",
+)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_default_is_the_guess_and_right(spec: str) -> None:
+    program = program_for(spec)
+    subject = subject_of(program)
+    assert isinstance(subject, Contraction | Conv2d)
+    guess = first_guess(subject)
+    assert guess is not None
+    rng = np.random.default_rng(1)
+    inputs = {
+        b.name: rng.standard_normal(b.shape).astype(np.float32)
+        for b in program.buffers
+        if b.role == "input"
+    }
+    wanted = evaluate_with_bound(program, inputs)
+    for tier in ("simd128", "relaxed-simd"):
+        made = compile_program(program, None, tier)
+        assert made.data == compile_program(program, guess, tier).data
+        extent = made.parallel_extent
+        got = run_kernel(program, made.data, extent, inputs, made.panels, min(2, extent))
+        for name, (value, bound) in wanted.items():
+            assert (np.abs(got[name] - value) <= bound + 1e-30).all()
