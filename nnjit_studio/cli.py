@@ -30,6 +30,7 @@ from nnjit_studio.cli_common import (
     workbench,
 )
 from nnjit_studio.errors import BundleError, NnjitError, UserError
+from nnjit_studio.zoo import MODELS, write_model
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -107,16 +108,32 @@ def studio(
 
 
 @cli.command()
-@click.argument("name", type=click.Choice(["minilm"]))
+@click.argument("name", type=click.Choice(["minilm", *MODELS]))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--sequence", default=128, show_default=True, type=click.IntRange(1, 512))
-@click.option("--batch", default=1, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--sequence",
+    type=click.IntRange(1, 1024),
+    help="Tokens; 128 for minilm, 384 for the others. gpt2-decode counts past and present ones.",
+)
+@click.option(
+    "--batch", default=1, show_default=True, type=click.IntRange(1, 64), help="Of minilm alone."
+)
 @json_option
-def sample(name: str, output: Path, sequence: int, batch: int, as_json: bool) -> None:
-    """Write a real model as ONNX: all-MiniLM-L6-v2 with its trained weights."""
-    from nnjit_studio.sample import write_minilm
+def sample(name: str, output: Path, sequence: int | None, batch: int, as_json: bool) -> None:
+    """Write a model as ONNX.
 
-    path = write_minilm(output, sequence, batch)
+    minilm is all-MiniLM-L6-v2 with its trained weights. The others have their real sizes
+    and the operators that torch.onnx writes, with seeded random weights.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if name == "minilm":
+        from nnjit_studio.sample import write_minilm
+
+        path = write_minilm(output, sequence or 128, batch)
+    elif batch != 1:
+        raise UserError(f"The model {name!r} is written with batch 1 alone.", "Leave out --batch.")
+    else:
+        path = write_model(name, output, sequence)
     if as_json:
         print_json({"ok": True, "model": name, "path": str(path)})
     else:
