@@ -178,6 +178,11 @@ def check_backend(backend: str) -> None:
 @threads_option
 @lab_option
 @inputs_option
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Picture of the progress by rounds and seconds; .png or .svg.",
+)
 @sandbox_option
 @database_option
 @json_option
@@ -189,6 +194,7 @@ def tune(
     threads: int,
     lab: str,
     inputs: Path | None,
+    plot: Path | None,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
@@ -198,6 +204,8 @@ def tune(
     from nnjit_studio.tuner.events import Failed, Finished
 
     check_backend(backend)
+    if plot is not None:
+        check_plot(plot)
     feeds = load_inputs(inputs)
     with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
 
@@ -213,7 +221,33 @@ def tune(
                 if isinstance(event, Failed):
                     raise failure(event.error)
 
-        run(work)
+        try:
+            run(work)
+        finally:
+            if plot is not None and bench.events:
+                write_plot(plot, [event.to_json() for event in bench.events])
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a picture that could not be written, before the work and not after it."""
+    if path.suffix not in (".png", ".svg"):
+        raise UserError(f"{path.name} is no picture that --plot writes.", "End it in .png or .svg.")
+    if not path.parent.is_dir():
+        raise UserError(f"There is no folder {str(path.parent)!r}.", "Make it, or check --plot.")
+
+
+def write_plot(path: Path, events: list[dict[str, Any]]) -> None:
+    """The progress of a session, finished or not."""
+    from nnjit_studio.figure import progress_svg
+
+    svg = progress_svg(events)
+    if path.suffix == ".svg":
+        path.write_text(svg, encoding="utf-8")
+    else:
+        from nnjit_studio.ui.picture import write_png
+
+        write_png(svg, path)
+    note(f"wrote {path}")
 
 
 def failure(error: Mapping[str, Any]) -> NnjitError:
