@@ -118,6 +118,7 @@ class _Builder:
         self.weight_data: list[tuple[int, NDArray[Any]]] = []
         self.weights_bytes = 0
         self.weight_label: dict[str, str] = {}
+        self.node_names: set[str] = set()
 
     def run(self) -> BuiltModel:
         calls = [
@@ -127,6 +128,10 @@ class _Builder:
         ]
         for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
             self.label.setdefault(self._root(value.name), onnx_name)
+        for call in self.calls.calls:
+            for value, onnx_name in zip(call.outputs, call.origin.tensors, strict=False):
+                if onnx_name:
+                    self.label.setdefault(self._root(value.name), onnx_name)
         last = len(calls)
         ends = self._last_uses(calls, last)
 
@@ -267,14 +272,19 @@ class _Builder:
                 # A weight that many nodes share tells nothing about this one.
                 if len(readers) == 1:
                     sources += readers
+        known = (*sources, *call.origin.nodes)
+        name = known[0] if known else f"{workload.kind}_{position}"
+        if name in self.node_names:
+            name = f"{name} ({position})"
+        self.node_names.add(name)
         outputs = tuple(self._tensor_name(v) for v in call.outputs)
         return Node(
-            name=sources[0] if sources else f"{workload.kind}_{position}",
+            name=name,
             op="+".join((workload.kind, *workload.epilogue)),
             inputs=tuple(self._tensor_name(v) for v in call.inputs),
             outputs=outputs,
             workload=workload.key,
-            source=tuple(dict.fromkeys(sources)),
+            source=call.origin.nodes or tuple(dict.fromkeys(sources)),
             flops=workload.flops,
         )
 

@@ -18,7 +18,7 @@ from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.schedule.rewrite import substitute_store
 from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Load, Program, Stage, Store, Var
-from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _into_consumers(
         if program is None or not _still_fast(call.program, program):
             return None
         inputs = tuple(source if v.name == value.name else v for v in call.inputs)
-        folded.append(replace(call, program=program, inputs=inputs))
+        folded.append(replace(call, program=program, inputs=inputs, origin=_with_nodes(call, view)))
         uses += 1
     return folded if uses else None
 
@@ -221,7 +221,14 @@ def _into_producer(
     )
     if program is None or not _still_fast(producer.program, program):
         return None
-    return [replace(c, program=program, outputs=(value,)) if c is producer else c for c in calls]
+    origin = replace(_with_nodes(producer, view), tensors=view.origin.tensors)
+    merged = replace(producer, program=program, outputs=(value,), origin=origin)
+    return [merged if c is producer else c for c in calls]
+
+
+def _with_nodes(call: ProgramCall, view: ProgramCall) -> Origin:
+    nodes = dict.fromkeys((*call.origin.nodes, *view.origin.nodes))
+    return replace(call.origin, nodes=tuple(nodes))
 
 
 def _still_fast(before: Program, after: Program) -> bool:

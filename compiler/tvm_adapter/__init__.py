@@ -1,5 +1,6 @@
 """The only room that names TVM (0.27): ONNX in, calls of tensor-IR programs out."""
 
+from nnjit_studio.compiler.tvm_adapter.origins import Origin
 from nnjit_studio.compiler.tvm_adapter.relax_import import (
     ImportedCalls,
     ProgramCall,
@@ -8,4 +9,11 @@ from nnjit_studio.compiler.tvm_adapter.relax_import import (
     supported_operators,
 )
 
-__all__ = ["ImportedCalls", "ProgramCall", "Value", "import_calls", "supported_operators"]
+__all__ = [
+    "ImportedCalls",
+    "Origin",
+    "ProgramCall",
+    "Value",
+    "import_calls",
+    "supported_operators",
+]

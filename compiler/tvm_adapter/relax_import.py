@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
 from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
 from nnjit_studio.errors import ModelError, UnsupportedOpError
@@ -39,6 +40,7 @@ class ProgramCall:
     program: Program
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    origin: Origin = field(default_factory=Origin)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any
 
 # The frontend has no registry to add converters to.
 onnx_frontend._get_convert_map = _with_own(onnx_frontend._get_convert_map)
+onnx_frontend.ONNXGraphImporter = NumberingImporter
 
 
 def supported_operators() -> frozenset[str]:
@@ -87,7 +90,9 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
             module = onnx_frontend.from_onnx(
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
-            module = _optimise(module)
+            simple = ir.transform.Sequential(_SIMPLIFY)(module)
+            fused = relax.transform.FuseOps()(simple)
+            module = ir.transform.Sequential(_FUSE)(fused)
     except UnsupportedOpError:  # of a converter of our own
         raise
     except Exception as e:
@@ -97,33 +102,28 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
             f"The model's operators could not be imported: {reason}.",
             "Simplify the model (constant shapes, opset 13 to 20) and try again.",
         ) from e
-    return _calls(module)
+    return _calls(module, origins(simple, fused, model.graph))
 
 
-def _optimise(module: IRModule) -> IRModule:
-    t = relax.transform
-    return ir.transform.Sequential(
-        [
-            t.DecomposeOpsForInference(),
-            t.CanonicalizeBindings(),
-            t.EliminateCommonSubexpr(),
-            t.FoldConstant(),
-            t.DeadCodeElimination(),
-            t.LegalizeOps(),
-            t.AnnotateTIROpPattern(),
-            t.FoldConstant(),
-            t.FuseOps(),
-            t.FuseTIR(),
-            t.DeadCodeElimination(),
-        ]
-    )(module)
+_T = relax.transform
+_SIMPLIFY = (
+    _T.DecomposeOpsForInference(),
+    _T.CanonicalizeBindings(),
+    _T.EliminateCommonSubexpr(),
+    _T.FoldConstant(),
+    _T.DeadCodeElimination(),
+    _T.LegalizeOps(),
+    _T.AnnotateTIROpPattern(),
+    _T.FoldConstant(),
+)
+_FUSE = (_T.FuseTIR(), _T.DeadCodeElimination())
 
 
-def _calls(module: IRModule) -> ImportedCalls:
+def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
     main = module["main"]
     values: dict[Any, Value] = {}
     tuples: dict[Any, list[Value]] = {}
-    names = (f"t{i}" for i in range(10**9))
+    names = (f"value {i}" for i in range(10**9))
 
     for param in main.params:
         values[param] = Value(param.name, *_tensor_type(param.ty))
@@ -159,7 +159,7 @@ def _calls(module: IRModule) -> ImportedCalls:
                     call = _program_call(module, expr, value_of, names, converted)
                 else:
                     call = _own_call(expr, value_of(expr.args[0]), names)
-                calls.append(call)
+                calls.append(replace(call, origin=origin.get(binding.var, Origin())))
                 if type(binding.var.ty).__name__ == "TupleType":
                     tuples[binding.var] = list(call.outputs)
                 else:

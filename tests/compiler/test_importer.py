@@ -72,7 +72,7 @@ def test_mlp_equals_onnxruntime(tmp_path: Path) -> None:
     assert names == ["matmul:5x6x10:f32+bias+relu", "matmul:5x10x7:f32+bias", "softmax:5x7:f32"]
     assert [w.tunable for w in built.workloads] == [True, True, False]
     assert built.workloads[0].flops == 2 * 5 * 6 * 10
-    assert built.graph.nodes[0].source == ("first", "first_bias")
+    assert built.graph.nodes[0].source == ("first", "first_bias", "relu")
 
 
 def test_phases_are_told(tmp_path: Path) -> None:

@@ -1,0 +1,188 @@
+"""Which ONNX nodes a fused call came from, and which ONNX tensors it computes.
+
+TVM's frontend forgets the model's names, but a variable keeps its name up to the
+fusion. So the result of each ONNX node is bound to a variable with the node's
+number. The fusion renames what leaves a group; a value is found again by what
+computes it, which is the same before and after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import IRModule, relax
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+_NUMBERED = re.compile(r"onnx_node_(\d+)$")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a call comes from.
+
+    Attributes
+    ----------
+    nodes
+        Names of the ONNX nodes in it, in the model's order.
+    tensors
+        The ONNX name of each of its outputs; ``""`` where the model has no such tensor.
+    """
+
+    nodes: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
+
+
+class NumberingImporter(ONNXGraphImporter):  # type: ignore[misc]
+    """TVM's frontend, with the result of node i in a variable ``onnx_node_i``."""
+
+    def _construct_nodes(self, graph: Any) -> None:
+        self._rest: Iterator[tuple[int, Any]] = enumerate(graph.node)
+        super()._construct_nodes(graph)
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        number, node = next(self._rest, (-1, None))
+        while node is not None and node.op_type != op_name:  # an If goes another way
+            number, node = next(self._rest, (-1, None))
+        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        numbered = node is not None and isinstance(result, relax.Call)
+        if numbered and type(result.ty).__name__ in ("TensorType", "TupleType"):
+            return self.bb.emit(result, name_hint=f"onnx_node_{number}")
+        return result
+
+
+def node_name(node: Any) -> str:
+    """The name of an ONNX node, or of its first output where it has none.
+
+    What a decomposition made of node ``n`` is called ``n//1``, ``n//2``, ...: it is of ``n``.
+    """
+    return re.sub(r"//\d+$", "", node.name or next(iter(node.output), ""))
+
+
+def origins(before: IRModule, fused: IRModule, graph: Any) -> dict[Any, Origin]:
+    """The origin of each variable of the fused module's ``main``.
+
+    Parameters
+    ----------
+    before, fused
+        The module just before and just after ``FuseOps``.
+    graph
+        The ONNX graph that was imported.
+    """
+    values = _Values()
+    main = before["main"]
+    scope = {p: values.of("input", p.name) for p in main.params}
+    numbers: dict[int, int] = {}
+    trail: list[tuple[int, list[int]]] = []
+    for binding in _bindings(main):
+        key = scope[binding.var] = values.key(binding.value, scope, before)
+        trail.append((key, values.reads(binding.value, scope)))
+        found = _NUMBERED.match(binding.var.name)
+        if found:
+            numbers.setdefault(key, int(found[1]))
+    makers = {name: i for i, node in enumerate(graph.node) for name in node.output}
+    results = values.fields(values.key(main.body.body, scope, before))
+    for key, port in zip(results, graph.output, strict=True):
+        # The variable of a result has the name of the function's end.
+        if port.name in makers:
+            numbers.setdefault(key, makers[port.name])
+    own = dict(numbers)
+    for key, reads in reversed(trail):
+        # What a converter made on its way belongs to the node that needs it first.
+        for part in reads:
+            if key in numbers and part not in own:
+                numbers[part] = numbers[key]
+
+    def tensor(key: int) -> str:
+        owner, index = values.item(key)
+        outputs = graph.node[own[owner]].output if owner in own else ()
+        return str(outputs[index]) if index < len(outputs) else ""
+
+    origin: dict[Any, Origin] = {}
+    main = fused["main"]
+    scope = {p: values.of("input", p.name) for p in main.params}
+    for binding in _bindings(main):
+        made: list[int] = []
+        key = scope[binding.var] = values.key(binding.value, scope, fused, made)
+        nodes = sorted({numbers[k] for k in made if k in numbers})
+        origin[binding.var] = Origin(
+            tuple(dict.fromkeys(node_name(graph.node[n]) for n in nodes)),
+            tuple(tensor(k) for k in _leaves(values, key, binding.var)),
+        )
+    return origin
+
+
+def _leaves(values: _Values, key: int, var: Any) -> list[int]:
+    if type(var.ty).__name__ != "TupleType":
+        return [key]
+    fields = values.fields(key)
+    if fields != [key]:
+        return fields
+    return [values.of("item", key, i) for i in range(len(var.ty.fields))]
+
+
+def _bindings(function: Any) -> Iterator[Any]:
+    for block in function.body.blocks:
+        yield from block.bindings
+
+
+class _Values:
+    """Values numbered by what computes them from the model's inputs and constants."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._terms: list[tuple[Any, ...]] = []
+
+    def of(self, *term: Any) -> int:
+        if term not in self._numbers:
+            self._numbers[term] = len(self._terms)
+            self._terms.append(term)
+        return self._numbers[term]
+
+    def fields(self, key: int) -> list[int]:
+        """The parts of a tuple; the value itself where it is none."""
+        kind, *parts = self._terms[key]
+        return parts if kind == "tuple" else [key]
+
+    def item(self, key: int) -> tuple[int, int]:
+        """The value and the place in it that ``key`` is taken from; itself at 0 if it is none."""
+        kind, *parts = self._terms[key]
+        return (parts[0], parts[1]) if kind == "item" else (key, 0)
+
+    def reads(self, expr: Any, scope: dict[Any, int]) -> list[int]:
+        kind = type(expr).__name__
+        if kind == "Call":
+            return [k for a in expr.args for k in self.reads(a, scope)]
+        if kind == "Tuple":
+            return [k for f in expr.fields for k in self.reads(f, scope)]
+        if kind == "TupleGetItem":
+            return self.reads(expr.tuple_value, scope)
+        return [scope[expr]] if expr in scope else []
+
+    def key(
+        self, expr: Any, scope: dict[Any, int], module: IRModule, made: list[int] | None = None
+    ) -> int:
+        """The number of an expression's value; ``made`` gets those that it computes."""
+        kind = type(expr).__name__
+        if kind == "Tuple":
+            return self.of("tuple", *(self.key(f, scope, module, made) for f in expr.fields))
+        if kind == "TupleGetItem":
+            whole, index = self.key(expr.tuple_value, scope, module, made), int(expr.index)
+            fields = self.fields(whole)
+            return fields[index] if fields != [whole] else self.of("item", whole, index)
+        if kind != "Call":
+            return scope[expr] if expr in scope else self.of("constant", expr)
+        args = [self.key(a, scope, module, made) for a in expr.args]
+        callee = module[expr.op] if type(expr.op).__name__ == "GlobalVar" else None
+        if callee is not None and isinstance(callee, relax.Function):
+            inner = dict(zip(callee.params, args, strict=True))
+            for binding in _bindings(callee):
+                inner[binding.var] = self.key(binding.value, inner, module, made)
+            return self.key(callee.body.body, inner, module, made)
+        # Attributes are objects: those of equal calls print alike.
+        made_key = self.of("call", str(expr.op), str(expr.attrs), *args)
+        if made is not None:
+            made.append(made_key)
+        return made_key
