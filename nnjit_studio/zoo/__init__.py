@@ -12,7 +12,20 @@ from pathlib import Path
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.zoo.builder import Builder
+from nnjit_studio.zoo.convolutional import mobilenet_v2, resnet18
 from nnjit_studio.zoo.decoders import Gpt2, gpt2
+from nnjit_studio.zoo.encoder_decoders import BART, T5_SMALL, bart, t5
+from nnjit_studio.zoo.encoders import (
+    DISTILBERT,
+    ROBERTA,
+    VIT_TINY,
+    WHISPER_TINY,
+    Sizes,
+    distilbert,
+    roberta,
+    vit,
+    whisper_encoder,
+)
 
 Write = Callable[[Builder, int], None]
 
@@ -31,8 +44,15 @@ class Entry:
 
 _GPT2 = Gpt2()
 _TINY_GPT2 = Gpt2(layers=2, heads=2, width=24, vocabulary=61, positions=32)
+_TINY = Sizes(layers=2, heads=2, width=24, inner=40, vocabulary=61, positions=32)
 
 MODELS: Mapping[str, Entry] = {
+    "roberta-base": Entry(lambda b, s: roberta(b, ROBERTA, s), lambda b, s: roberta(b, _TINY, s)),
+    "distilbert": Entry(
+        lambda b, s: distilbert(b, DISTILBERT, s), lambda b, s: distilbert(b, _TINY, s)
+    ),
+    "bart-base": Entry(lambda b, s: bart(b, BART, s), lambda b, s: bart(b, _TINY, s), 384, 1024),
+    "t5-small": Entry(lambda b, s: t5(b, T5_SMALL, s), lambda b, s: t5(b, _TINY, s)),
     "gpt2": Entry(lambda b, s: gpt2(b, _GPT2, s), lambda b, s: gpt2(b, _TINY_GPT2, s), 384, 1024),
     "gpt2-prefill": Entry(
         lambda b, s: gpt2(b, _GPT2, s, present=True),
@@ -42,6 +62,18 @@ MODELS: Mapping[str, Entry] = {
     ),
     "gpt2-decode": Entry(
         lambda b, s: gpt2(b, _GPT2, 1, s - 1), lambda b, s: gpt2(b, _TINY_GPT2, 1, s - 1), 384, 1024
+    ),
+    "vit-tiny": Entry(
+        lambda b, _: vit(b, VIT_TINY, 224, 16, 1000), lambda b, _: vit(b, _TINY, 16, 4, 7), None
+    ),
+    "mobilenet-v2": Entry(
+        lambda b, _: mobilenet_v2(b, 224), lambda b, _: mobilenet_v2(b, 32, 8, 7), None
+    ),
+    "resnet-18": Entry(lambda b, _: resnet18(b, 224), lambda b, _: resnet18(b, 32, 4, 7), None),
+    "whisper-tiny-encoder": Entry(
+        lambda b, _: whisper_encoder(b, WHISPER_TINY, 80),
+        lambda b, _: whisper_encoder(b, _TINY, 6),
+        None,
     ),
 }
 """By name; ``gpt2-decode`` of sequence S is one step behind a past of S - 1."""
