@@ -25,7 +25,7 @@ from nnjit_studio.bundle.manifest import (
 from nnjit_studio.bundle.wasm_module import kernel_pointers
 from nnjit_studio.errors import BundleError, UserError
 from nnjit_studio.graph import Plan
-from nnjit_studio.graph.plan import PLAN_VERSION
+from nnjit_studio.graph.plan import PLAN_VERSION, STATELESS_VERSION
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.records import Kernel
 
@@ -234,11 +234,12 @@ def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
 def _read_plan(archive: zipfile.ZipFile, manifest: Manifest) -> Plan:
     data = _read_json(archive, manifest.plan.file, LIMIT_BYTES["plan"])
     try:
-        if data["version"] != PLAN_VERSION:
+        if data["version"] not in (STATELESS_VERSION, PLAN_VERSION):
             raise ValueError(f"its version is {data['version']!r}")
         plan = Plan.from_json(data)
         # Arithmetic on what is no number fails here rather than in the checks.
-        numbers = [plan.weights_bytes, plan.arena_bytes, *(p.buffer for p in plan.inputs)]
+        numbers = [plan.weights_bytes, plan.arena_bytes, plan.state_bytes]
+        numbers += [p.buffer for p in plan.inputs]
         numbers += [p.buffer for p in plan.outputs]
         numbers += [n for p in (*plan.inputs, *plan.outputs) for n in p.spec.shape]
         numbers += [n for b in plan.buffers for n in (b.offset, b.nbytes, *(b.pack or ()))]

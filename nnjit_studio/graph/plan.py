@@ -1,8 +1,9 @@
 """The execution plan: a small register program over a planned memory.
 
 After the instruction set of Nimble (appendix C). A static model is the
-straight-line case: ``call`` steps and one ``return``; other instructions have
-a place by name, and the engine refuses those that it does not know.
+straight-line case: ``call`` steps and one ``return``. Version 2 adds state
+that outlives a run, and ``append``, which writes into it. Other instructions
+have a place by name, and the engine refuses those that it does not know.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 
 from nnjit_studio.graph.model import TensorSpec
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
+STATELESS_VERSION = 1
+"""What a plan without state is written as, so that older engines run it too."""
 ALIGNMENT_BYTES = 64
 
 
@@ -24,8 +27,9 @@ class PlanBuffer:
     Attributes
     ----------
     region
-        ``weight`` (offset into the weights file, loaded once) or ``arena``
-        (offset into the memory that runs reuse).
+        ``weight`` (offset into the weights file, loaded once), ``arena``
+        (offset into the memory that runs reuse) or ``state`` (offset into
+        the memory that keeps its contents from run to run).
     offset, nbytes
         In bytes; the offset is a multiple of 64. For a packable weight
         ``nbytes`` is the capacity: room for the widest panel's padding.
@@ -41,17 +45,49 @@ class PlanBuffer:
 
 
 @dataclass(frozen=True)
+class Append:
+    """What an ``append`` step copies: new rows of a cache into their slots.
+
+    Attributes
+    ----------
+    heads, rows, width
+        The new rows: ``[heads, rows, width]``, row-major.
+    capacity
+        Slots of the cache: ``[heads, capacity, width]``, or with ``columns``
+        ``[heads, width, capacity]``.
+    nbytes
+        Of one element.
+    """
+
+    heads: int
+    rows: int
+    width: int
+    capacity: int
+    nbytes: int
+    columns: bool = False
+
+
+@dataclass(frozen=True)
 class PlanStep:
     """One instruction: ``call`` runs the kernel of a workload on buffers.
 
-    ``args`` are indices into the plan's buffers, in the order of the kernel's
-    pointer parameters: inputs, outputs, workspaces.
+    ``args`` are indices into the plan's buffers; of a ``call`` in the order of
+    the kernel's pointer parameters: inputs, outputs, workspaces. An ``append``
+    writes rows into a cache: the rows, the cache, and the buffer that holds
+    the first slot as i64; without it that is slot 0.
     """
 
     op: str
     workload: str = ""
     args: tuple[int, ...] = ()
     node: str = ""
+    append: Append | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        if self.append is None:
+            del data["append"]
+        return data
 
 
 @dataclass(frozen=True)
@@ -73,9 +109,14 @@ class Plan:
     steps: tuple[PlanStep, ...]
     weights_bytes: int
     arena_bytes: int
+    state_bytes: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return {"version": PLAN_VERSION, **asdict(self)}
+        data = {**asdict(self), "steps": [step.to_json() for step in self.steps]}
+        if self.state_bytes:
+            return {"version": PLAN_VERSION, **data}
+        del data["state_bytes"]
+        return {"version": STATELESS_VERSION, **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
@@ -97,8 +138,16 @@ class Plan:
                 for b in data["buffers"]
             ),
             tuple(
-                PlanStep(s["op"], s["workload"], tuple(s["args"]), s["node"]) for s in data["steps"]
+                PlanStep(
+                    s["op"],
+                    s["workload"],
+                    tuple(s["args"]),
+                    s["node"],
+                    Append(**s["append"]) if s.get("append") else None,
+                )
+                for s in data["steps"]
             ),
             data["weights_bytes"],
             data["arena_bytes"],
+            data.get("state_bytes", 0),
         )

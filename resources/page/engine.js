@@ -1,34 +1,50 @@
-/** The plan interpreter: one model, its memory, its kernels. */
+/** The plan interpreter: one model, its plans over one memory, its kernels. */
+import { appendRows } from "./append.js";
 import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { compileKernel, linkKernel } from "./kernel.js";
-import { checkPlan, layoutMemory, PAGE_BYTES, specBytes, WEIGHTS_BASE } from "./plan.js";
+import { checkPlan, checkTogether, layoutMemory, PAGE_BYTES, specBytes, WEIGHTS_BASE } from "./plan.js";
 import { layoutBytes, relayout } from "./repack.js";
+import { checkTaps, quantile, repeatable, runTapped, timeSteps } from "./steps.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./plan.js").TensorSpec} TensorSpec */
+/** @typedef {import("./plan.js").PlanBuffer} PlanBuffer */
+/** @typedef {{buffer: PlanBuffer, pack: [number, number], width: number}} Weight in panels of `width`, 0 = row-major */
 /** @typedef {import("./kernel.js").KernelHeader} KernelHeader */
 /** @typedef {import("./kernel.js").Run} Run */
 /** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
 /** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
-/** @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_threads: number[]}} Inference */
+/**
+ * @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_iqr_ms: number[],
+ *   steps_threads: number[], taps: Uint8Array[]}} Inference
+ */
 /**
  * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
  * @typedef {{header: KernelHeader, run: Run, id: number, choice: Choice | null}} Registered
  */
-/** @typedef {{kernel: Registered, solo: () => void, team: () => void}} Call */
+/**
+ * One instruction, bound; `kernel` is null where none runs.
+ * @typedef {{kernel: Registered | null, solo: () => void, team: () => void}} Call
+ */
+/**
+ * A plan in memory; `calls` is null until every workload of it has a kernel.
+ * @typedef {{plan: Plan, addresses: number[], calls: Call[] | null}} Loaded
+ */
 
 const MAX_SPARE = 8;
+
+/** The name of the plan that runs when none is named. */
+export const MAIN = "main";
 
 export class Engine {
   /** @type {Uint8Array[]} of outputs that were given back */ #spare = [];
   /** @type {import("./team.js").Team | null} */ #team;
-  /** @type {Plan | null} */ #plan = null;
+  /** @type {Map<string, Loaded>} by name; `MAIN` comes first */ #plans = new Map();
   /** @type {import("./plan.js").Layout | null} */ #layout = null;
   /** @type {WebAssembly.Memory | null} */ #memory = null;
   /** @type {Map<string, Registered>} by workload */ #kernels = new Map();
-  /** @type {Map<number, number>} panel width of each packable buffer */ #widths = new Map();
-  /** @type {Call[] | null} null until every workload has a kernel */ #calls = null;
+  /** @type {Map<number, Weight>} packable weights by offset */ #weights = new Map();
 
   /** @param {import("./team.js").Team | null} [team] threads to run on; it stays its owner's to close */
   constructor(team = null) {
@@ -38,12 +54,17 @@ export class Engine {
   /**
    * Drops any model and makes the memory of this one, zeroed, in its exact size.
    * @param {Plan} plan
+   * @param {Record<string, Plan>} [others] further plans over the same weights and state, by name
    * @returns {number} bytes of linear memory
    */
-  load(plan) {
+  load(plan, others = {}) {
     this.dispose();
-    checkPlan(plan);
-    const layout = layoutMemory(plan);
+    const named = Object.entries({ [MAIN]: plan, ...others });
+    for (const [, each] of named) {
+      checkPlan(each);
+      checkTogether(plan, each);
+    }
+    const layout = layoutMemory(plan, Object.values(others));
     try {
       this.#memory = new WebAssembly.Memory({ initial: layout.pages, maximum: layout.pages, shared: this.#team !== null });
     } catch {
@@ -52,20 +73,28 @@ export class Engine {
         "Close other pages or use a smaller model.",
       );
     }
-    this.#plan = plan;
     this.#layout = layout;
-    plan.buffers.forEach((b, i) => b.pack && this.#widths.set(i, 0));
-    this.#calls = this.#bind(plan);
+    this.#plans = new Map(named.map(([name, each], i) => [name, { plan: each, addresses: layout.addresses[i], calls: null }]));
+    for (const [, each] of named)
+      for (const buffer of each.buffers) if (buffer.pack) this.#weights.set(buffer.offset, { buffer, pack: buffer.pack, width: 0 });
+    this.#bindAll();
     return layout.pages * PAGE_BYTES;
   }
 
   /** Lets go of memory and kernels; the engine can load again. */
   dispose() {
-    this.#plan = this.#layout = this.#memory = this.#calls = null;
+    this.#layout = this.#memory = null;
+    this.#plans = new Map();
     this.#team?.drop([...this.#kernels.values()].map(({ id }) => id));
     this.#kernels.clear();
-    this.#widths.clear();
+    this.#weights.clear();
     this.#spare = [];
+  }
+
+  /** Zeroes the state: what runs have kept for later ones. */
+  reset() {
+    const { plan, layout } = this.#loaded();
+    this.#bytes(layout.state, plan.state_bytes ?? 0).fill(0);
   }
 
   /**
@@ -79,11 +108,10 @@ export class Engine {
       throw new EngineError(
         `Weights at ${offset}..${offset + bytes.length} lie outside the ${plan.weights_bytes} bytes of the plan.`,
       );
-    for (const [i, width] of this.#widths) {
-      const b = plan.buffers[i];
+    for (const { buffer: b, width } of this.#weights.values()) {
       if (width && offset < b.offset + b.nbytes && b.offset < offset + bytes.length)
         throw new EngineError(
-          `The weight in buffer ${i} is already packed for a kernel.`,
+          `The weight at ${b.offset} is already packed for a kernel.`,
           "Send all weights before the kernels, or load the plan again.",
         );
     }
@@ -104,12 +132,13 @@ export class Engine {
    * the swap itself is synchronous.
    *
    * @param {NewKernel[]} kernels
+   * @param {{only?: boolean}} [options] `only` drops all other kernels
    * @returns {Promise<{repack_ms: number}>}
    */
-  async register(kernels) {
-    const { plan, memory } = this.#loaded();
+  async register(kernels, { only = false } = {}) {
+    const { memory } = this.#loaded();
     const linked = await this.#link(kernels);
-    const next = new Map([...this.#kernels, ...linked]);
+    const next = new Map([...(only ? [] : this.#kernels), ...linked]);
     let widths;
     try {
       if (this.#memory !== memory) throw new EngineError("The model was dropped while its kernels were registered.");
@@ -119,11 +148,12 @@ export class Engine {
       throw e;
     }
     const start = performance.now();
-    for (const [i, width] of widths) this.#repack(i, width);
+    for (const [weight, width] of widths) this.#repack(weight, width);
     const repack_ms = performance.now() - start;
-    this.#team?.drop([...linked.keys()].flatMap((workload) => this.#kernels.get(workload)?.id ?? []));
+    const replaced = [...this.#kernels].filter(([workload, kernel]) => next.get(workload) !== kernel);
+    this.#team?.drop(replaced.map(([, { id }]) => id));
     this.#kernels = next;
-    this.#calls = this.#bind(plan);
+    this.#bindAll();
     return { repack_ms };
   }
 
@@ -158,32 +188,80 @@ export class Engine {
    * plan may reuse their memory; that copy is part of the run's time.
    *
    * @param {Tensor[]} inputs
-   * @param {{runs?: number, profile?: boolean}} [options]
-   * @returns {Inference} outputs of the last run; median ms and threads of every call with `profile`
+   * @param {{runs?: number, profile?: boolean, least_step_ms?: number, taps?: import("./steps.js").Tap[], plan?: string}} [options]
+   * `least_step_ms` is how long a profiled step is looked at; with `taps` there is one run, and copies instead of outputs
+   * @returns {Inference} outputs of the last run; median ms, its IQR and threads of every call with `profile`
    */
-  infer(inputs, { runs = 1, profile = false } = {}) {
-    const { plan, layout } = this.#loaded();
+  infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
+    const loaded = this.#named(name);
     if (!(Number.isInteger(runs) && runs >= 1)) throw new EngineError(`The number of runs must be at least 1, not ${runs}.`);
-    const feeds = this.#feeds(inputs);
-    const calls = this.#calls ?? this.#missing();
+    const feeds = this.#feeds(loaded, inputs);
+    const calls = loaded.calls ?? this.#missing(loaded);
+    checkTaps(taps, loaded.plan, calls.length);
+    const steps = calls.map((call) => () => execute(call));
+    const repeats = profile ? repeatable(loaded.plan) : [];
     /** @type {number[]} */
     const runs_ms = [];
-    /** @type {number[][]} */
-    const marks = [];
-    for (let r = 0; r < runs; r++) {
+    /** @type {number[][]} ms of each step, for each run */
+    const times = [];
+    /** @type {Uint8Array[]} */
+    let copies = [];
+    for (let r = 0; r < (taps.length ? 1 : runs); r++) {
       const start = performance.now();
       for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
-      if (profile) marks.push(timedCalls(calls));
+      if (taps.length)
+        copies = runTapped(steps, taps, ({ buffer, offset, nbytes }) => this.#copyOut(loaded.addresses[buffer] + offset, nbytes));
+      else if (profile) times.push(timeSteps(steps, repeats, least_step_ms));
       else calls.forEach(execute);
       runs_ms.push(performance.now() - start);
     }
-    const steps_threads = profile ? calls.map(({ kernel }) => (kernel.choice?.team && this.#team?.threads) || 1) : [];
-    const steps_ms = profile ? calls.map((_, i) => median(marks.map((m) => m[i + 1] - m[i]))) : [];
-    const outputs = plan.outputs.map(({ spec, buffer }) => ({
-      ...spec,
-      data: this.#copyOut(layout.addresses[buffer], specBytes(spec)),
-    }));
-    return { outputs, runs_ms, steps_ms, steps_threads };
+    /** @type {Inference} */
+    const result = { outputs: [], runs_ms, steps_ms: [], steps_iqr_ms: [], steps_threads: [], taps: copies };
+    if (times.length)
+      calls.forEach(({ kernel }, i) => {
+        if (!kernel) return;
+        const samples = times.map((run) => run[i]);
+        result.steps_threads.push((kernel.choice?.team && this.#team?.threads) || 1);
+        result.steps_ms.push(quantile(samples, 0.5));
+        result.steps_iqr_ms.push(quantile(samples, 0.75) - quantile(samples, 0.25));
+      });
+    if (!taps.length)
+      result.outputs = loaded.plan.outputs.map(({ spec, buffer }) => ({
+        ...spec,
+        data: this.#copyOut(loaded.addresses[buffer], specBytes(spec)),
+      }));
+    return result;
+  }
+
+  /**
+   * One run whose outputs stay where they are: {@link Engine.output} shows them.
+   * @param {Tensor[]} inputs
+   * @param {string} [name] of the plan
+   */
+  step(inputs, name = MAIN) {
+    const loaded = this.#named(name);
+    const feeds = this.#feeds(loaded, inputs);
+    const calls = loaded.calls ?? this.#missing(loaded);
+    for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
+    calls.forEach(execute);
+  }
+
+  /**
+   * An output of the last run, in place: valid until the next call of any method.
+   * @param {string} output
+   * @param {string} [name] of the plan
+   * @returns {Tensor}
+   */
+  output(output, name = MAIN) {
+    const { plan, addresses } = this.#named(name);
+    const port = plan.outputs.find((p) => p.spec.name === output);
+    if (!port) throw new EngineError(`The model has no output "${output}".`);
+    return { ...port.spec, data: this.#bytes(addresses[port.buffer], specBytes(port.spec)) };
+  }
+
+  /** The plans that are loaded, by name. */
+  get plans() {
+    return Object.fromEntries([...this.#plans].map(([name, { plan }]) => [name, plan]));
   }
 
   /**
@@ -192,7 +270,7 @@ export class Engine {
    * @param {Uint8Array} bytes that nobody reads any more
    */
   recycle(bytes) {
-    if (this.#plan && this.#spare.length < MAX_SPARE) this.#spare.push(bytes);
+    if (this.#plans.size && this.#spare.length < MAX_SPARE) this.#spare.push(bytes);
   }
 
   /**
@@ -207,9 +285,20 @@ export class Engine {
   }
 
   #loaded() {
-    if (!this.#plan || !this.#layout || !this.#memory)
-      throw new EngineError("No model is loaded.", "Load a plan first.");
-    return { plan: this.#plan, layout: this.#layout, memory: this.#memory };
+    const main = this.#plans.get(MAIN);
+    if (!main || !this.#layout || !this.#memory) throw new EngineError("No model is loaded.", "Load a plan first.");
+    return { plan: main.plan, layout: this.#layout, memory: this.#memory };
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Loaded}
+   */
+  #named(name) {
+    this.#loaded();
+    const found = this.#plans.get(name);
+    if (!found) throw new EngineError(`The model has no plan "${name}".`, `Its plans are ${[...this.#plans.keys()].join(", ")}.`);
+    return found;
   }
 
   /**
@@ -231,18 +320,28 @@ export class Engine {
 
   /** @param {string} workload */
   #steps(workload) {
-    return this.#loaded().plan.steps.filter((s) => s.op === "call" && s.workload === workload);
+    this.#loaded();
+    return [...this.#plans.values()].flatMap(({ plan }) => plan.steps.filter((s) => s.op === "call" && s.workload === workload));
   }
 
   /**
-   * Panel width of every packable buffer that a registered kernel reads.
+   * Panel width of every packable weight that a registered kernel reads.
    * @param {Map<string, Registered>} kernels
-   * @returns {Map<number, number>}
+   * @returns {Map<Weight, number>}
    */
   #wantedWidths(kernels) {
-    const { plan } = this.#loaded();
-    /** @type {Map<number, number>} */
+    /** @type {Map<Weight, number>} */
     const widths = new Map();
+    for (const { plan } of this.#plans.values()) this.#addWidths(plan, kernels, widths);
+    return widths;
+  }
+
+  /**
+   * @param {Plan} plan
+   * @param {Map<string, Registered>} kernels
+   * @param {Map<Weight, number>} widths
+   */
+  #addWidths(plan, kernels, widths) {
     for (const step of plan.steps) {
       const header = kernels.get(step.workload)?.header;
       if (step.op !== "call" || !header) continue;
@@ -250,47 +349,57 @@ export class Engine {
       for (const arg of panels.keys())
         if (!(arg in step.args)) throw new EngineError(`The kernel of ${step.workload} has no argument ${arg} to pack.`);
       step.args.forEach((buffer, arg) => {
-        const { pack, nbytes } = plan.buffers[buffer];
+        const { pack, nbytes, offset } = plan.buffers[buffer];
         const width = panels.get(arg) ?? 0;
         if (width && !pack)
           throw new EngineError(`The kernel of ${step.workload} wants panels in argument ${arg}, which is no packable weight.`);
         if (!pack) return;
         if (!(Number.isInteger(width) && width >= 0) || layoutBytes(...pack, width) > nbytes)
           throw new EngineError(`Panels of width ${width} do not fit into the weight of ${step.node || step.workload}.`);
-        if ((widths.get(buffer) ?? width) !== width)
+        const weight = /** @type {Weight} */ (this.#weights.get(offset));
+        if ((widths.get(weight) ?? width) !== width)
           throw new EngineError(
-            `Two kernels want the weight in buffer ${buffer} in panels of ${widths.get(buffer)} and of ${width}.`,
+            `Two kernels want the weight in buffer ${buffer} in panels of ${widths.get(weight)} and of ${width}.`,
             "Register kernels that agree on the width, or row-major ones.",
           );
-        widths.set(buffer, width);
+        widths.set(weight, width);
       });
     }
-    return widths;
   }
 
   /**
-   * @param {number} buffer
+   * @param {Weight} weight
    * @param {number} width
    */
-  #repack(buffer, width) {
-    const { plan, layout, memory } = this.#loaded();
-    const [K, N] = /** @type {[number, number]} */ (plan.buffers[buffer].pack);
-    const from = this.#widths.get(buffer) ?? 0;
-    relayout(memory.buffer, layout.addresses[buffer], layout.scratch, K, N, from, width);
-    this.#widths.set(buffer, width);
+  #repack(weight, width) {
+    const { layout, memory } = this.#loaded();
+    relayout(memory.buffer, WEIGHTS_BASE + weight.buffer.offset, layout.scratch, ...weight.pack, weight.width, width);
+    weight.width = width;
+  }
+
+  #bindAll() {
+    for (const loaded of this.#plans.values()) loaded.calls = this.#bind(loaded);
   }
 
   /**
    * The straight-line program, up to `return`; null while a kernel is missing.
-   * @param {Plan} plan
+   * @param {Loaded} loaded
    * @returns {Call[] | null}
    */
-  #bind(plan) {
-    const addresses = this.#loaded().layout.addresses;
+  #bind({ plan, addresses }) {
+    const { memory } = this.#loaded();
     const team = this.#team;
+    /** @type {Call[]} */
     const calls = [];
     for (const step of plan.steps) {
       if (step.op === "return") break;
+      if (step.append) {
+        const { append } = step;
+        const [from, to, at] = step.args.map((b) => addresses[b]);
+        const run = () => appendRows(memory, append, from, to, at);
+        calls.push({ kernel: null, solo: run, team: run });
+        continue;
+      }
       const kernel = this.#kernels.get(step.workload);
       if (!kernel) return null;
       const { run, id } = kernel;
@@ -305,18 +414,21 @@ export class Engine {
     return calls;
   }
 
-  /** @returns {never} */
-  #missing() {
-    const step = this.#loaded().plan.steps.find((s) => s.op === "call" && !this.#kernels.has(s.workload));
+  /**
+   * @param {Loaded} loaded
+   * @returns {never}
+   */
+  #missing({ plan }) {
+    const step = plan.steps.find((s) => s.op === "call" && !this.#kernels.has(s.workload));
     throw new EngineError(`No kernel is registered for ${step?.workload ?? "the plan"}.`, "Register one for every workload.");
   }
 
   /**
+   * @param {Loaded} loaded
    * @param {Tensor[]} inputs
    * @returns {{address: number, data: Uint8Array}[]}
    */
-  #feeds(inputs) {
-    const { plan, layout } = this.#loaded();
+  #feeds({ plan, addresses }, inputs) {
     const names = plan.inputs.map((p) => p.spec.name).join(", ");
     const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
     if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
@@ -332,35 +444,18 @@ export class Engine {
         );
       if (tensor.data.length !== specBytes(spec))
         throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
-      return { address: layout.addresses[buffer], data: tensor.data };
+      return { address: addresses[buffer], data: tensor.data };
     });
   }
 }
 
 /** @param {Call} call */
 function execute({ kernel, solo, team }) {
-  if (kernel.choice) kernel.choice.run(solo, team);
+  if (kernel?.choice) kernel.choice.run(solo, team);
   else solo();
-}
-
-/**
- * Runs all calls and reads the clock between them.
- * @param {Call[]} calls
- */
-function timedCalls(calls) {
-  const marks = [performance.now()];
-  for (const call of calls) {
-    execute(call);
-    marks.push(performance.now());
-  }
-  return marks;
 }
 
 /**
  * @param {number[]} values at least one
  */
-export function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const half = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
+export const median = (values) => quantile(values, 0.5);

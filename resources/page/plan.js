@@ -2,10 +2,13 @@
  * The execution plan as JSON (nnjit_studio/graph/plan.py), its checks, and the
  * layout of linear memory that follows from it (docs/protocol.md).
  */
+import { checkAppend } from "./append.js";
 import { EngineError } from "./errors.js";
 
 export const ENGINE_VERSION = "0.1.0";
-export const PLAN_VERSION = 1;
+export const PLAN_VERSION = 2;
+/** A plan without state, which the hub writes as version 1. */
+const OLDEST_PLAN_VERSION = 1;
 export const PAGE_BYTES = 65536;
 
 /** `[0, WEIGHTS_BASE)` is never used, so that a null pointer hits nothing. */
@@ -18,7 +21,8 @@ export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
 /** @typedef {{spec: TensorSpec, buffer: number}} PlanPort */
 /** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null}} PlanBuffer */
-/** @typedef {{op: string, workload: string, args: number[], node: string}} PlanStep */
+/** @typedef {import("./append.js").Append} Append */
+/** @typedef {{op: string, workload: string, args: number[], node: string, append?: Append}} PlanStep */
 /**
  * @typedef {object} Plan
  * @property {number} version
@@ -29,11 +33,13 @@ export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1
  * @property {PlanStep[]} steps
  * @property {number} weights_bytes
  * @property {number} arena_bytes
+ * @property {number} [state_bytes] memory that keeps its contents from run to run
  */
 /**
  * Byte addresses in linear memory.
  * @typedef {object} Layout
- * @property {number[]} addresses of the plan's buffers
+ * @property {number[][]} addresses of each plan's buffers
+ * @property {number} state where the state begins
  * @property {number} scratch where a weight is repacked
  * @property {number} total_bytes
  * @property {number} pages
@@ -54,12 +60,16 @@ export function specBytes(spec) {
  * @param {Plan} plan
  */
 export function checkPlan(plan) {
-  if (plan.version !== PLAN_VERSION)
+  if (!(plan.version >= OLDEST_PLAN_VERSION && plan.version <= PLAN_VERSION))
     throw new EngineError(
-      `The plan has version ${plan.version}, this engine runs version ${PLAN_VERSION}.`,
+      `The plan has version ${plan.version}, this engine runs versions ${OLDEST_PLAN_VERSION} to ${PLAN_VERSION}.`,
       "Use an engine and a plan of the same NNJIT Studio.",
     );
-  const regions = /** @type {Record<string, number>} */ ({ weight: plan.weights_bytes, arena: plan.arena_bytes });
+  const regions = /** @type {Record<string, number>} */ ({
+    weight: plan.weights_bytes,
+    arena: plan.arena_bytes,
+    state: plan.state_bytes ?? 0,
+  });
   plan.buffers.forEach((b, i) => {
     const size = regions[b.region];
     if (size === undefined) throw new EngineError(`Buffer ${i} of the plan lies in the unknown region ${b.region}.`);
@@ -72,25 +82,41 @@ export function checkPlan(plan) {
     if (!(specBytes(spec) <= plan.buffers[buffer]?.nbytes))
       throw new EngineError(`The buffer of ${spec.name} is missing or too small.`);
   for (const step of plan.steps) {
-    if (step.op !== "call" && step.op !== "return")
+    if (step.op !== "call" && step.op !== "return" && step.op !== "append")
       throw new EngineError(
         `The plan holds the instruction "${step.op}", which this engine does not know.`,
         "Use an engine of the Studio that wrote the plan.",
       );
     if (!step.args.every((a) => a in plan.buffers))
       throw new EngineError(`Step ${step.node || step.workload} of the plan names a buffer that does not exist.`);
+    if (step.op === "append") checkAppend(step, plan);
   }
 }
 
 /**
- * Weights, arena, then one scratch range as large as the largest packable weight.
+ * Refuses plans that cannot lie in one memory: they must have the same weights and state.
  * @param {Plan} plan
+ * @param {Plan} other
+ */
+export function checkTogether(plan, other) {
+  if (other.weights_bytes !== plan.weights_bytes || (other.state_bytes ?? 0) !== (plan.state_bytes ?? 0))
+    throw new EngineError(`The plans of ${plan.name} do not share their weights and state.`, "Export or import the model again.");
+}
+
+/**
+ * Weights, the arena that all plans use in turn, their common state, then one scratch
+ * range as large as the largest packable weight.
+ * @param {Plan} plan
+ * @param {Plan[]} others with the same weights and state
  * @returns {Layout}
  */
-export function layoutMemory(plan) {
+export function layoutMemory(plan, others = []) {
+  const plans = [plan, ...others];
   const arena = aligned(WEIGHTS_BASE + plan.weights_bytes);
-  const scratch = aligned(arena + plan.arena_bytes);
-  const largest = plan.buffers.reduce((n, b) => (b.pack ? Math.max(n, b.nbytes) : n), 0);
+  const state = aligned(arena + Math.max(...plans.map((p) => p.arena_bytes)));
+  const scratch = aligned(state + (plan.state_bytes ?? 0));
+  const packed = plans.flatMap((p) => p.buffers.filter((b) => b.pack));
+  const largest = packed.reduce((n, b) => Math.max(n, b.nbytes), 0);
   const total_bytes = scratch + largest;
   const pages = Math.ceil(total_bytes / PAGE_BYTES);
   if (pages > 65536)
@@ -98,6 +124,7 @@ export function layoutMemory(plan) {
       `The model needs ${Math.ceil(total_bytes / 2 ** 20)} MiB, but a page's memory ends at 4096 MiB.`,
       "Use a smaller model.",
     );
-  const addresses = plan.buffers.map((b) => (b.region === "weight" ? WEIGHTS_BASE : arena) + b.offset);
-  return { addresses, scratch, total_bytes, pages };
+  const bases = /** @type {Record<string, number>} */ ({ weight: WEIGHTS_BASE, arena, state });
+  const addresses = plans.map((p) => p.buffers.map((b) => bases[b.region] + b.offset));
+  return { addresses, state, scratch, total_bytes, pages };
 }

@@ -1,0 +1,51 @@
+"""What text generation needs to know of a decoder's two plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a token loop feeds a decoder with a KV cache.
+
+    The *decode* plan takes one token; the *prefill* plan, where there is one,
+    the whole prompt at once. Both have the same weights file and the same
+    state: the cache, whose slots are the positions of the text.
+
+    Attributes
+    ----------
+    capacity
+        Slots of the cache: prompt and new tokens together.
+    rows
+        Tokens that the prefill plan takes; 0 without such a plan.
+    ids, mask, logits
+        Names of the inputs ``[1, rows]`` and ``[1, slots]`` and of the output
+        ``[1, rows, vocabulary]``. In the decode plan the mask has ``capacity``
+        entries, in the prefill plan ``rows``.
+    positions
+        The input ``[1, rows]`` of positions; empty when the model counts the mask.
+    slot
+        The decode plan's input ``[1]``, i64: the slot of the new token.
+    last
+        The prefill plan's input ``[1]``, i64: the row whose logits it gives;
+        empty when it gives those of every row.
+    """
+
+    capacity: int
+    rows: int
+    ids: str
+    mask: str
+    logits: str
+    positions: str = ""
+    slot: str = ""
+    last: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Generation:
+        return cls(**data)
