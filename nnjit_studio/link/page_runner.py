@@ -201,6 +201,13 @@ class PageRunner:
             "threads": self._threads,
         }  # fmt: skip
         with self._exclusive() as ask:
+            for index, data in enumerate(blobs):
+                view = memoryview(data).cast("B")
+                if view.nbytes > CHUNK_BYTES:
+                    part = {"type": "ahead", "blob": index, "nbytes": view.nbytes}
+                    for offset in range(0, view.nbytes, CHUNK_BYTES):
+                        ask({**part, "offset": offset}, [view[offset : offset + CHUNK_BYTES]])
+                    blobs[index] = b""
             ask(header, blobs)
 
     def measure(

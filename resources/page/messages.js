@@ -16,7 +16,11 @@ const FIELDS = {
   load: { plan: "object", threads: "threads?" },
   weights: { offset: "number" },
   register: { kernels: "array" },
-  infer: { inputs: "array", runs: "number", profile: "boolean" },
+  infer: { inputs: "array", runs: "number", profile: "boolean", least_step_ms: "number?", taps: "array?" },
+  ahead: { blob: "number", nbytes: "number", offset: "number" },
+  serve: { inputs: "array", interval_ms: "number", budget: "number?" },
+  served: {},
+  serve_stop: {},
   fixture: { workload: "string", args: "array", outputs: "array", threads: "threads?" },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },
 };
@@ -60,6 +64,7 @@ export function checkRequest(header, blobs) {
       count = 0;
       break;
     case "weights":
+    case "ahead":
       count = 1;
       break;
     case "register":

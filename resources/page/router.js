@@ -27,9 +27,14 @@ export class Router {
   /** @type {WorkerLike | null} */ #engine = null;
   /** @type {WorkerLike | null} */ #measurer = null;
   /** @type {Call | null} kept for the next measuring worker */ #fixture = null;
+  /** @type {Map<number, Uint8Array>} blobs of the next fixture that no frame holds, by index */ #ahead = new Map();
   #kernels = 0;
   #closed = false;
-  #queue = Promise.resolve();
+  #queues = { tuning: Promise.resolve(), serving: Promise.resolve() };
+  /** @type {Gate | null} before the measuring worker */ #gate = canShare() ? new Gate(() => performance.now()) : null;
+  /** @type {Serving | null} */ #serving = null;
+  #inferences = 0;
+  #threads = 1;
 
   /** @param {Workplace} workplace */
   constructor(workplace) {
@@ -80,17 +85,24 @@ export class Router {
   #route(call) {
     switch (call.header.type) {
       case "load":
-        // a new worker gives the old model's memory back for certain
-        this.#engine?.terminate();
-        this.#engine = this.place.engine();
-        return this.#ask(this.#engine, call, true);
-      case "weights":
-      case "register":
+        return this.#load(call);
       case "infer":
-        if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
-        return this.#ask(this.#engine, call, true);
+        return this.#serving ? this.#serving.between(() => this.#askEngine(call)) : this.#askEngine(call);
+      case "weights":
+        return this.#askEngine(call);
+      case "register":
+        return this.#register(call);
+      case "serve":
+        return this.#serve(call);
+      case "served":
+        return Promise.resolve({ header: { type: "served", ...this.#needServing().take() } });
+      case "serve_stop":
+        return this.#stopServing().then(() => ({ header: { type: "ok" } }));
       case "probe":
+      case "rates":
         return this.#probe(call);
+      case "ahead":
+        return Promise.resolve(this.#keepAhead(call));
       case "fixture":
         return this.#setFixture(call);
       default:
@@ -99,9 +111,84 @@ export class Router {
   }
 
   /** @param {Call} call */
-  async #setFixture(call) {
+  async #load(call) {
+    await this.#stopServing();
+    this.#threads = call.header.threads ?? 1;
+    // a new worker gives the old model's memory back for certain
+    this.#engine?.terminate();
+    this.#engine = this.place.engine();
+    return this.#askEngine(call);
+  }
+
+  /** @param {Call} call */
+  async #register(call) {
+    const reply = await this.#askEngine(call);
+    if (reply.header.type === "ok") this.#serving?.swapped();
+    return reply;
+  }
+
+  /**
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  #askEngine(call, transfer = true) {
+    if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
+    return this.#ask(this.#engine, call, transfer, ENGINE_MS * Math.max(1, call.header.runs ?? 1));
+  }
+
+  /**
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  async #serve({ header: { inputs, interval_ms, budget }, blobs }) {
+    const gate = this.#gate;
+    if (!gate)
+      throw new EngineError("Serving needs shared memory, which this page has not.", "Use a cross-origin isolated page.");
+    await this.#stopServing();
+    const infer = async () => {
+      const header = { type: "infer", id: --this.#inferences, inputs, runs: 1, profile: false };
+      const reply = await this.#askEngine({ header, blobs }, false);
+      if (reply.header.type === "error") throw new EngineError(reply.header.error, reply.header.hint);
+    };
+    const core_free = navigator.hardwareConcurrency > this.#threads;
+    const now = () => performance.now();
+    const sleep = (/** @type {number} */ ms) => new Promise((r) => setTimeout(() => r(undefined), ms));
+    const serving = new Serving({ infer, gate, interval_ms, budget, core_free }, { now, sleep });
+    await serving.start();
+    this.#serving = serving;
+    return { header: { type: "ok" } };
+  }
+
+  #needServing() {
+    if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
+    return this.#serving;
+  }
+
+  async #stopServing() {
+    const serving = this.#serving;
+    this.#serving = null;
+    await serving?.stop();
+  }
+
+  /**
+   * @param {Call} call
+   * @returns {Reply}
+   */
+  #keepAhead({ header: { blob, nbytes, offset }, blobs: [part] }) {
+    if (offset === 0) this.#ahead.set(blob, new Uint8Array(nbytes));
+    const whole = this.#ahead.get(blob);
+    if (!whole || offset + part.length > whole.length)
+      throw new EngineError(`The part of blob ${blob} at ${offset} belongs to nothing.`, "Send the parts in order.");
+    whole.set(part, offset);
+    return { header: { type: "ok" } };
+  }
+
+  /** @param {Call} request */
+  async #setFixture(request) {
     this.#fixture = null;
-    const reply = await this.#ask(this.#measuringWorker(), call, false);
+    const call = { ...request, blobs: request.blobs.map((b, i) => this.#ahead.get(i) ?? b) };
+    this.#ahead.clear();
+    const reply = await this.#ask(this.#measuringWorker(), call, false, ENGINE_MS);
     if (reply.header.type === "ok") this.#fixture = call;
     return reply;
   }

@@ -202,6 +202,21 @@ def test_fixture_travels_by_blob_index(hub: Hub) -> None:
     np.testing.assert_array_equal(np.frombuffer(blobs[second["expected"]], "<i8"), [7])
 
 
+def test_a_blob_that_no_frame_holds_goes_ahead_in_parts(hub: Hub) -> None:
+    data = np.arange(CHUNK_BYTES + 5, dtype=np.uint8).tobytes()
+    args = (FixtureArg("input", "u8", len(data), data), FixtureArg("input", "u8", 2, b"ab"))
+    with fake_page(hub) as page:
+        PageRunner(hub, "fake").set_fixture(Fixture("w", args, (), ()))
+    *ahead, (header, blobs) = page.seen
+    assert [(h["blob"], h["offset"], h["nbytes"]) for h, _ in ahead] == [
+        (0, 0, len(data)),
+        (0, CHUNK_BYTES, len(data)),
+    ]
+    assert b"".join(bytes(part) for _, (part,) in ahead) == data
+    assert [arg["blob"] for arg in header["args"]] == [0, 1]
+    assert [bytes(b) for b in blobs] == [b"", b"ab"]
+
+
 def test_measure_returns_all_samples(hub: Hub) -> None:
     with fake_page(hub, says(**MEASURED)) as page:
         result = PageRunner(hub, "fake").measure(OTHER, KERNEL, MeasurePolicy(pairs=2))

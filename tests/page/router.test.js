@@ -57,6 +57,22 @@ test("requests are worked off one after another, each reply with its id", async 
   assert.deepEqual(workers.measurer[0].calls, ["fixture", "measure"]);
 });
 
+test("parts that came ahead become a blob of the next fixture, and of that alone", async () => {
+  const got = [];
+  const { ask, sent } = office((call) => {
+    got.push(call.blobs.map((b) => [...b]));
+    return { header: { type: "ok" }, blobs: [] };
+  });
+  await ask({ type: "ahead", blob: 1, nbytes: 3, offset: 0 }, [Uint8Array.of(1, 2)]);
+  await ask({ type: "ahead", blob: 1, nbytes: 3, offset: 2 }, [Uint8Array.of(3)]);
+  await ask(fixture, [Uint8Array.of(9), Uint8Array.of()]);
+  await ask(fixture, [Uint8Array.of(9), Uint8Array.of()]);
+  assert.deepEqual(got, [[[9], [1, 2, 3]], [[9], []]]);
+  await ask({ type: "ahead", blob: 0, nbytes: 3, offset: 2 }, [Uint8Array.of(3)]);
+  await ask({ type: "ahead", blob: 0, nbytes: 1, offset: 0 }, [Uint8Array.of(1, 2)]);
+  assert.deepEqual(sent.slice(4).map((h) => h.type), ["error", "error"]);
+});
+
 test("a load starts a new engine worker and ends the old one", async () => {
   const { ask, workers } = office();
   await ask(load);
