@@ -275,7 +275,9 @@ class _Converter:
             extent = int(v.dom.extent)
             self.analyzer.bind(v.var, v.dom)
             name = self.new_name(v.var)
-            if extent != 1:
+            if extent == 1:
+                self.names[v.var] = Const(0, "i32")  # a condition may still name it
+            else:
                 axes.append(Axis(name, extent, "reduce" if int(v.iter_type) == 2 else "spatial"))
         axes.sort(key=lambda a: a.kind == "reduce")
         init = self.stores(block.init) if block.init is not None else ()
