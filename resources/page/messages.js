@@ -16,11 +16,8 @@ const FIELDS = {
   load: { plan: "object", threads: "threads?" },
   weights: { offset: "number" },
   register: { kernels: "array" },
-  infer: { inputs: "array", runs: "number", profile: "boolean", least_step_ms: "number?", taps: "array?" },
+  infer: { inputs: "array", runs: "number", profile: "boolean" },
   ahead: { blob: "number", nbytes: "number", offset: "number" },
-  serve: { inputs: "array", interval_ms: "number", budget: "number?" },
-  served: {},
-  serve_stop: {},
   fixture: { workload: "string", args: "array", outputs: "array", threads: "threads?" },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },
 };

@@ -30,11 +30,7 @@ export class Router {
   /** @type {Map<number, Uint8Array>} blobs of the next fixture that no frame holds, by index */ #ahead = new Map();
   #kernels = 0;
   #closed = false;
-  #queues = { tuning: Promise.resolve(), serving: Promise.resolve() };
-  /** @type {Gate | null} before the measuring worker */ #gate = canShare() ? new Gate(() => performance.now()) : null;
-  /** @type {Serving | null} */ #serving = null;
-  #inferences = 0;
-  #threads = 1;
+  #queue = Promise.resolve();
 
   /** @param {Workplace} workplace */
   constructor(workplace) {
@@ -85,21 +81,16 @@ export class Router {
   #route(call) {
     switch (call.header.type) {
       case "load":
-        return this.#load(call);
-      case "infer":
-        return this.#serving ? this.#serving.between(() => this.#askEngine(call)) : this.#askEngine(call);
+        // a new worker gives the old model's memory back for certain
+        this.#engine?.terminate();
+        this.#engine = this.place.engine();
+        return this.#ask(this.#engine, call, true);
       case "weights":
-        return this.#askEngine(call);
       case "register":
-        return this.#register(call);
-      case "serve":
-        return this.#serve(call);
-      case "served":
-        return Promise.resolve({ header: { type: "served", ...this.#needServing().take() } });
-      case "serve_stop":
-        return this.#stopServing().then(() => ({ header: { type: "ok" } }));
+      case "infer":
+        if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
+        return this.#ask(this.#engine, call, true);
       case "probe":
-      case "rates":
         return this.#probe(call);
       case "ahead":
         return Promise.resolve(this.#keepAhead(call));
@@ -108,66 +99,6 @@ export class Router {
       default:
         return this.#measure(call);
     }
-  }
-
-  /** @param {Call} call */
-  async #load(call) {
-    await this.#stopServing();
-    this.#threads = call.header.threads ?? 1;
-    // a new worker gives the old model's memory back for certain
-    this.#engine?.terminate();
-    this.#engine = this.place.engine();
-    return this.#askEngine(call);
-  }
-
-  /** @param {Call} call */
-  async #register(call) {
-    const reply = await this.#askEngine(call);
-    if (reply.header.type === "ok") this.#serving?.swapped();
-    return reply;
-  }
-
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
-  #askEngine(call, transfer = true) {
-    if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
-    return this.#ask(this.#engine, call, transfer, ENGINE_MS * Math.max(1, call.header.runs ?? 1));
-  }
-
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
-  async #serve({ header: { inputs, interval_ms, budget }, blobs }) {
-    const gate = this.#gate;
-    if (!gate)
-      throw new EngineError("Serving needs shared memory, which this page has not.", "Use a cross-origin isolated page.");
-    await this.#stopServing();
-    const infer = async () => {
-      const header = { type: "infer", id: --this.#inferences, inputs, runs: 1, profile: false };
-      const reply = await this.#askEngine({ header, blobs }, false);
-      if (reply.header.type === "error") throw new EngineError(reply.header.error, reply.header.hint);
-    };
-    const core_free = navigator.hardwareConcurrency > this.#threads;
-    const now = () => performance.now();
-    const sleep = (/** @type {number} */ ms) => new Promise((r) => setTimeout(() => r(undefined), ms));
-    const serving = new Serving({ infer, gate, interval_ms, budget, core_free }, { now, sleep });
-    await serving.start();
-    this.#serving = serving;
-    return { header: { type: "ok" } };
-  }
-
-  #needServing() {
-    if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
-    return this.#serving;
-  }
-
-  async #stopServing() {
-    const serving = this.#serving;
-    this.#serving = null;
-    await serving?.stop();
   }
 
   /**
@@ -188,7 +119,7 @@ export class Router {
     this.#fixture = null;
     const call = { ...request, blobs: request.blobs.map((b, i) => this.#ahead.get(i) ?? b) };
     this.#ahead.clear();
-    const reply = await this.#ask(this.#measuringWorker(), call, false, ENGINE_MS);
+    const reply = await this.#ask(this.#measuringWorker(), call, false);
     if (reply.header.type === "ok") this.#fixture = call;
     return reply;
   }
