@@ -32,10 +32,13 @@ from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.report import write_report
+from nnjit_studio.space import explain
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
+from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, TuningRecord
 from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
+from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
 
 log = logging.getLogger(__name__)
@@ -128,6 +131,7 @@ class Workbench:
         self.events: list[Event] = []
         self._feeds: dict[str, NDArray[Any]] = {}
         self._chosen: dict[str, Candidate | None] = {}
+        self._registered = False
         self._badges = (*badges, *_lab_badges(flags))
         self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
         self._cancelled = threading.Event()
@@ -238,6 +242,7 @@ class Workbench:
         self._feeds = dict(feeds or example_feeds([p.spec for p in opened.plan.inputs]))
         previous, self.model = self.model, opened
         self._chosen = {}
+        self._registered = False
         self.events = []
         if previous is not None:
             previous.weights.unlink(missing_ok=True)
@@ -322,9 +327,59 @@ class Workbench:
                 # Until something wins here, the default is the best: winners of other
                 # targets were never compared with it.
                 self._chosen[event.workload] = None
+                self._registered = True
             elif isinstance(event, Swapped):
                 self._chosen[event.workload] = Candidate.parse(event.candidate)
             yield event
+
+    def explain(self, workload: str, settings: str) -> list[Verdict]:
+        """Every rule's answer on a candidate of one of the model's workloads, by key.
+
+        Raises
+        ------
+        UserError
+            When the text is no candidate, or the workload has no lite space.
+        """
+        found = self._workload(workload)
+        packable = workload in self._need_model().packable
+        return explain(Candidate.parse(settings), found, self.connect(), packable)
+
+    def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
+        """Compile, check and time a candidate of the user's beside the kernel that runs.
+
+        Raises
+        ------
+        UserError, PageError
+        """
+        found, candidate = self._workload(workload), Candidate.parse(settings)
+        if not found.tunable:
+            raise UserError(f"{found.name} has no schedule template.", "Choose another workload.")
+        if not self._registered:
+            self.register_best()
+        incumbent = self.choose_known()[workload]
+        for event in try_candidate(
+            found,
+            candidate,
+            incumbent,
+            self.runner,
+            self.compiler,
+            self.database,
+            self.connect(),
+            SystemClock(),
+        ):
+            if isinstance(event, Swapped):
+                self._chosen[workload] = candidate
+            yield event
+
+    def request(self, workload: str, settings: str) -> bool:
+        """Whether a running session takes the candidate as its next one; none does yet."""
+        return False
+
+    def _workload(self, key: str) -> Workload:
+        found = next((w for w in self._need_model().workloads if w.key == key), None)
+        if found is None:
+            raise UserError("The open model has no such workload.", "Choose one in the graph.")
+        return found
 
     def _need_model(self) -> OpenedModel:
         if self.model is None:
@@ -388,6 +443,7 @@ class Workbench:
     def register_best(self) -> None:
         """Give the page the best known kernels, for runs and profiles without tuning."""
         self.runner.register(self.kernels((self.connect().best_tier,)))
+        self._registered = True
 
     def infer(self, runs: int = 1, profile: bool = False) -> Inference:
         """Run the open model on its feeds with the registered kernels."""

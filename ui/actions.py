@@ -38,6 +38,9 @@ ACTIONS = (
     ActionSpec("stop", "&Tune", "S&top", "Shift+F5", "busy", "Stop what is running"),
     ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down"),
     ActionSpec("previous", "&Tune", "Select &previous workload", "Alt+Up"),
+    ActionSpec(
+        "own", "&Tune", "&Measure a candidate of mine", "Ctrl+K", tip="Type settings, measure them"
+    ),
     ActionSpec("find", "&View", "&Find in graph", "Ctrl+F"),
     ActionSpec("fit", "&View", "Fi&t graph", "Ctrl+0"),
     ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),

@@ -210,6 +210,7 @@ class StudioWindow(QMainWindow):
             "stop": self.session.cancel,
             "next": lambda: self._step_workload(1),
             "previous": lambda: self._step_workload(-1),
+            "own": self._own_candidate,
             "find": self._find,
             "fit": lambda: self.graph.view.fit(),
             "reset_plots": lambda: (self.rounds.reset(), self.latency.reset()),
@@ -363,6 +364,12 @@ class StudioWindow(QMainWindow):
         self.docks["graph"].raise_()
         self.graph.search.setFocus()
         self.graph.search.selectAll()
+
+    def _own_candidate(self) -> None:
+        self.docks["space"].show()
+        self.docks["space"].raise_()
+        self.space.own.field.setFocus()
+        self.space.own.field.selectAll()
 
     def _step_workload(self, step: int) -> None:
         keys = [w.workload.key for w in self.session.state.by_share()]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.records import TuningRecord
 from nnjit_studio.tuner.events import Event
 
@@ -32,8 +33,8 @@ class Workbench(Protocol):
     """The facade that the window drives.
 
     Blocking calls are made from worker threads, one at a time; only
-    ``cancel`` (any thread) and ``records`` (a second worker) may run beside
-    them.
+    ``cancel``, ``request``, ``explain`` (any thread) and ``records`` (a second
+    worker) may run beside them.
     """
 
     page_url: str
@@ -49,6 +50,21 @@ class Workbench(Protocol):
 
     def tune(self, seconds: float | None = None) -> Iterator[Event]:
         """Tune the open model; blocks between events."""
+
+    def explain(self, workload: str, settings: str) -> list[Verdict]:
+        """Every rule's answer on a candidate of the open model's workload; does not block.
+
+        Raises
+        ------
+        UserError
+            When the text is no candidate, or the workload has no lite space.
+        """
+
+    def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
+        """Compile, check and time one candidate beside the kernel that runs."""
+
+    def request(self, workload: str, settings: str) -> bool:
+        """Have it measured next by the running session; False when none runs. Thread-safe."""
 
     def cancel(self) -> None:
         """End ``tune`` or ``open_model`` soon. Thread-safe."""

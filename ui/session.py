@@ -14,6 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.services import Workbench
 from nnjit_studio.ui.state import SessionState
@@ -68,7 +69,7 @@ class Session(QObject):
     refreshed(frozenset)
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
-        The running job (``open``, ``tune``, ``export``, ``report``) or ``""``.
+        The running job (``open``, ``tune``, ``try``, ``export``, ``report``) or ``""``.
     done(str, object)
         A job returned.
     problem(Problem)
@@ -125,6 +126,28 @@ class Session(QObject):
         self.budget_s = seconds
         workbench = self.workbench
         return self._start("tune", "Starting", lambda _: workbench.tune(seconds))
+
+    def explain(self, settings: str) -> list[Verdict]:
+        """What the rules of the lite space say of a candidate of the selected workload.
+
+        Raises
+        ------
+        UserError
+            When the text is no candidate, or no workload with a lite space is selected.
+        """
+        return self.workbench.explain(self.state.selected, settings)
+
+    def try_candidate(self, settings: str) -> bool:
+        """Measure a candidate of the selected workload: next in a running session, or at once.
+
+        False when another job is running.
+        """
+        workbench, key = self.workbench, self.state.selected
+        if self.busy == "tune":
+            return workbench.request(key, settings)
+        return self._start(
+            "try", f"Measuring {settings}", lambda _: workbench.try_candidate(key, settings)
+        )
 
     def export(self, out: Path) -> bool:
         workbench = self.workbench
@@ -209,7 +232,7 @@ class Session(QObject):
     def _end(self, job: str) -> None:
         self.busy_changed.emit("")
         self.refresh()
-        if job in ("open", "tune"):
+        if job in ("open", "tune", "try"):
             self.read_records()
 
 

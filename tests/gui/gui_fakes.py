@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QLabel
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
 from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.tuner import events as ev
 
@@ -218,6 +219,8 @@ class FakeWorkbench:
         self.release = threading.Event()
         self.cancelled = threading.Event()
         self.tuned_seconds: list[float | None] = []
+        self.tried: list[tuple[str, str]] = []
+        self.requested: list[tuple[str, str]] = []
 
     def open_model(self, path, on_phase):
         self.cancelled.clear()
@@ -240,6 +243,24 @@ class FakeWorkbench:
             raise self.tune_error
         while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
             pass
+
+    def explain(self, workload, settings):
+        candidate = Candidate.parse(settings)
+        fits = candidate.y0 * candidate.x0 <= 64
+        return [
+            Verdict("simd_width", True, "x0 in vectors"),
+            Verdict("registers", fits, f"Reg_thread {candidate.y0 * candidate.x0} of 64"),
+        ]
+
+    def try_candidate(self, workload, settings):
+        self.cancelled.clear()
+        self.tried.append((workload, settings))
+        yield ev.Compiled(0.1, workload, settings, 1.5, 900)
+        yield ev.Measured(0.2, workload, settings, "slower", "0.93x, not enough", 41.5, 2.0)
+
+    def request(self, workload, settings):
+        self.requested.append((workload, settings))
+        return True
 
     def cancel(self):
         self.cancelled.set()

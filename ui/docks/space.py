@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QComboBox, QSizePolicy
 
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.ui import text
+from nnjit_studio.ui.docks.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.state import INCUMBENT, MEASURING, NOT_TRIED, CandidateRow, WorkloadState
 from nnjit_studio.ui.tables import Column, TablePanel
@@ -126,6 +127,8 @@ class SpacePanel(TablePanel):
         self.bar.takeAt(0)
         self.bar.insertWidget(0, self.chooser)
         self.bar.insertWidget(1, self.summary, 1)
+        self.own = OwnCandidateBar(session, theme)
+        self.layout().addWidget(self.own)
 
     def render(self, changes: frozenset[str]) -> None:
         if not changes & {"space", "model"}:
@@ -137,9 +140,11 @@ class SpacePanel(TablePanel):
         rows = workload.rows() if workload else []
         self.model.set_rows(rows, keep=state.selected == self._shown)
         self._shown = state.selected
+        self.own.render(changes)
 
     def set_theme(self, theme: Theme) -> None:
         self.model.set_theme(theme)
+        self.own.set_theme(theme)
 
     def default_file(self) -> Path:
         return Path("lite-space.csv")
