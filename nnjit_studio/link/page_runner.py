@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from nnjit_studio.errors import BugError, TargetError, UserError
+from nnjit_studio.errors import BugError, PageError, TargetError, UserError
 from nnjit_studio.graph import NUMPY_DTYPES, Plan
 from nnjit_studio.link import device
 from nnjit_studio.link.arrays import array_bytes, blobs_to_outputs, feeds_to_blobs
@@ -25,6 +25,7 @@ from nnjit_studio.space.records import (
     Kernel,
     MeasurePolicy,
     RunResult,
+    Tap,
 )
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -149,9 +150,20 @@ class PageRunner:
             ask({"type": "register", "kernels": headers}, [kernel.data for kernel in kernels])
 
     def infer(
-        self, feeds: Mapping[str, NDArray[Any]], runs: int = 1, profile: bool = False
+        self,
+        feeds: Mapping[str, NDArray[Any]],
+        runs: int = 1,
+        profile: bool = False,
+        least_step_ms: float = 0.0,
     ) -> Inference:
         """Run the loaded model ``runs`` times on these inputs.
+
+        Parameters
+        ----------
+        profile
+            Time every step.
+        least_step_ms
+            How long a profiled step is looked at; a shorter one is repeated at once.
 
         Raises
         ------
@@ -162,7 +174,10 @@ class PageRunner:
             if self._plan is None:
                 raise BugError("An inference was asked for before a model was loaded.")
             inputs, blobs = feeds_to_blobs([port.spec for port in self._plan.inputs], feeds)
-            header = {"type": "infer", "inputs": inputs, "runs": runs, "profile": profile}
+            header = {
+                "type": "infer", "inputs": inputs, "runs": runs, "profile": profile,
+                "least_step_ms": least_step_ms,
+            }  # fmt: skip
             reply, results = ask(header, blobs, self._timeout_s * max(1, runs))
             return Inference(
                 blobs_to_outputs(
@@ -171,7 +186,31 @@ class PageRunner:
                 tuple(reply["runs_ms"]),
                 tuple(reply.get("steps_ms") or ()),
                 tuple(reply.get("steps_threads") or ()),
+                tuple(reply.get("steps_iqr_ms") or ()),
             )
+
+    def tap(self, feeds: Mapping[str, NDArray[Any]], taps: Sequence[Tap]) -> list[bytes]:
+        """Run the loaded model once and copy what the taps name; at least one, in their order.
+
+        Raises
+        ------
+        UserError
+            When an input is missing, unknown, or of another shape or dtype.
+        PageError
+            Also when a tap lies outside the plan, or all together outside a frame.
+        """
+        with self._exclusive() as ask:
+            if self._plan is None:
+                raise BugError("A tap was asked for before a model was loaded.")
+            inputs, blobs = feeds_to_blobs([port.spec for port in self._plan.inputs], feeds)
+            header = {
+                "type": "infer", "inputs": inputs, "runs": 1, "profile": False,
+                "taps": [asdict(tap) for tap in taps],
+            }  # fmt: skip
+            _, copies = ask(header, blobs)
+        if [blob.nbytes for blob in copies] != [tap.nbytes for tap in taps]:
+            raise PageError("The page sent other bytes than those asked for.")
+        return [bytes(blob) for blob in copies]
 
     def set_fixture(self, fixture: Fixture) -> None:
         """Send the inputs and references that later measurements use."""

@@ -167,14 +167,33 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Inference:
-    """Outputs of the last run; total ms of every run; median ms and threads of every step
-    if asked for.
+    """Outputs of the last run; total ms of every run; of every step, if asked for, the median
+    ms, the IQR and the threads.
     """
 
     outputs: dict[str, NDArray[Any]]
     runs_ms: tuple[float, ...]
     steps_ms: tuple[float, ...] = ()
     steps_threads: tuple[int, ...] = ()
+    steps_iqr_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tap:
+    """``nbytes`` of a plan's buffer at ``offset``, as they are right after a step ran.
+
+    Attributes
+    ----------
+    step
+        Index among the plan's steps.
+    buffer
+        Index among the plan's buffers.
+    """
+
+    step: int
+    buffer: int
+    offset: int
+    nbytes: int
 
 
 @dataclass(frozen=True)

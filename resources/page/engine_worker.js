@@ -23,10 +23,10 @@ serve(async ({ header, blobs }) => {
     }
     case "infer": {
       const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
-      const { outputs, runs_ms, steps_ms, steps_threads } = engine.infer(inputs, { runs: header.runs, profile: header.profile });
+      const { runs, profile, least_step_ms, taps } = header;
+      const { outputs, taps: copies, ...times } = engine.infer(inputs, { runs, profile, least_step_ms, taps });
       const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
-      const fields = { type: "inferred", outputs: specs, runs_ms, steps_ms, steps_threads };
-      return { header: fields, blobs: outputs.map((t) => t.data) };
+      return { header: { type: "inferred", outputs: specs, ...times }, blobs: [...outputs.map((t) => t.data), ...copies] };
     }
     default:
       throw new EngineError(`The engine worker has no answer to "${header.type}".`);

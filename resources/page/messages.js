@@ -8,7 +8,7 @@ import { MAX_THREADS } from "./team.js";
 export const PROTOCOL_VERSION = 1;
 
 /** @typedef {import("./frames.js").Header} Header */
-/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "shape"} Kind */
+/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "shape"} Kind */
 
 /** @type {Record<string, Record<string, Kind>>} */
 const FIELDS = {
@@ -37,6 +37,7 @@ const PARTS = {
   peak: { tier: "string", flops_per_iteration: "number" },
   arg: { role: "string", dtype: "string", nbytes: "number" },
   output: { expected: "number", bound: "number" },
+  tap: { step: "number", buffer: "number", offset: "number", nbytes: "number" },
 };
 
 /**
@@ -70,6 +71,7 @@ export function checkRequest(header, blobs) {
       break;
     case "infer":
       all("input", header.inputs);
+      all("tap", header.taps ?? []);
       count = header.inputs.length;
       break;
     case "fixture": {
@@ -112,6 +114,10 @@ function fits(value, kind) {
       return Array.isArray(value) && value.every((d) => Number.isSafeInteger(d) && d >= 0);
     case "threads?":
       return value === undefined || (Number.isInteger(value) && value >= 1 && value <= MAX_THREADS);
+    case "number?":
+      return value === undefined || value === null || typeof value === "number";
+    case "array?":
+      return value === undefined || Array.isArray(value);
     case "object?":
       return value === null || fits(value, "object");
     case "object":

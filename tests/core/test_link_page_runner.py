@@ -16,7 +16,7 @@ from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import CHUNK_BYTES, PageRunner
 from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import Fixture, FixtureArg, Kernel, MeasurePolicy
+from nnjit_studio.space.records import Fixture, FixtureArg, Kernel, MeasurePolicy, Tap
 
 KERNEL = Kernel("copy:4:f32#0", None, "simd128", b"\0asm", "ab")
 OTHER = Kernel(
@@ -128,6 +128,24 @@ def test_infer_returns_arrays_by_name(loaded: PageRunner) -> None:
     assert result.runs_ms == (1.0, 1.0, 1.0)
     assert result.steps_ms == (0.5,)
     assert loaded.infer(FEEDS).steps_ms == ()
+
+
+def test_taps_come_as_bytes_in_their_order(hub: Hub, tmp_path: Path) -> None:
+    taps = [Tap(0, 2, 4, 3), Tap(0, 3, 0, 2)]
+    (tmp_path / "w").write_bytes(b"")
+
+    def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
+        copies = [
+            bytes([t["buffer"]] * t["nbytes"]) for t in header.get("taps", []) if t["step"] < 9
+        ]
+        page.reply(header, {"type": "inferred", "outputs": []}, copies)
+
+    with fake_page(hub, answer):
+        runner = PageRunner(hub, "fake")
+        runner.load(plan(), tmp_path / "w")
+        assert runner.tap(FEEDS, taps) == [b"\2\2\2", b"\3\3"]
+        with pytest.raises(PageError, match="other bytes"):
+            runner.tap(FEEDS, [Tap(9, 0, 0, 4)])
 
 
 def test_infer_takes_any_memory_layout_and_byte_order(loaded: PageRunner) -> None:
