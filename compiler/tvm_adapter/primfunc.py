@@ -443,6 +443,9 @@ class _Converter:
             op = {"Div": "div" if floating else "truncdiv", "Mod": "truncmod"}[kind]
             return Binary(op, self.value(expr.a), self.value(expr.b))
         if kind in _BINARY:
+            truth = _truth(expr)
+            if truth is not None:
+                return self.value(truth)
             return Binary(_BINARY[kind], self.value(expr.a), self.value(expr.b))
         if kind in ("Not", "BitwiseNot"):
             return Call("not" if kind == "Not" else "bitnot", (self.value(expr.a),))
@@ -477,6 +480,17 @@ def _is_computed(expr: Any) -> bool:
     if type(expr).__name__ == "TensorLoad" or _is_float(expr):
         return True
     return any(_is_computed(child) for child in _children(expr))
+
+
+def _truth(expr: Any) -> Any:
+    """``b`` of ``0 < int(b)`` or ``int(b) != 0``: how TVM asks a bool, through 64 bits."""
+    kind = type(expr).__name__
+    sides = {"LT": (expr.a, expr.b), "GT": (expr.b, expr.a), "NE": (expr.b, expr.a)}
+    if kind not in sides:
+        return None
+    zero, number = sides[kind]
+    asked = type(zero).__name__ == "IntImm" and int(zero) == 0 and type(number).__name__ == "Cast"
+    return number.value if asked and str(number.value.ty.dtype) == "bool" else None
 
 
 def _is_float(expr: Any) -> bool:
