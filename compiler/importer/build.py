@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fold_views import fold_views
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
+from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.subject import (
     PackedWeight,
     packed_weight,
@@ -22,9 +22,16 @@ from nnjit_studio.compiler.subject import (
     workload_for,
 )
 from nnjit_studio.compiler.tensor_ir import Load, Program
-from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter import (
+    APPEND_COLUMNS,
+    ImportedCalls,
+    ProgramCall,
+    Value,
+    is_append,
+)
 from nnjit_studio.graph import (
     DTYPE_BYTES,
+    Append,
     Graph,
     Node,
     Plan,
@@ -77,7 +84,8 @@ def build(
     output_names: Sequence[str],
     weight_names: Mapping[tuple[Any, ...], str],
     weight_readers: Mapping[str, tuple[str, ...]],
-    weights_file: Path,
+    weights: Path | Weights,
+    states: Collection[str] = (),
 ) -> BuiltModel:
     """Assemble everything and write the weights file.
 
@@ -87,10 +95,21 @@ def build(
         The ONNX names, in the order of the imported function.
     weight_names, weight_readers
         Initialisers by content, and the ONNX nodes that read each.
+    weights
+        The file, or the places in it where other plans use it too; those are
+        then the caller's to write.
+    states
+        Inputs that are kept from run to run and written by appends alone;
+        neither they nor outputs that are such a state are ports of the plan.
     """
-    return _Builder(
-        name, calls, input_names, output_names, weight_names, weight_readers, weights_file
-    ).run()
+    store = Weights(weights) if isinstance(weights, Path) else weights
+    builder = _Builder(
+        name, calls, input_names, output_names, weight_names, weight_readers, store, states
+    )
+    built = builder.run()
+    if isinstance(weights, Path):
+        store.finish_plan()
+    return built
 
 
 class _Builder:
@@ -102,21 +121,22 @@ class _Builder:
         output_names: Sequence[str],
         weight_names: Mapping[tuple[Any, ...], str],
         weight_readers: Mapping[str, tuple[str, ...]],
-        weights_file: Path,
+        weights: Weights,
+        states: Collection[str],
     ) -> None:
         self.name = name
         self.calls = fold_views(calls)
         self.output_names = output_names
         self.weight_names = weight_names
         self.weight_readers = weight_readers
-        self.weights_file = weights_file
+        self.store = weights
+        self.states = states
+        self.state_bytes = 0
         self.root: dict[str, str] = {}  # a view's name -> the name of what it views
         self.label = dict(zip((v.name for v in calls.inputs), input_names, strict=True))
         self.buffers: list[PlanBuffer | Lifetime] = []
         self.arena: dict[str, int] = {}
         self.weights: dict[tuple[str, str], int] = {}
-        self.weight_data: list[tuple[int, NDArray[Any]]] = []
-        self.weights_bytes = 0
         self.weight_label: dict[str, str] = {}
         self.node_names: set[str] = set()
 
@@ -136,14 +156,20 @@ class _Builder:
         ends = self._last_uses(calls, last)
 
         for value in self.calls.inputs:
-            # Inputs outlive the run: repeated runs read them again.
-            self._place(value, 0, last)
+            if self.label[value.name] in self.states:
+                self._place_state(value)
+            else:
+                # Inputs outlive the run: repeated runs read them again.
+                self._place(value, 0, last)
         programs: dict[str, Program] = {}
         workloads: dict[str, Workload] = {}
         packable: list[str] = []
         steps: list[PlanStep] = []
         nodes: list[Node] = []
         for position, call in enumerate(calls):
+            if is_append(call.program):
+                steps.append(self._append(call))
+                continue
             subject = subject_of(call.program)
             workload = workload_for(call.program, subject)
             weight = packed_weight(subject)
@@ -172,12 +198,14 @@ class _Builder:
         outputs = tuple(
             PlanPort(TensorSpec(n, v.shape, v.dtype), self._argument(v, "", None))
             for n, v in zip(self.output_names, self.calls.outputs, strict=True)
+            if not self._is_state(v)
         )
         inputs = tuple(
             PlanPort(
                 TensorSpec(self.label[v.name], v.shape, v.dtype), self.arena[self._root(v.name)]
             )
             for v in self.calls.inputs
+            if not self._is_state(v)
         )
         buffers, arena_bytes = self._planned()
         plan = Plan(
@@ -186,14 +214,18 @@ class _Builder:
             outputs,
             buffers,
             tuple(steps),
-            self.weights_bytes,
+            self.store.nbytes,
             arena_bytes,
+            self.state_bytes,
         )
-        self._write_weights()
         graph = self._graph(nodes, calls, inputs, outputs)
         return BuiltModel(graph, tuple(workloads.values()), plan, programs, tuple(packable))
 
     def _take_view(self, call: ProgramCall) -> bool:
+        if is_append(call.program):
+            # In place: what comes out is the state itself. It stays an instruction.
+            self.root[call.outputs[0].name] = self._root(call.inputs[0].name)
+            return False
         if not is_view(call.program) or call.inputs[0].constant is not None:
             return False
         self.root[call.outputs[0].name] = self._root(call.inputs[0].name)
@@ -210,6 +242,27 @@ class _Builder:
         for value in self.calls.outputs:
             ends[self._root(value.name)] = last
         return ends
+
+    def _place_state(self, value: Value) -> None:
+        nbytes = math.prod(value.shape) * DTYPE_BYTES[value.dtype]
+        self.buffers.append(PlanBuffer("state", self.state_bytes, nbytes))
+        self.arena[value.name] = len(self.buffers) - 1
+        self.state_bytes += aligned(nbytes)
+
+    def _is_state(self, value: Value) -> bool:
+        if value.constant is not None:
+            return False
+        return isinstance(self.buffers[self.arena[self._root(value.name)]], PlanBuffer)
+
+    def _append(self, call: ProgramCall) -> PlanStep:
+        state, rows, *slot = call.inputs
+        columns = call.program.name == APPEND_COLUMNS
+        *heads, count, width = rows.shape
+        capacity = state.shape[-1 if columns else -2]
+        nbytes = DTYPE_BYTES[state.dtype]
+        append = Append(math.prod(heads), count, width, capacity, nbytes, columns)
+        args = tuple(self._argument(v, "", None) for v in (rows, state, *slot))
+        return PlanStep("append", "", args, self._tensor_name(state), append)
 
     def _place(self, value: Value, first: int, end: int) -> int:
         root = self._root(value.name)
@@ -230,12 +283,9 @@ class _Builder:
             if pack is not None:
                 columns = -(-pack.n // WIDEST_PANEL) * WIDEST_PANEL
                 nbytes = pack.k * columns * WORD_BYTES
-            offset = self.weights_bytes
-            self.weights_bytes += aligned(nbytes)
-            self.weight_data.append((offset, data))
-            self.buffers.append(
-                PlanBuffer("weight", offset, nbytes, (pack.k, pack.n) if pack else None)
-            )
+            sizes = (pack.k, pack.n) if pack else None
+            offset = self.store.place(data, nbytes, sizes)
+            self.buffers.append(PlanBuffer("weight", offset, nbytes, sizes))
             self.weights[use] = len(self.buffers) - 1
             known = self.weight_names.get(content_key(data), "")
             self.weight_label[value.name] = known or f"constant_{value.name}"
@@ -250,13 +300,6 @@ class _Builder:
             for b in self.buffers
         )
         return planned, total
-
-    def _write_weights(self) -> None:
-        with self.weights_file.open("wb") as f:
-            for offset, data in self.weight_data:
-                f.seek(offset)
-                f.write(data.data.cast("B"))
-            f.truncate(self.weights_bytes)
 
     def _tensor_name(self, value: Value) -> str:
         if value.constant is not None:

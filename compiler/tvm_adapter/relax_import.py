@@ -14,7 +14,7 @@ from tvm import IRModule, ir, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter import cache, scans
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
 from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
@@ -53,7 +53,7 @@ class ImportedCalls:
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    return lambda: {**stock(), **CONVERTERS}
+    return lambda: {**stock(), **CONVERTERS, cache.APPEND_OP: cache.CacheAppend}
 
 
 # The frontend has no registry to add converters to.
@@ -64,7 +64,8 @@ onnx_frontend.ONNXGraphImporter = NumberingImporter
 def supported_operators() -> frozenset[str]:
     """ONNX operator names that the importer has a converter for."""
     converters = onnx_frontend._get_convert_map()
-    return frozenset(name for name, cls in converters.items() if cls is not None) | {"Constant"}
+    known = {name for name, cls in converters.items() if cls is not None}
+    return frozenset(known - {cache.APPEND_OP} | {"Constant"})
 
 
 def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedCalls:
@@ -158,7 +159,7 @@ def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
                 if expr.op.name == "relax.call_tir":
                     call = _program_call(module, expr, value_of, names, converted)
                 else:
-                    call = _own_call(expr, value_of(expr.args[0]), names)
+                    call = _own_call(expr, value_of, names)
                 calls.append(replace(call, origin=origin.get(binding.var, Origin())))
                 if type(binding.var.ty).__name__ == "TupleType":
                     tuples[binding.var] = list(call.outputs)
@@ -179,14 +180,17 @@ def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
     return ImportedCalls(inputs, tuple(outputs), tuple(calls))
 
 
-_OWN = ("relax.cumsum", "relax.topk")
+_OWN = ("relax.cumsum", "relax.topk", cache.CARRIER)
 
 
-def _own_call(expr: Any, source: Value, names: Iterator[str]) -> ProgramCall:
+def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str]) -> ProgramCall:
     """A call of an operator that TVM has no loops for."""
     types = expr.ty.fields if type(expr.ty).__name__ == "TupleType" else [expr.ty]
     outputs = tuple(Value(next(names), *_tensor_type(t)) for t in types)
-    attrs = expr.attrs
+    if expr.op.name == cache.CARRIER:
+        name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
+        return ProgramCall(cache.append_program(name, given, outputs[0]), given, outputs)
+    source, attrs = value_of(expr.args[0]), expr.attrs
     if expr.op.name == "relax.cumsum":
         axis, exclusive = int(attrs.axis), bool(attrs.exclusive)
         program = scans.cumsum(source.shape, source.dtype, axis, exclusive)

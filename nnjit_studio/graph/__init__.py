@@ -1,5 +1,6 @@
 """Graph, workloads and plan: what every room talks about."""
 
+from nnjit_studio.graph.generation import Generation
 from nnjit_studio.graph.model import (
     DTYPE_BYTES,
     NUMPY_DTYPES,
@@ -12,6 +13,7 @@ from nnjit_studio.graph.model import (
 from nnjit_studio.graph.plan import (
     ALIGNMENT_BYTES,
     PLAN_VERSION,
+    Append,
     Plan,
     PlanBuffer,
     PlanPort,
@@ -23,6 +25,8 @@ __all__ = [
     "DTYPE_BYTES",
     "NUMPY_DTYPES",
     "PLAN_VERSION",
+    "Append",
+    "Generation",
     "Graph",
     "Node",
     "Plan",
