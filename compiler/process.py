@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnjit_studio.compiler import worker
 from nnjit_studio.compiler.version import COMPILER_VERSION
@@ -104,6 +105,44 @@ class CompileProcess:
             frozenset(header["packable"]),
             weights,
         )
+
+    def open_reference(self, path: Path) -> list[tuple[str, tuple[str, ...]]]:
+        """Open a model in native ONNX Runtime; the name and the outputs of each of its nodes.
+
+        Raises
+        ------
+        ModelError, UserError
+            Also when ONNX Runtime cannot run it.
+        """
+        with self._lock:
+            header, _ = self._job({"op": "reference", "path": str(path)}, IMPORT_TIMEOUT_S)
+        _raise_failure(header)
+        return [(name, tuple(outputs)) for name, outputs in header["nodes"]]
+
+    def reference_tensors(
+        self, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
+    ) -> dict[str, NDArray[Any]]:
+        """Tensors of the open reference for these inputs, any that its nodes write.
+
+        Raises
+        ------
+        UserError
+            When ONNX Runtime fails.
+        """
+        arrays = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+        described = [
+            {"name": name, "dtype": a.dtype.str, "shape": a.shape} for name, a in arrays.items()
+        ]
+        request = {"op": "reference_tensors", "feeds": described, "names": list(names)}
+        with self._lock:
+            header, blobs = self._job(
+                request, IMPORT_TIMEOUT_S, blobs=[a.tobytes() for a in arrays.values()]
+            )
+        _raise_failure(header)
+        return {
+            name: np.frombuffer(blob, np.dtype(t["dtype"])).reshape(t["shape"])
+            for name, t, blob in zip(names, header["tensors"], blobs, strict=True)
+        }
 
     def define(self, spec: str) -> tuple[Workload, bool]:
         """A workload from its spelling (:mod:`nnjit_studio.compiler.builders`).
@@ -297,17 +336,18 @@ class CompileProcess:
         request: dict[str, Any],
         timeout_s: float,
         on_phase: Callable[[str], None] = lambda phase: None,
+        blobs: Sequence[bytes] = (),
     ) -> tuple[dict[str, Any], list[bytes]]:
         try:
             pipe = self._ensure()
-            worker.send(pipe, request)
+            worker.send(pipe, request, blobs)
             while True:
                 if not pipe.poll(timeout_s):
                     self.kill()
                     return _lost(f"no answer within {timeout_s:.0f} s"), []
-                header, blobs = worker.receive(pipe)
+                header, answers = worker.receive(pipe)
                 if "phase" not in header:
-                    return header, blobs
+                    return header, answers
                 on_phase(header["phase"])
         except (EOFError, OSError):
             self.kill()

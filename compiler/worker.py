@@ -82,6 +82,7 @@ class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
         self.programs: dict[str, Any] = {}
+        self.reference: Any = None
 
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> None:
         name = header.pop("op")
@@ -127,6 +128,31 @@ class _Worker:
             "packable": built.packable,
             "keys": list(built.programs),
         }, [pickle.dumps(p) for p in built.programs.values()]
+
+    def op_reference(self, blobs: list[bytes], path: str) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.onnx_reference import OnnxReference
+
+        self.reference = None  # two models at once may be too many
+        self.reference = OnnxReference(Path(path))
+        return {"nodes": self.reference.nodes}, []
+
+    def op_reference_tensors(
+        self, blobs: list[bytes], feeds: list[dict[str, Any]], names: list[str]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        import numpy as np
+
+        if self.reference is None:
+            raise UserError(
+                "The process that runs native ONNX Runtime ended.",
+                "Compare again; a model that needs more memory than there is cannot be compared.",
+            )
+        arrays = {
+            f["name"]: np.frombuffer(blob, np.dtype(f["dtype"])).reshape(f["shape"])
+            for f, blob in zip(feeds, blobs, strict=True)
+        }
+        found = self.reference.run(arrays, names)
+        described = [{"dtype": a.dtype.str, "shape": a.shape} for a in found.values()]
+        return {"tensors": described}, [a.tobytes() for a in found.values()]
 
     def op_define(
         self, blobs: list[bytes], spec: str, weights_file: str

@@ -36,7 +36,7 @@ from nnjit_studio.space import explain
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
-from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, TuningRecord
+from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, Tap, TuningRecord
 from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
@@ -448,6 +448,18 @@ class Workbench:
     def infer(self, runs: int = 1, profile: bool = False) -> Inference:
         """Run the open model on its feeds with the registered kernels."""
         return self.runner.infer(self._feeds, runs, profile)
+
+    def tap(self, taps: Sequence[Tap]) -> list[bytes]:
+        """Run the open model once on its feeds; the bytes that the taps name."""
+        return self.runner.tap(self._feeds, taps)
+
+    def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Name and outputs of the open model's ONNX nodes; native ONNX Runtime is ready then."""
+        return self.compiler.open_reference(self._need_model().path)
+
+    def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Tensors of the open model on its feeds, by native ONNX Runtime."""
+        return self.compiler.reference_tensors(self._feeds, names)
 
     def export(self, out: Path, samples: bool = True) -> Path:
         """Write the bundle: best known kernels of both tiers, plan, weights, engine.

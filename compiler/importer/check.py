@@ -59,6 +59,11 @@ def load_model(path: Path) -> onnx.ModelProto:
     return model
 
 
+def node_name(node: onnx.NodeProto) -> str:
+    """The name of a node, or of its first output where it has none."""
+    return str(node.name or next(iter(node.output), ""))
+
+
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Every tensor of a graph, those of its subgraphs included."""
     yield from graph.initializer
