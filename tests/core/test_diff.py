@@ -1,0 +1,158 @@
+"""The numerical diff: which tensors are compared, what is said of each, what is worst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from nnjit_studio import diff as diff_module
+from nnjit_studio.diff import Placed, as_text, compare, details, diff_model
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.space.records import Tap
+
+SHAPE = (2, 3)
+NAMES = ("x", "a", "b", "value 7", "y")
+GRAPH = Graph(
+    "g",
+    ("x",),
+    ("y",),
+    (
+        Node("first", "matmul+bias", ("x",), ("a",), "w", ("MatMul", "Add")),
+        Node("second", "split", ("a",), ("b", "value 7"), "w", ("Split",)),
+        Node("third", "exp", ("b",), ("y",), "w", ("Exp",)),
+    ),
+    {name: TensorSpec(name, SHAPE, "f32") for name in NAMES},
+)
+PLAN = Plan(
+    "g",
+    (),
+    (),
+    tuple(PlanBuffer("arena", 64 * i, 64) for i in range(6)),
+    (
+        PlanStep("call", "w", (0, 1)),
+        PlanStep("append", args=(0, 1)),
+        PlanStep("call", "w", (1, 2, 3, 5)),
+        PlanStep("call", "w", (2, 4)),
+        PlanStep("return"),
+    ),
+    0,
+    384,
+)
+ONNX = [
+    ("MatMul", ("m",)),
+    ("Add", ("a",)),
+    ("Split", ("b", "c")),
+    ("Exp", ("y",)),
+    ("Shape", ("s",)),
+]
+
+
+class Bench:
+    """Buffers hold their own number everywhere; ONNX Runtime agrees, but for ``wrong``."""
+
+    model = SimpleNamespace(graph=GRAPH, plan=PLAN)
+
+    def __init__(self, wrong: dict[str, float] | None = None) -> None:
+        self.wrong = wrong or {}
+        self.taps: list[Sequence[Tap]] = []
+
+    def tap(self, taps: Sequence[Tap]) -> list[bytes]:
+        self.taps.append(taps)
+        whole = [np.full(16, t.buffer, np.float32).tobytes() for t in taps]
+        return [data[t.offset : t.offset + t.nbytes] for t, data in zip(taps, whole, strict=True)]
+
+    def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
+        return ONNX
+
+    def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        buffers = {"a": 1, "b": 2, "y": 4}
+        return {n: np.full((3, 2), buffers[n] + self.wrong.get(n, 0.0), np.float32) for n in names}
+
+
+def test_each_tensor_is_copied_right_after_its_step() -> None:
+    bench = Bench()
+    found = diff_model(bench)
+    assert [t.tensor for t in found.tensors] == ["a", "b", "y"]
+    assert [(t.step, t.buffer, t.nbytes) for taps in bench.taps for t in taps] == [
+        (0, 1, 24),
+        (2, 2, 24),
+        (3, 4, 24),
+    ]
+    assert not found.bad
+    assert "All 3 tensors are within 0.001" in as_text(found, 10)
+
+
+def test_tensors_of_one_side_are_named_with_the_reason() -> None:
+    missing = {m.tensor: (m.node, m.why) for m in diff_model(Bench()).missing}
+    assert missing["m"] == ("MatMul", "fused into step 'first'")
+    assert missing["c"] == ("Split", "fused into step 'second'")
+    assert missing["s"] == ("Shape", "a view or a constant: no step computes it")
+    assert missing["value 7"][0] == "second"
+    assert set(missing) == {"m", "c", "s", "value 7"}
+
+
+def test_worst_first_and_the_first_bad_step_in_order() -> None:
+    found = diff_model(Bench({"b": 0.5, "y": 4.0, "a": 1e-5}))
+    assert [t.tensor for t in found.tensors] == ["y", "b", "a"]
+    assert [t.tensor for t in found.bad] == ["b", "y"]
+    assert found.to_json()["first_bad_node"] == "second"
+    text = as_text(found, 1)
+    assert "the first in order of execution is 'b'" in text
+    assert "and 2 more" in text
+    assert found.tensors[0].max_rel == pytest.approx(4.0 / 8.0)
+
+
+def test_one_name_selects_a_tensor_a_step_or_an_onnx_node() -> None:
+    for name in ("a", "first", "Add"):
+        assert [t.tensor for t in diff_model(Bench(), name).tensors] == ["a"]
+    fused = diff_model(Bench(), "m")
+    assert not fused.tensors
+    assert "fused into step 'first'" in details(fused)
+    with pytest.raises(UserError, match="no tensor or node 'z'"):
+        diff_model(Bench(), "z")
+
+
+def test_large_tensors_come_in_parts_and_many_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff_module, "PASS_BYTES", 16)
+    bench = Bench()
+    assert not diff_model(bench).bad
+    assert [[(t.offset, t.nbytes) for t in taps] for taps in bench.taps][:2] == [
+        [(0, 16)],
+        [(16, 8)],
+    ]
+    monkeypatch.setattr(diff_module, "PASS_BYTES", 48)
+    bench = Bench()
+    diff_model(bench)
+    assert [len(taps) for taps in bench.taps] == [2, 1]
+
+
+def row(got: list[float], expected: list[float]) -> diff_module.TensorDiff:
+    placed = Placed(TensorSpec("t", (len(got),), "f32"), GRAPH.nodes[0], 0, 0, 0)
+    return compare(placed, np.array(got, np.float32), np.array(expected, np.float32))
+
+
+def test_the_numbers_of_a_row() -> None:
+    found = row([1.0, 2.0, -8.0], [1.0, 3.0, -8.0])
+    assert (found.max_abs, found.scale, found.worst) == (1.0, 8.0, (1,))
+    assert (found.got, found.expected) == (2.0, 3.0)
+    assert found.max_rel == pytest.approx(1 / 8)
+    assert found.cosine == pytest.approx(71 / np.sqrt(69 * 74))
+
+
+def test_nan_and_infinity() -> None:
+    nan, inf = np.nan, np.inf
+    same = row([nan, inf, 1.0], [nan, inf, 1.0])
+    assert (same.max_abs, same.nans, same.infs) == (0.0, (1, 1), (1, 1))
+    for got, expected in (([nan], [1.0]), ([1.0], [nan]), ([inf], [-inf]), ([inf], [1.0])):
+        assert row(got, expected).max_rel == inf
+    found = diff_module.Diff("g", 1e-3, (row([nan], [1.0]),), ())
+    assert found.bad
+    assert found.to_json()["tensors"][0]["max_rel"] == "inf"
+    assert row([0.0], [0.0]).cosine == 1.0
+    assert row([0.0], [1.0]).cosine == 0.0
