@@ -19,7 +19,7 @@ from nnjit_studio.space.records import (
 from nnjit_studio.tuner.events import KnownCandidate, Measured
 from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Runner
-from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of
+from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of, hopeless
 
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""
@@ -58,11 +58,7 @@ def evaluate(
     policy: MeasurePolicy,
     thresholds: SwapPolicy,
 ) -> Outcome:
-    """Measure a challenger beside the incumbent, unless it failed or its bytes are known.
-
-    A gain that the samples could not prove gets a second look, alone and with
-    twice the samples: noise of a busy machine hides one win in four.
-    """
+    """Measure a challenger beside the incumbent, unless it failed or its bytes are known."""
     if compiled.error:
         return Outcome(compiled, Verdict("failed", compiled.error))
     tier, flops = state.key.tier, state.workload.flops
@@ -71,21 +67,51 @@ def evaluate(
         same = f"the same bytes as {state.measured[kernel.sha256]}"
         return Outcome(compiled, Verdict("duplicate", same), kernel)
     peak = device.peak(tier, state.workload.kind)
-    result = runner.measure(kernel, state.incumbent, policy)
-    verdict = decide(result, flops, peak, thresholds)
-    if _unproven(result, verdict, thresholds):
-        result = runner.measure(kernel, state.incumbent, replace(policy, pairs=2 * policy.pairs))
-        verdict = decide(result, flops, peak, thresholds)
+    result, verdict = duel(runner, kernel, state.incumbent, flops, peak, policy, thresholds)
     return Outcome(compiled, verdict, kernel, result, flops)
 
 
-def _unproven(result: RunResult, verdict: Verdict, thresholds: SwapPolicy) -> bool:
-    return (
-        verdict.state == "slower"
-        and not result.stopped_early
-        and verdict.low <= 1
-        and verdict.speedup >= 1 + thresholds.min_gain
+def duel(
+    runner: Runner,
+    challenger: Kernel,
+    incumbent: Kernel,
+    flops: int,
+    peak_gflops: float | None,
+    policy: MeasurePolicy,
+    thresholds: SwapPolicy,
+) -> tuple[RunResult, Verdict]:
+    """Samples in pairs until the matter is settled, and the verdict over all of them.
+
+    The challenger is judged after as many pairs as each of ``thresholds.looks``
+    says. It ends with a proven win, a gain that is out of reach, a kernel that is
+    wrong, the last look, or about ``policy.max_ms`` of samples.
+    """
+    result: RunResult | None = None
+    for pairs in thresholds.looks:
+        taken = len(result.samples_ms) if result else 0
+        more = runner.measure(challenger, incumbent, replace(policy, pairs=pairs - taken))
+        result = more if result is None else _joined(result, more)
+        verdict = decide(result, flops, peak_gflops, thresholds)
+        open_still = verdict.state == "slower" and not result.stopped_early
+        full = len(result.samples_ms) == pairs and _sampling_ms(result) < policy.max_ms
+        if not open_still or not full or hopeless(result, thresholds):
+            break
+    assert result is not None
+    return result, verdict
+
+
+def _joined(before: RunResult, more: RunResult) -> RunResult:
+    return replace(
+        more,
+        samples_ms=before.samples_ms + more.samples_ms,
+        incumbent_ms=before.incumbent_ms + more.incumbent_ms,
+        instantiate_ms=before.instantiate_ms,
     )
+
+
+def _sampling_ms(result: RunResult) -> float:
+    """What the samples took: the incumbent's last about as long as the challenger's."""
+    return 2 * result.batch * sum(result.samples_ms)
 
 
 def record_of(

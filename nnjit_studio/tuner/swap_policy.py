@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
 
 from nnjit_studio.space.records import RunResult
+
+BOOTSTRAP_PAIRS = 8
+"""From so many on the interval is a bootstrap's; fewer have too few resamples of their own."""
+LEAST_NOISE = 0.005
+"""Few pairs may agree by luck: their spread counts as at least this share."""
+HOPELESS_CONFIDENCE = 0.9
+"""Of the interval that gives a challenger up: 5 % on the side that matters."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +29,12 @@ class SwapPolicy:
     min_gain
         Smallest speed-up worth a swap, as a share.
     confidence
-        Of the interval around the speed-up, which must exclude 1.
+        Of the interval around the speed-up, which must exclude 1, over all
+        looks together.
     peak_margin
         A rate above this multiple of the probed peak is impossible.
-    min_pairs
-        Fewer pairs of samples prove nothing.
+    looks
+        Pairs of samples after which a duel may be settled.
     resamples, seed
         Of the bootstrap; equal samples give equal verdicts.
     """
@@ -33,9 +42,26 @@ class SwapPolicy:
     min_gain: float = 0.03
     confidence: float = 0.95
     peak_margin: float = 1.1
-    min_pairs: int = 3
+    looks: tuple[int, ...] = (2, 4, 8, 16, 32)
     resamples: int = 2000
     seed: int = 20261120
+
+    @property
+    def min_pairs(self) -> int:
+        """Fewer pairs of samples prove nothing."""
+        return self.looks[0]
+
+    @property
+    def look_confidence(self) -> float:
+        """Confidence of the interval of one look.
+
+        Who looks five times at samples that come in errs up to five times as
+        often (P. Armitage, C. K. McPherson, B. C. Rowe, "Repeated Significance
+        Tests on Accumulating Data", J. R. Stat. Soc. A 132(2), 1969). Each look
+        spends an equal share of the error (Bonferroni): by the union bound all
+        of them together spend no more than ``1 - confidence``.
+        """
+        return 1 - (1 - self.confidence) / len(self.looks)
 
 
 @dataclass(frozen=True)
@@ -61,6 +87,8 @@ def decide(
     policy: SwapPolicy | None = None,
 ) -> Verdict:
     """Judge a challenger, gate after gate; the first that it fails names its state.
+
+    The interval is as wide as one look of several demands, also when it was the only one.
 
     Parameters
     ----------
@@ -95,34 +123,78 @@ def gflops_of(flops: int, ms: float) -> float:
     return flops / ms / 1e6 if ms > 0 else 0.0
 
 
+def hopeless(result: RunResult, policy: SwapPolicy | None = None) -> bool:
+    """Whether more samples would be wasted: the gain is hardly above ``min_gain``.
+
+    Either the interval says so, or after :data:`BOOTSTRAP_PAIRS` the challenger
+    is not even ahead. Giving up installs nothing, so it needs no correction for
+    several looks; a challenger that just reaches the gain is lost at 5 % of them.
+    """
+    policy = policy or SwapPolicy()
+    if _pairs(result) < policy.min_pairs:
+        return False
+    speedup, _, high = speedup_interval(
+        result.samples_ms, result.incumbent_ms, policy, HOPELESS_CONFIDENCE
+    )
+    behind = _pairs(result) >= BOOTSTRAP_PAIRS and speedup < 1
+    return behind or high < 1 + policy.min_gain
+
+
 def speedup_interval(
-    challenger_ms: Sequence[float], incumbent_ms: Sequence[float], policy: SwapPolicy
+    challenger_ms: Sequence[float],
+    incumbent_ms: Sequence[float],
+    policy: SwapPolicy,
+    confidence: float | None = None,
 ) -> tuple[float, float, float]:
     """Speed-up (ratio of medians) with the ends of its confidence interval.
 
-    A percentile bootstrap over pairs, so that a drift of the machine, which
-    meets both halves of a pair, cancels. Percentile intervals are too narrow
-    for few samples; the quantiles are moved out as for Student's t (the
-    expanded percentile interval: T. Hesterberg, "What Teachers Should Know
-    about the Bootstrap", The American Statistician 69(4), 2015, section 5.3).
+    Over pairs, so that a drift of the machine, which meets both halves of a
+    pair, cancels. Below :data:`BOOTSTRAP_PAIRS` Student's interval of the mean
+    logarithm of the pairs' ratios. From there on a percentile bootstrap of the
+    medians. Percentile intervals are too narrow for few samples; the quantiles
+    are moved out as for Student's t (the expanded percentile interval:
+    T. Hesterberg, "What Teachers Should Know about the Bootstrap", The American
+    Statistician 69(4), 2015, section 5.3).
+
+    Parameters
+    ----------
+    challenger_ms, incumbent_ms
+        At least two of each; entry i of both is one pair.
+    confidence
+        The policy's when None, for samples that are looked at once.
     """
     n = min(len(challenger_ms), len(incumbent_ms))
     challenger, incumbent = np.array(challenger_ms[:n]), np.array(incumbent_ms[:n])
+    speedup = float(np.median(incumbent) / np.median(challenger))
+    tail = (1 - (confidence or policy.confidence)) / 2
+    if n < BOOTSTRAP_PAIRS:
+        logs = np.log(incumbent / challenger)
+        spread = max(float(np.std(logs, ddof=1)), LEAST_NOISE)
+        half = _t_quantile(1 - tail, n - 1) * spread / math.sqrt(n)
+        middle = float(np.mean(logs))
+        return speedup, math.exp(max(middle - half, -50)), math.exp(min(middle + half, 50))
     picks = np.random.default_rng(policy.seed).integers(0, n, (policy.resamples, n))
     ratios = np.median(incumbent[picks], axis=1) / np.median(challenger[picks], axis=1)
-    tail = _expanded_tail((1 - policy.confidence) / 2, n)
+    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _t_quantile(1 - tail, n - 1))
     low, high = np.quantile(ratios, (tail, 1 - tail))
-    return float(np.median(incumbent) / np.median(challenger)), float(low), float(high)
+    return speedup, float(low), float(high)
+
+
+def _pairs(result: RunResult) -> int:
+    return min(len(result.samples_ms), len(result.incumbent_ms))
 
 
 def _compare(result: RunResult, policy: SwapPolicy) -> Verdict:
-    n = min(len(result.samples_ms), len(result.incumbent_ms))
+    n = _pairs(result)
     if result.stopped_early or n < policy.min_pairs:
         speedup = float(np.median(result.incumbent_ms) / np.median(result.samples_ms))
         why = "stopped early" if result.stopped_early else f"only {n} pairs of samples"
         return Verdict("slower", f"{why} at {speedup:.2f}x", speedup)
-    speedup, low, high = speedup_interval(result.samples_ms, result.incumbent_ms, policy)
-    text = f"{speedup:.3f}x, {policy.confidence:.0%} interval {low:.3f}..{high:.3f}"
+    confidence = policy.look_confidence
+    speedup, low, high = speedup_interval(
+        result.samples_ms, result.incumbent_ms, policy, confidence
+    )
+    text = f"{speedup:.3f}x, {confidence:.0%} interval {low:.3f}..{high:.3f} of {n} pairs"
     if low <= 1:
         return Verdict("slower", f"{text} does not exclude 1", speedup, low, high)
     if speedup < 1 + policy.min_gain:
@@ -130,12 +202,24 @@ def _compare(result: RunResult, policy: SwapPolicy) -> Verdict:
     return Verdict("won", text, speedup, low, high)
 
 
-def _expanded_tail(tail: float, n: int) -> float:
-    """Tail probability that gives a percentile interval the width of Student's t.
+@cache
+def _t_quantile(p: float, df: int) -> float:
+    """Quantile of Student's t for ``p`` above one half, by bisection."""
+    low, high = 0.0, 1e6
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_within(middle, df) < 2 * p - 1 else (low, middle)
+    return high
 
-    The t quantile is the Cornish-Fisher expansion around the normal one
-    (Abramowitz and Stegun 26.7.5).
-    """
-    z, df = NormalDist().inv_cdf(1 - tail), n - 1
-    t = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-    return NormalDist().cdf(-math.sqrt(n / df) * t)
+
+def _t_within(t: float, df: int) -> float:
+    """Probability that Student's t lies within -t..t (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    theta = math.atan(t / math.sqrt(df))
+    sin, cos = math.sin(theta), math.cos(theta)
+    odd = df % 2
+    term = cos if odd else 1.0
+    total = term if df > 1 else 0.0
+    for k in range(2 + odd, df - 1, 2):
+        term *= (k - 1) / k * cos * cos
+        total += term
+    return 2 / math.pi * (theta + sin * total) if odd else sin * total

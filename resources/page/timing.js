@@ -13,13 +13,21 @@ import { median } from "./engine.js";
  * @property {number} max_ms
  */
 /**
- * `batch` is 0 until the kernel was warmed up; a measurement fills it in.
- * @typedef {{run: () => void, batch: number}} Incumbent
+ * When a kernel was first run, and how often since then.
+ * @typedef {{start: number, calls: number}} Begun
+ */
+/**
+ * A kernel as it is timed; `batch` is 0 until it was warmed up, a measurement fills it in.
+ * @typedef {{run: () => void, batch: number, begun?: Begun}} Timed
  */
 /** @typedef {{samples_ms: number[], incumbent_ms: number[], batch: number, stopped_early: boolean}} Samples */
 
 const STABLE = 0.05;
 const MIN_WARM_CALLS = 4;
+/** A part of a kernel that is timed before its code is fast. */
+const PART_MS = 0.2;
+/** Code of the optimising compiler takes less than this share of what the baseline's took. */
+const TIERED_UP = 0.6;
 
 /**
  * The smallest step that the clock makes, by spinning.
@@ -51,6 +59,36 @@ export function timeBatch(run, batch, now) {
 }
 
 /**
+ * Runs parts of a kernel until the engine's fast code is there. V8 compiles it in
+ * the background and takes it from one call to the next, so that short calls get
+ * there in milliseconds, where whole runs of the baseline's code cost four times
+ * theirs. Lasts a third of `warmup_ms` once the parts have become faster, all of
+ * it when they have not (a kernel that waits for memory, code that was fast at once).
+ *
+ * @param {(iterations: number) => void} part runs so many iterations of the outermost loop
+ * @param {MeasurePolicy} policy
+ * @param {Clock} now
+ * @returns {Begun}
+ */
+export function prime(part, policy, now) {
+  const start = now();
+  let calls = 0;
+  let iterations = 1;
+  let baseline = Infinity;
+  for (;;) {
+    const before = now();
+    part(iterations);
+    const end = now();
+    const each = (end - before) / iterations;
+    calls++;
+    const enough = calls >= MIN_WARM_CALLS && end - start >= policy.warmup_ms / 3;
+    if ((enough && each < TIERED_UP * baseline) || end - start >= policy.warmup_ms) return { start, calls };
+    if (calls <= 2) baseline = Math.min(baseline, each);
+    if (end - before < PART_MS) iterations *= 2;
+  }
+}
+
+/**
  * Runs until two batches in a row agree, but at least for a third of
  * `warmup_ms`: V8 compiles the fast tier in the background, and the baseline
  * tier before it is just as steady.
@@ -59,12 +97,13 @@ export function timeBatch(run, batch, now) {
  * @param {MeasurePolicy} policy
  * @param {number} target_ms of one sample
  * @param {Clock} now
+ * @param {Begun} [begun] what ran before, and counts as warming up
  * @returns {number} how many runs make a sample of at least `target_ms`
  */
-export function warmUp(run, policy, target_ms, now) {
-  const start = now();
+export function warmUp(run, policy, target_ms, now, begun = { start: now(), calls: 0 }) {
+  const { start } = begun;
   let batch = 1;
-  let calls = 0;
+  let { calls } = begun;
   let before = Infinity;
   for (;;) {
     const ms = timeBatch(run, batch, now);
@@ -73,7 +112,7 @@ export function warmUp(run, policy, target_ms, now) {
     const spent = now() - start;
     const long_enough = ms >= target_ms / 4;
     const stable = long_enough && Math.abs(each - before) <= STABLE * before;
-    const warm = calls >= MIN_WARM_CALLS && ((stable && spent >= policy.warmup_ms / 3) || spent >= policy.warmup_ms);
+    const warm = calls >= MIN_WARM_CALLS && ((stable && spent >= policy.warmup_ms / 3) || (long_enough && spent >= policy.warmup_ms));
     if ((warm && ms > 0) || spent >= policy.max_ms / 4) return Math.max(1, Math.ceil(target_ms / Math.max(each, 1e-6)));
     if (long_enough) before = each;
     else batch *= 2;
@@ -82,10 +121,10 @@ export function warmUp(run, policy, target_ms, now) {
 
 /**
  * Interleaved samples, in the order C I I C C I I C ...: a slow drift of the
- * machine hits challenger and incumbent alike.
+ * machine hits challenger and incumbent alike. What is warm stays warm.
  *
- * @param {() => void} challenger
- * @param {Incumbent | null} incumbent
+ * @param {Timed} challenger
+ * @param {Timed | null} incumbent
  * @param {MeasurePolicy} policy
  * @param {{now: Clock, quantum_ms: number}} clock
  * @returns {Samples} ms of one run each; `batch` is the challenger's
@@ -93,15 +132,15 @@ export function warmUp(run, policy, target_ms, now) {
 export function takeSamples(challenger, incumbent, policy, { now, quantum_ms }) {
   const start = now();
   const target_ms = Math.max(policy.min_sample_ms, policy.min_quanta * quantum_ms);
-  const batch = warmUp(challenger, policy, target_ms, now);
-  if (incumbent) incumbent.batch ||= warmUp(incumbent.run, policy, target_ms, now);
+  for (const timed of incumbent ? [challenger, incumbent] : [challenger])
+    timed.batch ||= warmUp(timed.run, policy, target_ms, now, timed.begun);
   /** @type {number[]} */
   const samples_ms = [];
   /** @type {number[]} */
   const incumbent_ms = [];
-  const takeC = () => void samples_ms.push(timeBatch(challenger, batch, now) / batch);
-  const takeI = () =>
-    incumbent && void incumbent_ms.push(timeBatch(incumbent.run, incumbent.batch, now) / incumbent.batch);
+  const sample = (/** @type {Timed} */ { run, batch }) => timeBatch(run, batch, now) / batch;
+  const takeC = () => void samples_ms.push(sample(challenger));
+  const takeI = () => incumbent && void incumbent_ms.push(sample(incumbent));
   let stopped_early = false;
   for (let pair = 0; pair < policy.pairs && !stopped_early; pair++) {
     if (pair && now() - start >= policy.max_ms) break;
@@ -111,5 +150,5 @@ export function takeSamples(challenger, incumbent, policy, { now, quantum_ms }) 
       incumbent !== null &&
       Math.min(...samples_ms) > policy.early_stop_ratio * median(incumbent_ms);
   }
-  return { samples_ms, incumbent_ms, batch, stopped_early };
+  return { samples_ms, incumbent_ms, batch: challenger.batch, stopped_early };
 }

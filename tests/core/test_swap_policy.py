@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from nnjit_studio.space.records import CompileResult, RunResult
-from nnjit_studio.tuner.evaluator import Outcome, measured_event
-from nnjit_studio.tuner.swap_policy import SwapPolicy, decide, gflops_of, speedup_interval
+from nnjit_studio.space.records import CompileResult, Kernel, MeasurePolicy, RunResult
+from nnjit_studio.tuner.evaluator import Outcome, duel, measured_event
+from nnjit_studio.tuner.swap_policy import (
+    SwapPolicy,
+    _t_quantile,
+    decide,
+    gflops_of,
+    speedup_interval,
+)
 
 FAST = RunResult(
     "matmul:1x1x1:f32#",
@@ -40,7 +47,7 @@ def test_a_clear_gain_wins() -> None:
         ({"error_ratio": float("nan")}, "wrong", "nan"),
         ({"guard_ok": False}, "wrong", "outside"),
         ({"stopped_early": True}, "slower", "stopped early"),
-        ({"samples_ms": (1.0, 1.0)}, "slower", "2 pairs"),
+        ({"samples_ms": (1.0,)}, "slower", "1 pairs"),
         ({"samples_ms": tuple(x * 2 for x in FAST.samples_ms)}, "slower", "exclude 1"),
         ({"samples_ms": tuple(x / 1.02 for x in FAST.incumbent_ms)}, "slower", "below 3%"),
     ],
@@ -100,14 +107,20 @@ def test_rate_of_unknown_work_or_time_is_zero() -> None:
     assert gflops_of(FLOPS, 1.0) == 20
 
 
-def measurements(speedup: float, trials: int, pairs: int, seed: int) -> list[RunResult]:
-    """2 % lognormal noise, a drift they share, spikes up to 2.5x in 5 % of samples."""
-    rng = np.random.default_rng(seed)
+def measurements(
+    speedup: float,
+    trials: int,
+    pairs: int,
+    rng: np.random.Generator,
+    noise: float = 0.02,
+    spikes: float = 0.05,
+) -> list[RunResult]:
+    """Lognormal noise, a drift that both share, spikes up to 2.5x in a share of samples."""
 
     def samples(ms: np.ndarray) -> tuple[float, ...]:
-        noisy = ms * np.exp(rng.normal(0, 0.02, ms.size))
-        spikes = np.where(rng.random(ms.size) < 0.05, rng.uniform(1.2, 2.5, ms.size), 1.0)
-        return tuple(noisy * spikes)
+        noisy = ms * np.exp(rng.normal(0, noise, ms.size))
+        spiked = rng.random(ms.size) < spikes
+        return tuple(noisy * np.where(spiked, rng.uniform(1.2, 2.5, ms.size), 1.0))
 
     found = []
     for _ in range(trials):
@@ -118,20 +131,127 @@ def measurements(speedup: float, trials: int, pairs: int, seed: int) -> list[Run
     return found
 
 
-def share_of_wins(speedup: float, trials: int, pairs: int = 6) -> float:
-    verdicts = [decide(r, 0, None) for r in measurements(speedup, trials, pairs, seed=7)]
-    return sum(v.state == "won" for v in verdicts) / trials
+class NoisyRunner:
+    """Pairs of samples as :func:`measurements` makes them; ``asked`` are the pairs of each call."""
+
+    def __init__(self, speedup: float, seed: int = 7, **noise: float) -> None:
+        self.speedup, self.noise = speedup, noise
+        self.rng = np.random.default_rng(seed)
+        self.asked: list[int] = []
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
+        self.asked.append(policy.pairs)
+        (result,) = measurements(self.speedup, 1, policy.pairs, self.rng, **self.noise)
+        return result
 
 
-@pytest.mark.parametrize("pairs", [6, 12])
-def test_a_kernel_against_itself_swaps_at_most_once_in_a_hundred(pairs: int) -> None:
-    assert share_of_wins(1.0, 1000, pairs) <= 0.01
+KERNEL = Kernel("matmul:1x1x1:f32#", None, "simd128", b"", "")
 
 
-def test_a_slower_kernel_never_wins() -> None:
-    assert share_of_wins(0.95, 500) == 0
+def duels(trials: int, runner: NoisyRunner, policy: MeasurePolicy | None = None) -> list[RunResult]:
+    """The results that won."""
+    found = [
+        duel(runner, KERNEL, KERNEL, 0, None, policy or MeasurePolicy(), SwapPolicy())  # type: ignore[arg-type]
+        for _ in range(trials)
+    ]
+    return [result for result, verdict in found if verdict.state == "won"]
 
 
-def test_a_faster_kernel_wins_at_the_second_look_at_the_latest() -> None:
-    assert share_of_wins(1.1, 200, pairs=6) >= 0.6
-    assert share_of_wins(1.1, 200, pairs=12) >= 0.9
+@pytest.mark.parametrize(
+    ("noise", "spikes", "most"), [(0.005, 0.0, 4), (0.02, 0.05, 12), (0.1, 0.2, 22)]
+)
+def test_a_kernel_against_itself_swaps_at_most_once_in_a_hundred(
+    noise: float, spikes: float, most: float
+) -> None:
+    runner = NoisyRunner(1.0, noise=noise, spikes=spikes)
+    assert len(duels(120, runner)) <= 1
+    assert sum(runner.asked) / 120 <= most
+
+
+def test_looking_again_and_again_without_correction_errs_more_often() -> None:
+    """The interval of one look, at five looks: what the equal shares of the error prevent."""
+    policy = SwapPolicy(resamples=300)
+    rng = np.random.default_rng(5)
+    once = corrected = 0
+    for _ in range(200):
+        (result,) = measurements(1.0, 1, 32, rng, noise=0.1, spikes=0.0)
+        pairs = [(result.samples_ms[:n], result.incumbent_ms[:n]) for n in policy.looks]
+        once += any(speedup_interval(c, i, policy)[1] > 1 for c, i in pairs)
+        corrected += any(
+            speedup_interval(c, i, policy, policy.look_confidence)[1] > 1 for c, i in pairs
+        )
+    assert corrected / 200 <= 0.025 < once / 200
+
+
+def test_a_slower_kernel_never_wins_and_is_soon_given_up() -> None:
+    for speedup, most in ((0.95, 8), (0.8, 4)):
+        runner = NoisyRunner(speedup)
+        assert duels(200, runner) == []
+        assert sum(runner.asked) / 200 <= most
+
+
+def test_a_faster_kernel_wins_and_a_much_faster_one_soon() -> None:
+    assert len(duels(100, NoisyRunner(1.05, noise=0.01))) >= 95
+    assert len(duels(100, NoisyRunner(1.1))) >= 95
+    runner = NoisyRunner(5.0)
+    assert len(duels(100, runner)) == 100
+    assert sum(runner.asked) / 100 <= 4
+
+
+def test_a_duel_ends_after_the_last_look_or_when_its_time_is_over() -> None:
+    open_runner = NoisyRunner(1.0, seed=3, noise=0.3, spikes=0.0)
+    policy = SwapPolicy(min_gain=9.0)  # out of reach, but the noise hides that for long
+    results = [
+        duel(open_runner, KERNEL, KERNEL, 0, None, MeasurePolicy(), policy)[0]  # type: ignore[arg-type]
+        for _ in range(20)
+    ]
+    assert set(open_runner.asked) <= {2, 4, 8, 16}
+    assert sum(open_runner.asked) == sum(len(r.samples_ms) for r in results)
+    assert all(len(r.samples_ms) == len(r.incumbent_ms) <= 32 for r in results)
+    short = NoisyRunner(1.0, noise=0.3, spikes=0.0)
+    duels(20, short, MeasurePolicy(max_ms=50.0))
+    assert set(short.asked) == {2}
+
+
+def test_quantiles_of_students_t_are_those_of_the_tables() -> None:
+    known = {(0.995, 1): 63.657, (0.975, 2): 4.303, (0.995, 3): 5.841, (0.95, 10): 1.812}
+    for (p, df), value in known.items():
+        assert _t_quantile(p, df) == pytest.approx(value, abs=6e-4)
+
+
+def test_gate_one_at_its_border() -> None:
+    assert decide(replace(FAST, error_ratio=1.0), FLOPS, 50.0).state == "won"
+    assert decide(replace(FAST, error_ratio=math.nextafter(1, 2)), FLOPS, 50.0).state == "wrong"
+    assert decide(replace(FAST, guard_ok=False), FLOPS, 50.0).state == "wrong"
+
+
+def with_ratios(*ratios: float) -> RunResult:
+    return replace(FAST, samples_ms=(1.0,) * len(ratios), incumbent_ms=ratios)
+
+
+def test_gate_two_at_its_borders() -> None:
+    exact = with_ratios(*(1.03,) * 16)  # no spread: the bootstrap's interval is a point
+    assert decide(exact, FLOPS, 50.0).state == "won"
+    below = with_ratios(*(math.nextafter(1.03, 1),) * 16)
+    assert "below 3%" in decide(below, FLOPS, 50.0).reason
+    # A median of 1.5 whose interval reaches down to 1 exactly, and one above it.
+    touching = with_ratios(*(1.0, 2.0) * 8)
+    assert decide(touching, FLOPS, 50.0).low == 1.0
+    assert "does not exclude 1" in decide(touching, FLOPS, 50.0).reason
+    above = with_ratios(*(1.001, 2.0) * 8)
+    assert decide(above, FLOPS, 50.0).state == "won"
+
+
+def test_gate_three_at_its_border() -> None:
+    rate = gflops_of(FLOPS, float(np.median(FAST.samples_ms)))
+    policy = SwapPolicy(peak_margin=1.0)
+    assert decide(FAST, FLOPS, rate, policy).state == "won"
+    assert decide(FAST, FLOPS, math.nextafter(rate, 0), policy).state == "impossible"
+    assert SwapPolicy().peak_margin == 1.1
+
+
+def test_a_single_look_is_judged_like_one_of_several() -> None:
+    assert SwapPolicy().look_confidence == pytest.approx(0.99)
+    assert SwapPolicy(looks=(8,)).look_confidence == pytest.approx(0.95)

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { errorRatio, fromHalf } from "../../resources/page/compare.js";
 import { FixtureMemory } from "../../resources/page/fixture.js";
 import { Bench } from "../../resources/page/measure.js";
-import { takeSamples, timerQuantum, warmUp } from "../../resources/page/timing.js";
+import { prime, takeSamples, timerQuantum, warmUp } from "../../resources/page/timing.js";
 import { add, addKernel, at, bytesOf, doubleKernel, f32, get, header, int, kernel, load, plus, rowAddKernel, store, storeByte, trap } from "./wasm.js";
 
 const policy = { pairs: 6, min_sample_ms: 5, min_quanta: 20, warmup_ms: 30, early_stop_ratio: 3, max_ms: 4000 };
@@ -19,12 +19,13 @@ function fakeClock(quantum_ms = 0.005) {
   };
   return { now: () => Math.floor(t / quantum_ms) * quantum_ms, quantum_ms, work, log };
 }
-const rival = (run) => ({ run, batch: 0 });
+const cold = (run) => ({ run, batch: 0 });
+
 const runsOf = (log) => log.filter((name, i) => name !== log[i - 1]).join("");
 
 test("samples are interleaved ABBA", () => {
   const clock = fakeClock();
-  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(clock.work("C", 6), rival(clock.work("I", 7)), policy, clock);
+  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(cold(clock.work("C", 6)), cold(clock.work("I", 7)), policy, clock);
   assert.equal(clock.log.slice(-12).join(""), "CIICCIICCIIC");
   assert.equal(samples_ms.length, 6);
   assert.equal(incumbent_ms.length, 6);
@@ -35,27 +36,27 @@ test("samples are interleaved ABBA", () => {
 
 test("a sample lasts at least min_sample_ms and min_quanta quanta", () => {
   const fine = fakeClock();
-  const fineBatch = takeSamples(fine.work("C", 0.1), null, policy, fine).batch;
+  const fineBatch = takeSamples(cold(fine.work("C", 0.1)), null, policy, fine).batch;
   assert.ok(fineBatch >= 50 && fineBatch <= 52, `a batch of ${fineBatch}`);
   const coarse = fakeClock(1);
-  const { batch, samples_ms } = takeSamples(coarse.work("C", 0.1), null, policy, coarse);
+  const { batch, samples_ms } = takeSamples(cold(coarse.work("C", 0.1)), null, policy, coarse);
   assert.ok(batch >= 150 && batch <= 250, `a batch of ${batch}`);
   assert.ok(samples_ms.every((ms) => Math.abs(ms - 0.1) < 0.02));
 });
 
 test("the challenger is given up after two samples over the early-stop ratio", () => {
   const clock = fakeClock();
-  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(clock.work("C", 31), rival(clock.work("I", 10)), policy, clock);
+  const { samples_ms, incumbent_ms, stopped_early } = takeSamples(cold(clock.work("C", 31)), cold(clock.work("I", 10)), policy, clock);
   assert.equal(stopped_early, true);
   assert.equal(samples_ms.length, 2);
   assert.equal(incumbent_ms.length, 2);
   const other = fakeClock();
-  assert.equal(takeSamples(other.work("C", 29), rival(other.work("I", 10)), policy, other).stopped_early, false);
+  assert.equal(takeSamples(cold(other.work("C", 29)), cold(other.work("I", 10)), policy, other).stopped_early, false);
 });
 
 test("max_ms bounds a slow pair, but one pair is always taken", () => {
   const clock = fakeClock();
-  const { samples_ms, incumbent_ms } = takeSamples(clock.work("C", 900), rival(clock.work("I", 900)), policy, clock);
+  const { samples_ms, incumbent_ms } = takeSamples(cold(clock.work("C", 900)), cold(clock.work("I", 900)), policy, clock);
   assert.ok(samples_ms.length >= 1 && samples_ms.length < policy.pairs);
   assert.equal(incumbent_ms.length, samples_ms.length);
   assert.ok(clock.now() < policy.max_ms + 4 * 900);
@@ -65,6 +66,33 @@ test("warming up outlasts the steady baseline tier", () => {
   const clock = fakeClock();
   const tiersUp = (t) => (t < 9 ? 1 : 0.25);
   assert.equal(warmUp(clock.work("C", tiersUp), policy, 5, clock.now), 20);
+});
+
+test("priming runs parts until they have become faster, and counts as warming up", () => {
+  const clock = fakeClock();
+  const parts = [];
+  const part = (iterations) => (parts.push(iterations), clock.work("C", (t) => iterations * (t < 4 ? 1 : 0.25))());
+  const begun = prime(part, policy, clock.now);
+  assert.ok(clock.now() >= policy.warmup_ms / 3 && clock.now() < policy.warmup_ms / 2, `${clock.now()} ms`);
+  assert.deepEqual(begun, { start: 0, calls: parts.length });
+  assert.equal(warmUp(clock.work("C", 0.25), policy, 5, clock.now, begun), 20);
+});
+
+test("priming lasts all of warmup_ms when parts never become faster, one at least", () => {
+  const clock = fakeClock();
+  prime((iterations) => clock.work("C", iterations)(), policy, clock.now);
+  assert.ok(clock.now() >= policy.warmup_ms && clock.now() < policy.warmup_ms + 2);
+  const parts = [];
+  prime((iterations) => parts.push(iterations), { ...policy, warmup_ms: 0 }, clock.now);
+  assert.deepEqual(parts, [1]);
+});
+
+test("short parts grow until they can be timed", () => {
+  const clock = fakeClock();
+  const parts = [];
+  prime((iterations) => (parts.push(iterations), clock.work("C", iterations * 0.01)()), policy, clock.now);
+  assert.deepEqual(parts.slice(0, 6), [1, 2, 4, 8, 16, 32]);
+  assert.equal(Math.max(...parts), 32);
 });
 
 test("warming up ends after warmup_ms when times never agree", () => {
@@ -228,11 +256,11 @@ test("fixture memory grows for large arguments and keeps them aligned", () => {
 
 test("an incumbent that is warm already is not warmed up again", () => {
   const clock = fakeClock();
-  const incumbent = rival(clock.work("I", 7));
-  takeSamples(clock.work("C", 6), incumbent, policy, clock);
+  const incumbent = cold(clock.work("I", 7));
+  takeSamples(cold(clock.work("C", 6)), incumbent, policy, clock);
   assert.equal(incumbent.batch, 1);
   clock.log.length = 0;
-  takeSamples(clock.work("C", 6), incumbent, policy, clock);
+  takeSamples(cold(clock.work("C", 6)), incumbent, policy, clock);
   assert.equal(clock.log.filter((name) => name === "I").length, policy.pairs);
 });
 
@@ -240,6 +268,35 @@ test("early stop is over the incumbent's median, not over one slow sample of it"
   const clock = fakeClock();
   let calls = 0;
   const shaky = clock.work("I", () => (calls++ === 0 ? 100 : 10));
-  assert.equal(takeSamples(clock.work("C", 40), rival(shaky), policy, clock).stopped_early, true);
+  assert.equal(takeSamples(cold(clock.work("C", 40)), cold(shaky), policy, clock).stopped_early, true);
   assert.match(runsOf(clock.log), /CICIC$/);
+});
+
+test("the last challenger stays warm: more pairs of it, or as the incumbent, begin at once", async () => {
+  const bench = new Bench({ now: () => performance.now(), quantum_ms: 0.001 });
+  bench.setFixture(fixture, blobs);
+  const made = [];
+  const compile = WebAssembly.compile;
+  const variant = (sha256, bytes = addKernel) => ({ header: { ...header("add", n), sha256 }, bytes });
+  WebAssembly.compile = (bytes) => (made.push(bytes), compile(bytes));
+  try {
+    const first = await bench.measure(variant("a"), variant("r"), quick);
+    const again = await bench.measure(variant("a"), variant("r"), quick);
+    assert.equal(made.length, 2);
+    assert.deepEqual([again.error_ratio, again.guard_ok, again.samples_ms.length], [0, true, 2]);
+    assert.equal(again.instantiate_ms, first.instantiate_ms);
+    assert.equal(again.batch, first.batch);
+    await bench.measure(variant("b"), variant("a"), quick);
+    assert.equal(made.length, 3, "a winner is warm as the incumbent");
+    await bench.measure(variant("r"), variant("a"), quick);
+    assert.equal(made.length, 4, "an incumbent that challenges is a kernel of its own");
+    const wrong = await bench.measure(variant("w", doubleKernel), variant("a"), quick);
+    assert.deepEqual((await bench.measure(variant("w", doubleKernel), variant("a"), quick)).error_ratio, wrong.error_ratio);
+    assert.ok(wrong.error_ratio > 1);
+    bench.setFixture(fixture, blobs);
+    await bench.measure(variant("a"), variant("r"), quick);
+    assert.equal(made.length, 7, "another fixture begins anew");
+  } finally {
+    WebAssembly.compile = compile;
+  }
 });
