@@ -12,6 +12,7 @@ import numpy as np
 
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fold_views import fold_views
+from nnjit_studio.compiler.importer.fuse_pointwise import fuse_pointwise
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.subject import (
@@ -141,11 +142,9 @@ class _Builder:
         self.node_names: set[str] = set()
 
     def run(self) -> BuiltModel:
-        calls = [
-            replace(c, program=prepared(c.program))
-            for c in self.calls.calls
-            if not self._take_view(c)
-        ]
+        kept = tuple(c for c in self.calls.calls if not self._take_view(c))
+        fused = fuse_pointwise(replace(self.calls, calls=kept), self.root)
+        calls = [replace(c, program=prepared(c.program)) for c in fused.calls]
         for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
             self.label.setdefault(self._root(value.name), onnx_name)
         for call in self.calls.calls:
