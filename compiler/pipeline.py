@@ -170,6 +170,7 @@ def compile_program(
     tier: str,
     passes: Collection[str] = OPTIONAL_PASSES,
     dump_after: str | None = None,
+    scheduled: Scheduled | None = None,
 ) -> Artifact:
     """Compile one kernel; equal arguments give equal bytes.
 
@@ -183,6 +184,8 @@ def compile_program(
         Which of the optional passes run; the kernel is right without them.
     dump_after
         Name of the pass after which to keep the text form.
+    scheduled
+        Loops in place of those that the candidate's template makes.
 
     Raises
     ------
@@ -205,7 +208,10 @@ def compile_program(
             pass_ms[name] = 0.0
         else:
             start = time.perf_counter()
-            run(state)
+            if scheduled is not None and name == "schedule":
+                state.scheduled = scheduled
+            else:
+                run(state)
             pass_ms[name] = (time.perf_counter() - start) * 1e3
         if name == dump_after:
             dump = state.text()

@@ -70,7 +70,7 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
     CompileError
         When the candidate does not fit this contraction or is too large.
     """
-    return over_tiles(program, _plan(program, contraction, candidate), candidate)
+    return over_tiles(program, plan_of(program, contraction, candidate), candidate)
 
 
 def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
@@ -130,7 +130,14 @@ class _Side:
         return [For(self.var, begin, end, 1, body)]
 
 
-def _plan(program: Program, c: Contraction, candidate: Candidate) -> Plan:
+def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
+    """Sizes of a candidate.
+
+    Raises
+    ------
+    CompileError
+        When it does not fit this contraction or is too large.
+    """
     columns, rows = candidate.x0, candidate.y0
     unroll = min(candidate.r0, c.k)
     vectors = columns // LANES

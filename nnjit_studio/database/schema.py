@@ -12,7 +12,7 @@ from nnjit_studio.errors import DatabaseError
 APPLICATION_ID = 0x4E4A4954
 """ASCII "NJIT" at offset 68 of the file header."""
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """``user_version`` of a file with every migration applied: their number."""
 
 KEY_COLUMNS = (
@@ -88,8 +88,26 @@ def m0002_readable(db: Database) -> None:
     )
 
 
+def m0003_devices(db: Database) -> None:
+    """What the device experiments found, every run of them."""
+    db.execute(
+        """
+        CREATE TABLE devices (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            device_id TEXT NOT NULL,
+            target TEXT NOT NULL,
+            tier TEXT NOT NULL,
+            created TEXT NOT NULL,  -- ISO 8601, UTC
+            versions TEXT NOT NULL,  -- JSON object
+            measured TEXT NOT NULL  -- JSON: all samples, and the limits that followed from them
+        )
+        """
+    )
+    db["devices"].create_index(["device_id", "target"])
+
+
 migrations = Migrations("nnjit_studio")
-for _step in (m0001_tables, m0002_readable):
+for _step in (m0001_tables, m0002_readable, m0003_devices):
     migrations()(_step)
 
 

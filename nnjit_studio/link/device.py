@@ -9,11 +9,13 @@ import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from nnjit_studio.space.records import DeviceProfile
 
 _CPUINFO = Path("/proc/cpuinfo")
 _LINUX_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+FROM_SYSTEM, FROM_INSTRUCTIONS = "from the system", "from the instruction set"
 _ARM = ("arm64", "aarch64", "armv8l")
 
 
@@ -65,14 +67,18 @@ def data_cache_bytes(level: int) -> int | None:
 
 
 def host_profile(target: str = "") -> DeviceProfile:
-    """What the machine itself tells, without a page: registers and caches, no peak."""
-    known = DeviceProfile(
-        device_id(), target, cores=os.cpu_count() or 1, vector_registers=vector_registers()
-    )
+    """What the machine itself tells, without a page: registers and caches, no peak.
+
+    Capacities that the system hides are assumed; ``sources`` says which.
+    """
+    caches = {"l1_bytes": data_cache_bytes(1), "l2_bytes": data_cache_bytes(2)}
+    told: dict[str, Any] = {name: nbytes for name, nbytes in caches.items() if nbytes}
+    sources = dict.fromkeys(told, FROM_SYSTEM)
     return replace(
-        known,
-        l1_bytes=data_cache_bytes(1) or known.l1_bytes,
-        l2_bytes=data_cache_bytes(2) or known.l2_bytes,
+        DeviceProfile(device_id(), target, cores=os.cpu_count() or 1),
+        vector_registers=vector_registers(),
+        **told,
+        sources={"vector_registers": FROM_INSTRUCTIONS, **sources},
     )
 
 

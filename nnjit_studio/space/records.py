@@ -14,6 +14,8 @@ from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate, settings_o
 from nnjit_studio.space.quantised import PEAK_FACTORS
 
 TIERS = ("simd128", "relaxed-simd")
+PRIMITIVE_VECTOR = "cache_read=0,cache_write=1,unroll=1,vectorize=1"
+"""Web-consistent primitives, fixed (paper section 5.1), before anything was measured."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,39 @@ class MeasurePolicy:
 
 
 @dataclass(frozen=True)
+class RateItem:
+    """A kernel ``run(begin, end)`` to be timed.
+
+    Attributes
+    ----------
+    kernel
+        Index among the modules sent.
+    extent
+        Iterations of a call; 0 for as many as are timed well.
+    threads
+        1, or as many as every other item with threads.
+    chain_bytes
+        Length of the closed walk of addresses that it follows, 0 for none.
+    """
+
+    kernel: int
+    extent: int = 0
+    threads: int = 1
+    chain_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RateRequest:
+    """Kernels timed side by side, round by round, on one zeroed memory."""
+
+    items: tuple[RateItem, ...]
+    memory_bytes: int = 1 << 16
+    rounds: int = 5
+    sample_ms: float = 2.0
+    warmup_ms: float = 30.0
+
+
+@dataclass(frozen=True)
 class RunResult:
     """What the page measured for a challenger beside the incumbent.
 
@@ -203,6 +238,9 @@ class DeviceProfile:
     Registers are 128-bit vector registers that the engine can really use;
     capacities are bytes per core; the peak is one thread's best measured
     multiply-add rate, by tier. A kernel runs on at most ``threads`` threads.
+    ``sources`` says where registers and capacities are from, by name of the
+    field; what is not in it is assumed. ``primitive_vector`` names the
+    primitives that are fixed (:mod:`nnjit_studio.space.primitives`).
     """
 
     device_id: str
@@ -218,6 +256,8 @@ class DeviceProfile:
     peak_gflops: dict[str, float] = field(default_factory=dict)
     cross_origin_isolated: bool = False
     threads: int = 1
+    sources: dict[str, str] = field(default_factory=dict)
+    primitive_vector: str = PRIMITIVE_VECTOR
 
     @property
     def label(self) -> str:
@@ -269,16 +309,12 @@ class KernelKey:
             dtype=workload.dtype,
             layout="+".join(("row-major", *workload.epilogue)),
             fingerprint=workload.fingerprint,
-            primitive_vector=PRIMITIVE_VECTOR,
+            primitive_vector=device.primitive_vector,
             device_id=device.device_id,
             target=device.label,
             tier=tier,
             compiler_version=compiler_version,
         )
-
-
-PRIMITIVE_VECTOR = "cache_read=0,cache_write=1,unroll=1,vectorize=1"
-"""Web-consistent primitives, fixed (paper section 5.1); a later suite measures them."""
 
 
 @dataclass(frozen=True)

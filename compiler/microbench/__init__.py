@@ -1,0 +1,1 @@
+"""Kernels that show what a device can do: one property each, nothing else in the way."""

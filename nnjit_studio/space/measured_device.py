@@ -1,0 +1,153 @@
+"""What the device experiments found on one device in one target: samples, and limits by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from nnjit_studio.space.curves import break_point, cache_levels, register_file
+from nnjit_studio.space.lab import is_lab
+from nnjit_studio.space.primitives import Effect, consistent_primitives
+from nnjit_studio.space.records import DeviceProfile
+
+SPILL, LATENCY, READ, COPY = "spill", "latency", "read", "copy"
+L1_BYTES = (8 * 1024, 512 * 1024)
+L2_BYTES = (64 * 1024, 24 * 1024 * 1024)
+"""Capacities that these caches can have; anything else is a measurement gone wrong."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Samples of an experiment: ``samples[i]`` belong to ``x[i]``.
+
+    ``spill``: accumulators, GFLOP/s. ``latency``: bytes of the working set,
+    ns of a hop. ``read`` and ``copy``: threads, 10^9 bytes a second.
+    """
+
+    x: tuple[int, ...]
+    samples: tuple[tuple[float, ...], ...]
+
+    def best(self, least: bool = False) -> list[float]:
+        """The sample of each point that nothing disturbed."""
+        pick = min if least else max
+        return [pick(samples) for samples in self.samples]
+
+
+@dataclass(frozen=True)
+class MeasuredDevice:
+    """One run of the suite; ``seconds`` by experiment, ``operands`` of the spill kernels' step."""
+
+    device_id: str
+    target: str
+    tier: str
+    created: str  # ISO 8601, UTC
+    cpu: str
+    user_agent: str
+    flags: str
+    cores: int
+    timer_quantum_ms: float
+    peak_gflops: dict[str, float]
+    versions: dict[str, str]
+    operands: int
+    curves: dict[str, Curve] = field(default_factory=dict)
+    effects: tuple[Effect, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def accumulators(self) -> int | None:
+        """The most accumulators of a step that the engine keeps in registers."""
+        curve = self.curves[SPILL]
+        at = break_point(curve.best())
+        return None if at is None else curve.x[at]
+
+    @property
+    def vector_registers(self) -> int | None:
+        """The register file behind accumulators and operands (``curves.register_file``)."""
+        found = self.accumulators
+        return None if found is None else register_file(found + self.operands)
+
+    @property
+    def l1_bytes(self) -> int | None:
+        return self._cache(0, L1_BYTES)
+
+    @property
+    def l2_bytes(self) -> int | None:
+        return self._cache(1, L2_BYTES)
+
+    def bandwidth_gbs(self, curve: str) -> dict[int, float]:
+        """10^9 bytes a second by threads, of ``read`` or ``copy``."""
+        found = self.curves[curve]
+        return dict(zip(found.x, found.best(), strict=True))
+
+    def _cache(self, level: int, possible: tuple[int, int]) -> int | None:
+        curve = self.curves[LATENCY]
+        found = cache_levels(curve.x, curve.best(least=True))
+        if level >= len(found) or not possible[0] <= found[level] <= possible[1]:
+            return None
+        return found[level]
+
+    def to_json(self) -> dict[str, Any]:
+        """All samples, and what the rules make of them."""
+        return {
+            **asdict(self),
+            "limits": {
+                "accumulators": self.accumulators,
+                "vector_registers": self.vector_registers,
+                "l1_bytes": self.l1_bytes,
+                "l2_bytes": self.l2_bytes,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> MeasuredDevice:
+        """The counterpart of :meth:`to_json`; limits are found anew.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            When it is not such a document.
+        """
+        plain = {name: value for name, value in data.items() if name != "limits"}
+        curves = {
+            name: Curve(tuple(c["x"]), tuple(tuple(s) for s in c["samples"]))
+            for name, c in plain.pop("curves").items()
+        }
+        effects = tuple(
+            Effect(**{**e, "samples_ms": tuple(e["samples_ms"]), "base_ms": tuple(e["base_ms"])})
+            for e in plain.pop("effects")
+        )
+        made = cls(curves=curves, effects=effects, **plain)
+        if not {SPILL, LATENCY, READ, COPY} <= set(made.curves):
+            raise ValueError("a curve is missing")
+        return made
+
+
+def with_measured(known: DeviceProfile, measured: MeasuredDevice | None) -> DeviceProfile:
+    """The profile with measured limits in place of what the system tells or nobody knows.
+
+    ``sources`` of the result says for each limit where it is from, and what
+    the system says where that is something else.
+    """
+    if measured is None:
+        return known
+    limits: dict[str, Any] = {}
+    sources = dict(known.sources)
+    for name in ("vector_registers", "l1_bytes", "l2_bytes"):
+        value = getattr(measured, name)
+        if value is None:
+            continue
+        limits[name] = value
+        before = getattr(known, name)
+        told = f"; {sources[name]}: {before}" if name in sources and before != value else ""
+        sources[name] = f"measured {measured.created[:10]}{told}"
+    return replace(known, **limits, sources=sources)
+
+
+def fixed_primitives(devices: Sequence[MeasuredDevice]) -> dict[str, str]:
+    """What all stored devices agree on, by the newest run of each; labs do not count."""
+    newest: dict[str, MeasuredDevice] = {}
+    for device in sorted(devices, key=lambda d: d.created):
+        if not is_lab(device.target):
+            newest[device.device_id] = device
+    return consistent_primitives({name: d.effects for name, d in newest.items()})
