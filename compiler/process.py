@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler import worker
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import BugError, CompileError, ModelError
-from nnjit_studio.graph import Graph, Plan, Workload, workload_from_json
+from nnjit_studio.graph import GivenShapes, Graph, Plan, Workload, workload_from_json
 from nnjit_studio.space.candidate import Candidate, settings_of
 from nnjit_studio.space.records import CompileResult, Fixture, FixtureArg, Kernel
 
@@ -72,6 +72,10 @@ class CompileProcess:
         """End whatever runs; a waiting caller gets a failed result. For any thread."""
         process = self._process
         if process is not None and process.is_alive():
+        self.passes_off: tuple[str, ...] = ()
+        """Optional passes that kernels are made without, unless they ask for passes by name."""
+        self.shapes = GivenShapes()
+        """For the open dimensions of the models that are imported from now on."""
             process.kill()
             process.join()
 
@@ -87,7 +91,12 @@ class CompileProcess:
         """
         with self._lock:
             header, blobs = self._job(
-                {"op": "import", "path": str(path), "weights_file": str(weights)},
+                {
+                    "op": "import",
+                    "path": str(path),
+                    "weights_file": str(weights),
+                    "given": self.shapes.to_json(),
+                },
                 IMPORT_TIMEOUT_S,
                 on_phase,
             )

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError, UserError
+from nnjit_studio.graph import GivenShapes
 
 
 def send(pipe: Connection, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
@@ -113,12 +114,15 @@ class _Worker:
             )
 
     def op_import(
-        self, blobs: list[bytes], path: str, weights_file: str
+        self, blobs: list[bytes], path: str, weights_file: str, given: dict[str, Any]
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.importer import import_model
 
         built = import_model(
-            Path(path), Path(weights_file), lambda phase: send(self.pipe, {"phase": phase})
+            Path(path),
+            Path(weights_file),
+            lambda phase: send(self.pipe, {"phase": phase}),
+            GivenShapes.from_json(given),
         )
         self.programs.update(built.programs)
         return {

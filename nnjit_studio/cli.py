@@ -30,6 +30,7 @@ from nnjit_studio.cli_common import (
     workbench,
 )
 from nnjit_studio.errors import BundleError, NnjitError, UserError
+from nnjit_studio.cli_shapes import given_shapes, shape_options
 from nnjit_studio.zoo import MODELS, write_model
 
 
@@ -51,6 +52,7 @@ def cli(verbose: int) -> None:
 
 @cli.command()
 @click.argument("model", type=click.Path(path_type=Path), required=False)
+@shape_options
 @click.option(
     "--tune", "seconds", type=click.FloatRange(0), help="Tune at once, for so many seconds."
 )
@@ -369,7 +371,8 @@ def export(
     from nnjit_studio.workbench import Workbench
 
     feeds = load_inputs(inputs)
-    bench = Workbench(database or default_database(), threads=threads)
+    bench = Workbench(database or default_database(), threads=threads, read_only=True)
+    bench.compiler.shapes = given_shapes()
     try:
         bench.open_offline(model, note, feeds)
         path = bench.export(output)

@@ -14,11 +14,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.cli_shapes import given_shapes, hint_shapes, shape_options
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.lab import LABS
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 sandbox_option = click.option(
@@ -56,7 +58,11 @@ inputs_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Arrays by input name, as .npz.",
 )
-model_argument = click.argument("model", type=click.Path(path_type=Path))
+
+
+def model_argument(command: F) -> F:
+    """MODEL, and the options that settle its open dimensions."""
+    return shape_options(click.argument("model", type=click.Path(path_type=Path))(command))
 
 
 def default_database() -> Path:
@@ -72,7 +78,7 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
         return None
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            found = {name: arrays[name] for name in arrays.files}
     except FileNotFoundError as e:
         raise UserError(f"There is no file {str(path)!r}.", "Check --inputs.") from e
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as e:
@@ -86,6 +92,8 @@ def workbench(
     target: str, database: Path | None, no_sandbox: bool, threads: int = 1, lab: str = ""
 ) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
     """A started workbench, and a function that runs work while its target is up."""
+    hint_shapes(found)
+    return found
     from nnjit_studio.workbench import Workbench
 
     flags, badges = "", []
@@ -101,7 +109,8 @@ def workbench(
         badges.append(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
         )
-    bench = Workbench(database or default_database(), target, flags, badges, threads)
+    bench = Workbench(database or default_database(), target, flags, badges, threads, read_only)
+    bench.compiler.shapes = given_shapes()
     try:
         bench.start()
 
@@ -141,3 +150,4 @@ def print_json(document: Any) -> None:
 def note(text: str) -> None:
     """A line for people, on stderr."""
     click.echo(text, err=True)
+    compiler.shapes = given_shapes()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_common import compile_process, json_option, note, print_json
+from nnjit_studio.cli_shapes import shape_options
 from nnjit_studio.compiler.builders import SPELLING, looks_like_spec
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, PASSES
 from nnjit_studio.errors import CompileError, UserError
@@ -109,6 +110,7 @@ def compile_kernel(
 @click.command(
     help=f"The lite space of WORKLOAD, or of each tunable workload of a MODEL (.onnx).\n\n{HELP}"
 )
+@shape_options
 @click.argument("subject", metavar="WORKLOAD|MODEL")
 @click.option("--explain", "settings", metavar="CANDIDATE", help="Why it is in or out, by rule.")
 @json_option

@@ -7,12 +7,18 @@ from pathlib import Path
 
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.errors import ModelError, UnsupportedOpError
+from nnjit_studio.graph import GivenShapes
+
+STATIC = GivenShapes()
 
 
 def import_model(
-    path: Path, weights_file: Path, on_phase: Callable[[str], None] = lambda phase: None
+    path: Path,
+    weights_file: Path,
+    on_phase: Callable[[str], None] = lambda phase: None,
+    given: GivenShapes = STATIC,
 ) -> BuiltModel:
-    """Import an ONNX model with static input shapes.
+    """Import an ONNX model; open dimensions of its inputs are fixed once for all.
 
     Parameters
     ----------
@@ -22,6 +28,8 @@ def import_model(
         Written: all weights, at the offsets of the plan.
     on_phase
         Called with the name of each phase as it begins.
+    given
+        Numbers for the open dimensions.
 
     Raises
     ------
@@ -30,14 +38,16 @@ def import_model(
     """
     on_phase("reading the model")
     from nnjit_studio.compiler.importer import check
+    from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
 
     model = check.load_model(path)
-    shapes = check.input_shapes(model)
+    shapes = fix_input_shapes(model, given)
     on_phase("loading the importer")
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer.decompose import decompose
+    from nnjit_studio.compiler.importer.fold import fold
 
-    model = decompose(model)
+    model = decompose(fold(check.inlined(model)))
     check.check_operators(model, tvm_adapter.supported_operators())
     on_phase("importing and fusing")
     try:

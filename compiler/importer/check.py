@@ -107,39 +107,13 @@ def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
             )
 
 
-def input_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
-    """Shapes of the graph's inputs that are not initialisers.
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without functions of its own: their nodes stand where they are called."""
+    if not model.functions:
+        return model
+    from onnx import inliner
 
-    Raises
-    ------
-    ModelError
-        When a dimension is not a positive number.
-    """
-    weights = {t.name for t in model.graph.initializer}
-    shapes: dict[str, tuple[int, ...]] = {}
-    for port in model.graph.input:
-        if port.name in weights:
-            continue
-        tensor = port.type.tensor_type
-        if not tensor.HasField("shape"):
-            raise ModelError(f"The input {port.name!r} has no shape.", _FIX_SHAPE)
-        shape = []
-        for i, dim in enumerate(tensor.shape.dim):
-            if dim.dim_value < 1:
-                what = f" ({dim.dim_param})" if dim.dim_param else ""
-                raise ModelError(
-                    f"The input {port.name!r} has no static shape: dimension {i}{what} is open.",
-                    _FIX_SHAPE,
-                )
-            shape.append(int(dim.dim_value))
-        shapes[port.name] = tuple(shape)
-    return shapes
-
-
-_FIX_SHAPE = (
-    "Export the model with fixed input shapes, or fix them with "
-    "`python -m onnxruntime.tools.make_dynamic_shape_fixed`."
-)
+    return inliner.inline_local_functions(model)
 
 
 def check_operators(model: onnx.ModelProto, supported: Collection[str]) -> None:

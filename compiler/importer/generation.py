@@ -10,7 +10,7 @@ from typing import Any
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.errors import ModelError
-from nnjit_studio.graph import Generation
+from nnjit_studio.graph import Generation, GivenShapes
 
 DEFAULT_CAPACITY = 1024
 
@@ -59,6 +59,7 @@ def import_generation(
     """
     on_phase("reading the model")
     from nnjit_studio.compiler.importer import cache, check
+    from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
 
     model = check.load_model(path)
     decoder = cache.find_decoder(model)
@@ -88,7 +89,7 @@ def import_generation(
             rows = min(request.rows, capacity)
             cache.fix_shapes(model, decoder, rows, 0)
         else:
-            rows = check.input_shapes(model)[cache.IDS][1]
+            rows = fix_input_shapes(model, GivenShapes())[cache.IDS][1]
         model = _known(check.fold_shapes(model))
         last = cache.prefill_over_cache(model, decoder, layout, rows)
         prefill = _import(source, model, store, pasts, on_phase)
@@ -144,12 +145,13 @@ def _import(
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer import check
     from nnjit_studio.compiler.importer.decompose import decompose
+    from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
 
     model = decompose(model)
     supported = tvm_adapter.supported_operators() | {tvm_adapter.APPEND_OP}
     check.check_operators(model, supported)
     on_phase("importing and fusing")
-    shapes = check.input_shapes(model)
+    shapes = fix_input_shapes(model, GivenShapes())
     calls = tvm_adapter.import_calls(model, shapes)
     on_phase("planning memory")
     return build(

@@ -1,6 +1,7 @@
 """Graph, workloads and plan: what every room talks about."""
 
-from nnjit_studio.graph.generation import Generation
+from nnjit_studio.graph.generation import Generated, Generation, Sampling, Token
+from nnjit_studio.graph.given_shapes import GivenShapes
 from nnjit_studio.graph.model import (
     DTYPE_BYTES,
     NUMPY_DTYPES,
@@ -28,6 +29,7 @@ __all__ = [
     "Append",
     "Generation",
     "Graph",
+    "GivenShapes",
     "Node",
     "Plan",
     "PlanBuffer",

@@ -88,8 +88,8 @@ def _t5_attend(b: Builder, c: Sizes, x: str, source: str, sequence: int, mask: s
     depth = c.width // c.heads
     weight = b.weight("q.weight", c.width, c.width, scale=(c.width * depth) ** -0.5)
     k, v = (b.linear(name, source, c.width, c.width, bias=False) for name in "kv")
-    split = [b.heads(part, sequence, depth) for part in (b.op("MatMul", x, weight), k, v)]
-    mixed = b.attention(*split, c.heads, sequence, depth, mask, scaled=False)
+    q, k, v = (b.heads(part, sequence, depth) for part in (b.op("MatMul", x, weight), k, v))
+    mixed = b.attention(q, k, v, c.heads, sequence, depth, mask, scaled=False)
     return b.linear("o", b.joined(mixed, sequence, c.width), c.width, c.width, bias=False)
 
 

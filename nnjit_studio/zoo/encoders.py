@@ -138,8 +138,8 @@ def whisper_encoder(b: Builder, c: Sizes, bands: int) -> None:
             q = b.op("Mul", b.linear("q", normed, c.width, c.width), b.constant(depth**-0.5))
             k = b.linear("k", normed, c.width, c.width, bias=False)
             v = b.linear("v", normed, c.width, c.width)
-            split = [b.heads(part, frames, depth) for part in (q, k, v)]
-            mixed = b.attention(*split, c.heads, frames, depth, scaled=False)
+            q, k, v = (b.heads(part, frames, depth) for part in (q, k, v))
+            mixed = b.attention(q, k, v, c.heads, frames, depth, scaled=False)
             flat = b.joined(mixed, frames, c.width)
             x = b.op("Add", x, b.linear("out", flat, c.width, c.width))
             x = b.op("Add", x, feed_forward(b, c, b.norm("final_norm", x, c.width)))

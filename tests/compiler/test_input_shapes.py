@@ -1,0 +1,64 @@
+"""Open dimensions: asked for by name, and settled by options, whole shapes or arrays."""
+
+from __future__ import annotations
+
+import re
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
+from nnjit_studio.errors import ModelError
+from nnjit_studio.graph import GivenShapes
+
+
+def model(**inputs: list[int | str | None]) -> onnx.ModelProto:
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    return helper.make_model(helper.make_graph([], "g", ports, []))
+
+
+def fixed(given: GivenShapes, **inputs: list[int | str | None]) -> dict[str, tuple[int, ...]]:
+    return fix_input_shapes(model(**inputs), given)
+
+
+def test_the_question_lists_every_open_input_and_the_options_that_answer_it() -> None:
+    with pytest.raises(ModelError) as raised:
+        fixed(GivenShapes(), ids=["batch", "sequence"], x=[2, 3], y=[None, 4])
+    assert "ids [batch, sequence], y [?, 4]" in raised.value.error
+    assert "--dim batch=1 --dim sequence=128 --shape y=1,4" in raised.value.hint
+
+
+def test_a_name_settles_every_input_that_has_it() -> None:
+    found = fixed(GivenShapes({"b": 2, "s": 5}), x=["b", "s"], y=["b", 7])
+    assert found == {"x": (2, 5), "y": (2, 7)}
+
+
+def test_a_whole_shape_settles_its_names_elsewhere() -> None:
+    found = fixed(GivenShapes(shapes={"x": (2, 5)}), x=["b", "s"], y=["b", "s", 3])
+    assert found == {"x": (2, 5), "y": (2, 5, 3)}
+
+
+def test_arrays_fill_in_what_no_option_gave() -> None:
+    given = GivenShapes({"b": 2}, hints={"x": (9, 5), "y": (1, 4)})
+    assert fixed(given, x=["b", "s"], y=[None, 4]) == {"x": (2, 5), "y": (1, 4)}
+
+
+def test_the_model_itself_has_the_shapes_afterwards() -> None:
+    changed = model(x=["b", 3])
+    fix_input_shapes(changed, GivenShapes({"b": 4}))
+    assert [d.dim_value for d in changed.graph.input[0].type.tensor_type.shape.dim] == [4, 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        (GivenShapes({"c": 1}), "no open dimension 'c'"),
+        (GivenShapes(shapes={"z": (1,)}), "no input 'z'"),
+        (GivenShapes(shapes={"x": (1, 4)}), "cannot have the shape [1, 4]: the model says [b, 3]"),
+        (GivenShapes(shapes={"x": (1, 3, 1)}), "cannot have the shape"),
+    ],
+)
+def test_what_does_not_fit_the_model_is_said(given: GivenShapes, wrong: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(wrong)):
+        fixed(given, x=["b", 3])
