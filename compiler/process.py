@@ -40,6 +40,23 @@ class ImportedModel:
     weights: Path
 
 
+@dataclass(frozen=True)
+class DeviceKernels:
+    """Modules of the device experiments (:mod:`nnjit_studio.compiler.microbench.kernels`).
+
+    ``spill`` holds each module with the floating-point operations of one
+    iteration, ``operands`` the registers of its step beside the accumulators;
+    an iteration of ``read`` and ``copy`` reads ``block_bytes``.
+    """
+
+    spill: tuple[tuple[bytes, int], ...]
+    chase: bytes
+    read: bytes
+    copy: bytes
+    operands: int
+    block_bytes: int
+
+
 class CompileProcess:
     """The ``Compiler`` of the tuner, in a process of its own. Thread-safe, one job at a time.
 
@@ -55,6 +72,8 @@ class CompileProcess:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._programs: dict[str, bytes] = {}
+        self.passes_off: tuple[str, ...] = ()
+        """Optional passes that kernels are made without, unless they ask for passes by name."""
         handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
         os.close(handle)
 
@@ -241,6 +260,7 @@ class CompileProcess:
             "settings": settings_of(candidate),
             "tiers": list(tiers),
             "passes": None if passes is None else sorted(passes),
+            "passes_off": self.passes_off,
             "dump_after": dump_after,
         }
         with self._lock:
@@ -300,6 +320,45 @@ class CompileProcess:
             raise CompileError(header["error"])
         steps: dict[str, float] = header["ms"]
         return steps
+
+    def device_kernels(
+        self, tier: str, accumulators: Sequence[int], copy_bytes: int
+    ) -> DeviceKernels:
+        """Modules of the device experiments, the spill ladder for these accumulators."""
+        job = {
+            "op": "device_kernels",
+            "tier": tier,
+            "accumulators": list(accumulators),
+            "copy_bytes": copy_bytes,
+        }
+        with self._lock:
+            header, blobs = self._job(job, COMPILE_TIMEOUT_S)
+        if not header["ok"]:
+            raise CompileError(header["error"])
+        *spills, chase, read, copy = blobs
+        spill = tuple(zip(spills, header["flops"], strict=True))
+        return DeviceKernels(spill, chase, read, copy, header["operands"], header["block_bytes"])
+
+    def variants(self, tiers: Sequence[str]) -> tuple[Workload, list[tuple[str, str, Kernel]]]:
+        """The common matmul with one primitive changed at a time.
+
+        Returns
+        -------
+        tuple
+            The workload, and primitive, setting and kernel of each variant;
+            the first, without a name, is what the others differ from.
+        """
+        with self._lock:
+            header, blobs = self._job({"op": "variants", "tiers": list(tiers)}, COMPILE_TIMEOUT_S)
+        if not header["ok"]:
+            raise CompileError(header["error"])
+        workload = workload_from_json(header["workload"])
+        program, *modules = blobs
+        self._programs[workload.key] = program
+        return workload, [
+            (primitive, setting, Kernel.from_header(about, data))
+            for (primitive, setting, about), data in zip(header["variants"], modules, strict=True)
+        ]
 
     def peak_kernels(
         self, tiers: Sequence[str], wide: bool = False

@@ -64,7 +64,7 @@ def _limit_memory(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-_LOADING = ("import", "define", "restore", "conventional")
+_LOADING = ("import", "define", "restore", "conventional", "variants")
 """Operations that load code or programs, which then stay."""
 
 
@@ -189,6 +189,7 @@ class _Worker:
         settings: str,
         tiers: list[str],
         passes: list[str] | None = None,
+        passes_off: Sequence[str] = (),
         dump_after: str | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
@@ -196,6 +197,8 @@ class _Worker:
         from nnjit_studio.space.records import Kernel
 
         candidate = None if settings == DEFAULT_SETTINGS else Candidate.parse(settings)
+        if passes is None:
+            passes = [p for p in OPTIONAL_PASSES if p not in passes_off]
         kernels: list[Kernel] = []
         dumps: list[str] = []
         pass_ms: dict[str, float] = {}
@@ -205,7 +208,7 @@ class _Worker:
                 self.programs[workload],
                 candidate,
                 tier,
-                OPTIONAL_PASSES if passes is None else tuple(passes),
+                tuple(passes),
                 dump_after,
             )
             for name, ms in artifact.pass_ms.items():
@@ -253,6 +256,43 @@ class _Worker:
         for expected, bound in zip(fixture.expected, fixture.bound, strict=True):
             out += [expected.tobytes(), bound.tobytes()]
         return {"args": args, "outputs": outputs}, out
+
+    def op_device_kernels(
+        self, blobs: list[bytes], tier: str, accumulators: list[int], copy_bytes: int
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.microbench import kernels
+
+        spills = [kernels.spill_kernel(count, tier) for count in accumulators]
+        others = [kernels.chase_kernel(), kernels.read_kernel(), kernels.copy_kernel(copy_bytes)]
+        return {
+            "flops": [flops for _, flops in spills],
+            "operands": kernels.SPILL_OPERANDS,
+            "block_bytes": kernels.BLOCK_BYTES,
+        }, [*(data for data, _ in spills), *others]
+
+    def op_variants(
+        self, blobs: list[bytes], tiers: list[str]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.microbench.variants import common_matmul, variants
+        from nnjit_studio.compiler.subject import subject_of, workload_for
+        from nnjit_studio.space.records import Kernel
+
+        program = common_matmul()
+        workload = workload_for(program, subject_of(program))
+        self.programs[workload.key] = program
+        made = []
+        for v in variants(program, tiers):
+            a = v.artifact
+            digest = hashlib.sha256(a.data).hexdigest()
+            kernel = Kernel(
+                workload.key, v.candidate, v.tier, a.data, digest, a.panels, a.parallel_extent
+            )
+            made.append((v.primitive, v.setting, kernel))
+        headers = [[primitive, setting, k.header()] for primitive, setting, k in made]
+        return {"workload": asdict(workload), "variants": headers}, [
+            pickle.dumps(program),
+            *(k.data for _, _, k in made),
+        ]
 
     def op_peak(
         self, blobs: list[bytes], tiers: list[str], wide: bool

@@ -143,14 +143,30 @@ def sample(name: str, output: Path, sequence: int | None, batch: int, as_json: b
 
 
 @cli.command()
+@click.option(
+    "--microbench",
+    is_flag=True,
+    help="Measure the device, some seconds, and store what later sessions build on.",
+)
+@target_option
 @sandbox_option
+@database_option
 @json_option
-def doctor(no_sandbox: bool, as_json: bool) -> None:
+def doctor(
+    microbench: bool, target: str, no_sandbox: bool, database: Path | None, as_json: bool
+) -> None:
     """Say what this machine and its browsers can do."""
     import tempfile
 
     from nnjit_studio.doctor import as_text, examine
 
+    if microbench:
+        measure_device(target, no_sandbox, database, as_json)
+        return
+    if target != "embedded":
+        raise UserError(
+            "The doctor examines the embedded engine.", "Add --microbench to measure in a browser."
+        )
     with tempfile.TemporaryDirectory() as folder:
 
         def probe() -> Any:
@@ -164,6 +180,19 @@ def doctor(no_sandbox: bool, as_json: bool) -> None:
         click.echo(as_text(report))
     if not report["ok"]:
         sys.exit(1)
+
+
+def measure_device(target: str, no_sandbox: bool, database: Path | None, as_json: bool) -> None:
+    """Run the device experiments, store and print what they find."""
+    from nnjit_studio.device_report import device_json, device_text
+
+    with workbench(target, database, no_sandbox) as (bench, run):
+        measured = run(lambda: bench.measure_device(note))
+        fixed = bench.fixed_primitives()
+        if as_json:
+            print_json({"ok": True, **device_json(measured, bench.device, fixed)})
+        else:
+            click.echo(device_text(measured, bench.device, fixed))
 
 
 def check_backend(backend: str) -> None:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,21 @@ from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import CompileError, NnjitError, PageError, UserError
 from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
-from nnjit_studio.link.device import device_id
+from nnjit_studio.link.device import device_id, host_profile
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
+from nnjit_studio.microbench import measure_device
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.space.measured_device import (
+    MeasuredDevice,
+    fixed_primitives,
+    with_measured,
+)
+from nnjit_studio.space.primitives import passes_off, primitive_vector
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, Tap, TuningRecord
 from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
@@ -123,7 +130,9 @@ class Workbench:
         self.database = KernelDatabase.open(database)
         self.target = lab_target(target, flags)
         self.threads = threads
+        self._fixed = fixed_primitives(self.database.devices())
         self.compiler = CompileProcess()
+        self.compiler.passes_off = passes_off(self._fixed)
         self.hub = Hub()
         self.runner = PageRunner(self.hub, self.target, flags, threads=threads)
         self.device: DeviceProfile | None = None
@@ -298,10 +307,68 @@ class Workbench:
         """Wait for the page and learn what it can do; done once."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
-            self.device = self.runner.probe(self.compiler.peak_kernels(TIERS, is_lab(self.target)))
+            probed = self.runner.probe(self.compiler.peak_kernels(TIERS, is_lab(self.target)))
+            measured = self.database.device(probed.device_id, probed.target)
+            known = with_measured(probed, measured)
+            self.device = replace(known, primitive_vector=primitive_vector(self._fixed))
             if "simd128" not in self.device.tiers:
                 raise PageError("The page's engine has no Wasm SIMD.", "Use a current browser.")
         return self.device
+
+    def measure_device(
+        self, on_phase: Callable[[str], None] = lambda phase: None
+    ) -> MeasuredDevice:
+        """Run the device experiments in the page and store what they find, for sessions to come.
+
+        A model that serves stops: it would be measured too. What the session
+        knows of the device is replaced; primitives that all stored devices
+        agree on are fixed from the next start on.
+
+        Raises
+        ------
+        UserError
+            When it was cancelled; nothing is stored then.
+        PageError, CompileError
+        """
+
+        def phase(text: str) -> None:
+            if self._cancelled.is_set():
+                raise UserError("Measuring the device was cancelled.")
+            on_phase(text)
+
+        self._cancelled.clear()
+        self._opening = True
+        try:
+            phase("waiting for the page")
+            probed = self.connect()
+            measured = measure_device(
+                self.runner,
+                self.compiler,
+                probed,
+                created=SystemClock().now_iso(),
+                versions=self.versions(),
+                on_phase=phase,
+            )
+        except PageError:
+            if not self._cancelled.is_set():
+                raise
+            raise UserError("Measuring the device was cancelled.") from None
+        finally:
+            self._opening = False
+        self.database.commit_device(measured)
+        host = host_profile(self.target)
+        limits = {n: getattr(host, n) for n in ("vector_registers", "l1_bytes", "l2_bytes")}
+        before = replace(probed, **limits, sources=host.sources)
+        self.device = with_measured(before, measured)
+        return measured
+
+    def fixed_primitives(self) -> dict[str, str]:
+        """Settings on which all devices of the database agree."""
+        return fixed_primitives(self.database.devices())
+
+    def measured_device(self) -> MeasuredDevice | None:
+        """What was last measured of this device in this target, in any session."""
+        return self.database.device(device_id(), self.target)
 
     def tune(self, seconds: float | None = None) -> Iterator[Event]:
         """Tune the open model; events as in ``tuner.events``."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 from sqlite_utils import Database
 
+from nnjit_studio.database.devices import NEWEST_FIRST, device_from_row, insert_device
 from nnjit_studio.database.rows import SELECT_RECORDS, insert_record, record_from_row
 from nnjit_studio.database.safety import database_error, journal_mode
 from nnjit_studio.database.schema import (
@@ -26,6 +27,7 @@ from nnjit_studio.database.schema import (
 )
 from nnjit_studio.database.transfer import read_json, write_csv, write_json
 from nnjit_studio.errors import BugError, DatabaseError
+from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import KernelKey, TuningRecord
 
 BUSY_TIMEOUT_S = 5.0
@@ -128,6 +130,37 @@ class KernelDatabase:
     def add_records(self, records: Sequence[TuningRecord]) -> int:
         """Store those records that are not there yet, all or none; how many were new."""
         return len(self._write(lambda: self._insert(records, once=True)))
+
+    def commit_device(self, device: MeasuredDevice) -> int:
+        """Store what the device experiments found; it is on disk when this returns.
+
+        Returns
+        -------
+        int
+            The id of the run.
+
+        Raises
+        ------
+        DatabaseError
+            When the disk is full or the file cannot be written.
+        """
+
+        def insert() -> int:
+            with self._db.atomic():
+                return insert_device(self._db, device)
+
+        return self._write(insert)
+
+    def devices(self) -> list[MeasuredDevice]:
+        """Every run of the device experiments, newest first."""
+        return self._decoded(
+            lambda: [device_from_row(row) for row in self._db.query(NEWEST_FIRST)], "device"
+        )
+
+    def device(self, device_id: str, target: str) -> MeasuredDevice | None:
+        """The newest run on a device in a target."""
+        runs = self.devices()
+        return next((d for d in runs if (d.device_id, d.target) == (device_id, target)), None)
 
     def records(self, key: KernelKey) -> list[TuningRecord]:
         """All records of a key, oldest first."""
@@ -257,11 +290,16 @@ class KernelDatabase:
 
     def _select(self, where: str, values: dict[str, Any]) -> list[TuningRecord]:
         sql = f"{SELECT_RECORDS} {where}"
+        return self._decoded(
+            lambda: [record_from_row(r) for r in self._db.query(sql, values)], "record"
+        )
+
+    def _decoded(self, job: Callable[[], T], what: str) -> T:
         try:
-            return self._call(lambda: [record_from_row(r) for r in self._db.query(sql, values)])
-        except (ValueError, TypeError) as e:
+            return self._call(job)
+        except (ValueError, TypeError, KeyError) as e:
             raise DatabaseError(
-                f"The kernel database {self.path} is damaged: a record cannot be read ({e}).",
+                f"The kernel database {self.path} is damaged: a {what} cannot be read ({e}).",
                 "Move it away to start a new one, then import a backup or an export.",
             ) from e
 

@@ -24,6 +24,7 @@ from nnjit_studio.space.records import (
     Inference,
     Kernel,
     MeasurePolicy,
+    RateRequest,
     RunResult,
     Tap,
 )
@@ -120,6 +121,12 @@ class PageRunner:
             threads=self._threads,
         )
 
+    def rates(self, kernels: Sequence[bytes], request: RateRequest) -> list[list[float]]:
+        """Milliseconds of one iteration: for each item, one for each round."""
+        with self._exclusive() as ask:
+            reply, _ = ask({"type": "rates", **asdict(request)}, kernels)
+        return [[float(ms) for ms in samples] for samples in reply["samples_ms"]]
+
     def load(self, plan: Plan, weights: Path) -> None:
         """Drop any model, load this one: its plan, then its weights in chunks.
 
@@ -212,8 +219,11 @@ class PageRunner:
             raise PageError("The page sent other bytes than those asked for.")
         return [bytes(blob) for blob in copies]
 
-    def set_fixture(self, fixture: Fixture) -> None:
-        """Send the inputs and references that later measurements use."""
+    def set_fixture(self, fixture: Fixture, threads: int | None = None) -> None:
+        """Send the inputs and references that later measurements use, large ones in parts.
+
+        ``threads`` replaces the runner's own number for these measurements.
+        """
         blobs: list[Blob] = []
 
         def blob(data: Blob) -> int:
@@ -237,7 +247,7 @@ class PageRunner:
         ]
         header = {
             "type": "fixture", "workload": fixture.workload, "args": args, "outputs": outputs,
-            "threads": self._threads,
+            "threads": threads or self._threads,
         }  # fmt: skip
         with self._exclusive() as ask:
             for index, data in enumerate(blobs):

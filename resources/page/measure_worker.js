@@ -2,6 +2,7 @@
 import { EngineError } from "./errors.js";
 import { Bench } from "./measure.js";
 import { probe } from "./probe.js";
+import { rates } from "./rates.js";
 import { serve } from "./serve.js";
 import { Team } from "./team.js";
 import { timerQuantum } from "./timing.js";
@@ -22,6 +23,8 @@ serve(async ({ header, blobs }) => {
   switch (header.type) {
     case "probe":
       return { header: { type: "probed", ...(await probe(header.peak, blobs)) } };
+    case "rates":
+      return { header: { type: "rated", samples_ms: await rates(header, blobs, clock) } };
     case "fixture":
       await useThreads(header.threads ?? 1);
       bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);

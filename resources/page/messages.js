@@ -13,6 +13,7 @@ export const PROTOCOL_VERSION = 1;
 /** @type {Record<string, Record<string, Kind>>} */
 const FIELDS = {
   probe: { peak: "array" },
+  rates: { items: "array", memory_bytes: "number", rounds: "number", sample_ms: "number", warmup_ms: "number" },
   load: { plan: "object", threads: "threads?" },
   weights: { offset: "number" },
   register: { kernels: "array" },
@@ -35,6 +36,7 @@ const PARTS = {
     max_ms: "number",
   },
   peak: { tier: "string", flops_per_iteration: "number" },
+  item: { kernel: "number", extent: "number", threads: "threads?", chain_bytes: "number" },
   arg: { role: "string", dtype: "string", nbytes: "number" },
   output: { expected: "number", bound: "number" },
   tap: { step: "number", buffer: "number", offset: "number", nbytes: "number" },
@@ -58,6 +60,12 @@ export function checkRequest(header, blobs) {
       all("peak", header.peak);
       count = header.peak.length;
       break;
+    case "rates": {
+      all("item", header.items);
+      const lost = header.items.find((/** @type {any} */ item) => !(item.kernel in blobs));
+      if (lost) throw new EngineError(`The request "rates" names kernel ${lost.kernel}, which it does not carry.`);
+      break;
+    }
     case "load":
       count = 0;
       break;

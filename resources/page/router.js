@@ -91,6 +91,7 @@ export class Router {
         if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
         return this.#ask(this.#engine, call, true);
       case "probe":
+      case "rates":
         return this.#probe(call);
       case "ahead":
         return Promise.resolve(this.#keepAhead(call));
