@@ -74,6 +74,10 @@ class CompileProcess:
         self._programs: dict[str, bytes] = {}
         self.passes_off: tuple[str, ...] = ()
         """Optional passes that kernels are made without, unless they ask for passes by name."""
+        self.shapes = GivenShapes()
+        """For the open dimensions of the models that are imported from now on."""
+        self.passes_off: tuple[str, ...] = ()
+        """Optional passes that kernels are made without, unless they ask for passes by name."""
         handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
         os.close(handle)
 
@@ -91,10 +95,6 @@ class CompileProcess:
         """End whatever runs; a waiting caller gets a failed result. For any thread."""
         process = self._process
         if process is not None and process.is_alive():
-        self.passes_off: tuple[str, ...] = ()
-        """Optional passes that kernels are made without, unless they ask for passes by name."""
-        self.shapes = GivenShapes()
-        """For the open dimensions of the models that are imported from now on."""
             process.kill()
             process.join()
 
