@@ -372,8 +372,8 @@ export class Engine {
    * @param {number} width
    */
   #repack(weight, width) {
-    const { layout, memory } = this.#loaded();
-    relayout(memory.buffer, WEIGHTS_BASE + weight.buffer.offset, layout.scratch, ...weight.pack, weight.width, width);
+    const { memory } = this.#loaded();
+    relayout(memory.buffer, WEIGHTS_BASE + weight.buffer.offset, ...weight.pack, weight.width, width);
     weight.width = width;
   }
 

@@ -40,7 +40,6 @@ export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1
  * @typedef {object} Layout
  * @property {number[][]} addresses of each plan's buffers
  * @property {number} state where the state begins
- * @property {number} scratch where a weight is repacked
  * @property {number} total_bytes
  * @property {number} pages
  */
@@ -104,8 +103,7 @@ export function checkTogether(plan, other) {
 }
 
 /**
- * Weights, the arena that all plans use in turn, their common state, then one scratch
- * range as large as the largest packable weight.
+ * Weights, the arena that all plans use in turn, then their common state.
  * @param {Plan} plan
  * @param {Plan[]} others with the same weights and state
  * @returns {Layout}
@@ -114,10 +112,7 @@ export function layoutMemory(plan, others = []) {
   const plans = [plan, ...others];
   const arena = aligned(WEIGHTS_BASE + plan.weights_bytes);
   const state = aligned(arena + Math.max(...plans.map((p) => p.arena_bytes)));
-  const scratch = aligned(state + (plan.state_bytes ?? 0));
-  const packed = plans.flatMap((p) => p.buffers.filter((b) => b.pack));
-  const largest = packed.reduce((n, b) => Math.max(n, b.nbytes), 0);
-  const total_bytes = scratch + largest;
+  const total_bytes = aligned(state + (plan.state_bytes ?? 0));
   const pages = Math.ceil(total_bytes / PAGE_BYTES);
   if (pages > 65536)
     throw new EngineError(
@@ -126,5 +121,5 @@ export function layoutMemory(plan, others = []) {
     );
   const bases = /** @type {Record<string, number>} */ ({ weight: WEIGHTS_BASE, arena, state });
   const addresses = plans.map((p) => p.buffers.map((b) => bases[b.region] + b.offset));
-  return { addresses, state, scratch, total_bytes, pages };
+  return { addresses, state, total_bytes, pages };
 }

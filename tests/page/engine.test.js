@@ -22,12 +22,11 @@ async function ready(width = 0) {
 }
 const result = (engine) => floats(engine.infer(input()).outputs[0].data);
 
-test("memory: weights from 1024, arena and scratch aligned behind them, exact size", () => {
+test("memory: weights from 1024, arena aligned behind them, exact size", () => {
   const plan = planOf(K, N);
   const layout = layoutMemory(plan);
   assert.deepEqual(layout.addresses, [[1088, 1280, 1344, 1408]]);
-  assert.equal(layout.scratch, 1024 + plan.weights_bytes + plan.arena_bytes);
-  assert.equal(layout.total_bytes, layout.scratch + 192);
+  assert.equal(layout.total_bytes, 1024 + plan.weights_bytes + plan.arena_bytes);
   assert.equal(layout.pages, 1);
   assert.equal(new Engine().load({ ...plan, arena_bytes: 200_000 }), 4 * 65536);
 });
