@@ -85,6 +85,8 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
         raise UserError(
             f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
         ) from e
+    hint_shapes(found)
+    return found
 
 
 @contextmanager
@@ -92,8 +94,6 @@ def workbench(
     target: str, database: Path | None, no_sandbox: bool, threads: int = 1, lab: str = ""
 ) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
     """A started workbench, and a function that runs work while its target is up."""
-    hint_shapes(found)
-    return found
     from nnjit_studio.workbench import Workbench
 
     flags, badges = "", []
@@ -109,7 +109,7 @@ def workbench(
         badges.append(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
         )
-    bench = Workbench(database or default_database(), target, flags, badges, threads, read_only)
+    bench = Workbench(database or default_database(), target, flags, badges, threads)
     bench.compiler.shapes = given_shapes()
     try:
         bench.start()
@@ -137,6 +137,7 @@ def workbench(
 def compile_process() -> Iterator[CompileProcess]:
     """A compile process of its own, for verbs without a page."""
     compiler = CompileProcess()
+    compiler.shapes = given_shapes()
     try:
         yield compiler
     finally:
@@ -150,4 +151,3 @@ def print_json(document: Any) -> None:
 def note(text: str) -> None:
     """A line for people, on stderr."""
     click.echo(text, err=True)
-    compiler.shapes = given_shapes()
