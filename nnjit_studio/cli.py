@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from nnjit_studio import __version__, cli_bench, cli_db, cli_kernel
+from nnjit_studio import __version__, cli_bench, cli_db, cli_kernel, cli_profile
 from nnjit_studio.cli_common import (
     database_option,
     default_database,
@@ -321,7 +320,7 @@ def run_model(
 ) -> None:
     """One inference in the target with the best known kernels: arrays in, arrays out."""
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab, read_only=True) as (bench, run):
 
         def work() -> Any:
             bench.open_model(model, note, feeds)
@@ -337,44 +336,6 @@ def run_model(
         print_json({"ok": True, "outputs": shapes, "ms": result.runs_ms[-1]})
     else:
         click.echo(f"wrote {outputs}: {', '.join(result.outputs)} ({result.runs_ms[-1]:.2f} ms)")
-
-
-@cli.command()
-@model_argument
-@click.option("--runs", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--trace", type=click.Path(path_type=Path), help="Chrome trace events, for Perfetto.")
-@inputs_option
-@target_option
-@threads_option
-@lab_option
-@sandbox_option
-@database_option
-@json_option
-def profile(
-    model: Path,
-    runs: int,
-    trace: Path | None,
-    inputs: Path | None,
-    target: str,
-    threads: int,
-    lab: str,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
-) -> None:
-    """Times of every step with the best known kernels, cold and warm apart, and memory."""
-    from nnjit_studio.profile import as_text, profile_model, trace_events
-
-    feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
-        result = run(lambda: profile_model(bench, model, feeds, runs, note))
-    if trace is not None:
-        trace.write_text(json.dumps(trace_events(result)))
-        note(f"wrote {trace}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(as_text(result))
 
 
 @cli.command()
@@ -441,6 +402,8 @@ def whole(report: Any) -> Any:
 
 cli.add_command(cli_kernel.compile_kernel)
 cli.add_command(cli_kernel.space)
+cli.add_command(cli_profile.profile)
+cli.add_command(cli_profile.diff)
 cli.add_command(cli_bench.bench)
 cli.add_command(cli_db.db)
 

@@ -91,9 +91,17 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
 
 @contextmanager
 def workbench(
-    target: str, database: Path | None, no_sandbox: bool, threads: int = 1, lab: str = ""
+    target: str,
+    database: Path | None,
+    no_sandbox: bool,
+    threads: int = 1,
+    lab: str = "",
+    read_only: bool = False,
 ) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
-    """A started workbench, and a function that runs work while its target is up."""
+    """A started workbench, and a function that runs work while its target is up.
+
+    ``read_only`` is for verbs that write no records: they need no turn at the database.
+    """
     from nnjit_studio.workbench import Workbench
 
     flags, badges = "", []
@@ -109,7 +117,7 @@ def workbench(
         badges.append(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
         )
-    bench = Workbench(database or default_database(), target, flags, badges, threads)
+    bench = Workbench(database or default_database(), target, flags, badges, threads, read_only)
     bench.compiler.shapes = given_shapes()
     try:
         bench.start()

@@ -38,6 +38,7 @@ from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
+    READ,
     MeasuredDevice,
     fixed_primitives,
     with_measured,
@@ -117,6 +118,8 @@ class Workbench:
         Facts the window must show: text and tooltip.
     threads
         How many a kernel may run on.
+    read_only
+        Nothing is tuned, so the database stays as it is; another Studio may be writing it.
     """
 
     def __init__(
@@ -126,8 +129,10 @@ class Workbench:
         flags: str = "",
         badges: Sequence[tuple[str, str]] = (),
         threads: int = 1,
+        read_only: bool = False,
     ) -> None:
-        self.database = KernelDatabase.open(database)
+        reads = KernelDatabase.open_for_reading
+        self.database = reads(database) if read_only else KernelDatabase.open(database)
         self.target = lab_target(target, flags)
         self.threads = threads
         self._fixed = fixed_primitives(self.database.devices())
@@ -507,14 +512,28 @@ class Workbench:
             kernels += result.kernels
         return kernels
 
-    def register_best(self) -> None:
+    def register_best(self, on_phase: Callable[[str], None] = lambda phase: None) -> None:
         """Give the page the best known kernels, for runs and profiles without tuning."""
-        self.runner.register(self.kernels((self.connect().best_tier,)))
+        on_phase("compiling kernels")
+        kernels = self.kernels((self.connect().best_tier,))
+        on_phase("registering kernels in the page")
+        self.runner.register(kernels)
         self._registered = True
 
-    def infer(self, runs: int = 1, profile: bool = False) -> Inference:
+    def infer(
+        self, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0
+    ) -> Inference:
         """Run the open model on its feeds with the registered kernels."""
-        return self.runner.infer(self._feeds, runs, profile)
+        return self.runner.infer(self._feeds, runs, profile, least_step_ms)
+
+    def bandwidth_gbs(self) -> Mapping[int, float]:
+        """Measured 10^9 bytes a second that threads read from memory, by their number.
+
+        Empty where the device experiments never ran on this device and target.
+        """
+        device = self.connect()
+        measured = self.database.device(device.device_id, device.target)
+        return measured.bandwidth_gbs(READ) if measured else {}
 
     def tap(self, taps: Sequence[Tap]) -> list[bytes]:
         """Run the open model once on its feeds; the bytes that the taps name."""

@@ -88,6 +88,28 @@ class KernelDatabase:
         database.backup = backup
         return database
 
+    @classmethod
+    def open_for_reading(cls, path: Path) -> KernelDatabase:
+        """Open a database that is only read: beside a Studio that writes it, too.
+
+        A file that is not there is an empty database, which is not written anywhere.
+        One with an older schema is opened for writing once, which upgrades it.
+
+        Raises
+        ------
+        DatabaseError
+            As :meth:`open`.
+        """
+        path = Path(path).absolute()
+        if not (path.exists() and path.stat().st_size):
+            executor = ThreadPoolExecutor(1, thread_name_prefix="nnjit-database")
+            return cls(path, executor, None, executor.submit(_empty).result())
+        try:
+            return cls.open(path, read_only=True)
+        except _OlderSchema:
+            cls.open(path).close()
+            return cls.open(path, read_only=True)
+
     def __enter__(self) -> KernelDatabase:
         return self
 
@@ -340,6 +362,16 @@ def _lock(path: Path) -> FileLock:
     return lock
 
 
+class _OlderSchema(DatabaseError):
+    pass
+
+
+def _empty() -> Database:
+    db = Database(memory=True, execute_plugins=False)
+    migrate(db, Path())
+    return db
+
+
 def _connect(path: Path, read_only: bool) -> tuple[Database, Path | None]:
     uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)
@@ -348,7 +380,7 @@ def _connect(path: Path, read_only: bool) -> tuple[Database, Path | None]:
         db = Database(connection, execute_plugins=False)
         if read_only:
             if check_version(db, path) < SCHEMA_VERSION:
-                raise DatabaseError(
+                raise _OlderSchema(
                     f"The kernel database {path} has an older schema.",
                     "Open it once for writing, which upgrades it.",
                 )

@@ -78,6 +78,7 @@ class PageRunner:
         self._timeout_s = timeout_s
         self._threads = threads
         self._plan: Plan | None = None
+        self.memory_bytes = 0
         self._turn = threading.Lock()
 
     def cancel(self) -> None:
@@ -144,7 +145,8 @@ class PageRunner:
             )
         with self._exclusive() as ask:
             self._plan = None
-            ask({"type": "load", "plan": plan.to_json(), "threads": self._threads})
+            reply, _ = ask({"type": "load", "plan": plan.to_json(), "threads": self._threads})
+            self.memory_bytes = int(reply.get("memory_bytes", 0))
             with weights.open("rb") as file:
                 for offset in range(0, nbytes, CHUNK_BYTES):
                     ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])

@@ -1,0 +1,41 @@
+"""Where a model's time and memory go: per step, cold and warm apart."""
+
+from nnjit_studio.profile.compare import Comparison, StepDelta, compare, load
+from nnjit_studio.profile.findings import findings
+from nnjit_studio.profile.memory import (
+    Forecast,
+    MeasuredMemory,
+    check_fits,
+    forecast,
+    live_bytes,
+    renderer_memory,
+)
+from nnjit_studio.profile.node_data import node_data
+from nnjit_studio.profile.records import ModelProfile, Steady, StepProfile
+from nnjit_studio.profile.rows import step_rows
+from nnjit_studio.profile.run import Profilable, profile_model
+from nnjit_studio.profile.text import as_text
+from nnjit_studio.profile.trace import trace_events
+
+__all__ = [
+    "Comparison",
+    "Forecast",
+    "MeasuredMemory",
+    "ModelProfile",
+    "Profilable",
+    "Steady",
+    "StepDelta",
+    "StepProfile",
+    "as_text",
+    "check_fits",
+    "compare",
+    "findings",
+    "forecast",
+    "live_bytes",
+    "load",
+    "node_data",
+    "profile_model",
+    "renderer_memory",
+    "step_rows",
+    "trace_events",
+]

@@ -1,0 +1,114 @@
+"""What a profile says in words; every number is computed from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nnjit_studio.profile.records import ModelProfile, StepProfile
+
+NOTHING_TO_GAIN = 85.0
+"""Percent of the roof."""
+WORTH_A_WORD = 0.03
+"""Share of the time."""
+MOVERS = ("transpose", "concatenate", "reshape", "strided_slice", "split", "take", "pad", "tile")
+"""Kinds that move data and compute nothing."""
+
+
+def findings(profile: ModelProfile) -> list[str]:
+    """Sentences, the largest share of the time first."""
+    by_kind: dict[str, list[StepProfile]] = {}
+    for step in profile.steps:
+        by_kind.setdefault(kind_of(step), []).append(step)
+    groups = sorted(by_kind.items(), key=lambda item: -_share(item[1]))
+    told = [_group(kind, steps) for kind, steps in groups if _share(steps) >= WORTH_A_WORD]
+    rest = [steps for _, steps in groups if _share(steps) < WORTH_A_WORD]
+    if rest:
+        several = [step for steps in rest for step in steps]
+        told.append(f"{_share(several):.0%} in {_count(several, 'other')}.")
+    return [*told, *_engine(profile), *_cold(profile), *_memory(profile), *_unknown(profile)]
+
+
+def kind_of(step: StepProfile) -> str:
+    """The kind of a step's workload, without what is fused behind it."""
+    return step.workload.split(":")[0]
+
+
+def _share(steps: Sequence[StepProfile]) -> float:
+    return sum(step.share for step in steps)
+
+
+def _group(kind: str, steps: Sequence[StepProfile]) -> str:
+    text = f"{_share(steps):.0%} of the time in {_count(steps, kind)}"
+    if any(kind.startswith(mover) for mover in MOVERS):
+        moves = "move" if len(steps) > 1 else "moves"
+        return f"{text}, which only {moves} data: an export in the layout that is needed saves it."
+    known = [s for s in steps if s.percent_of_roof is not None and s.ms > 0]
+    if _share(known) < 0.5 * _share(steps):
+        return f"{text}; whether memory or arithmetic limits them is not known."
+    ms = sum(s.ms for s in known)
+    percent = sum(s.ms * (s.percent_of_roof or 0.0) for s in known) / ms
+    limit = "multiply-add peak" if _mostly_compute(known) else "memory bandwidth"
+    at = f"{text} at {percent:.0f} % of the {limit}"
+    if percent > 100.0:
+        return f"{at}: their data comes from caches."
+    if percent >= NOTHING_TO_GAIN:
+        return f"{at}: nothing to gain."
+    worst = min(known, key=lambda s: (s.percent_of_roof or 0.0) / s.share if s.share else 0.0)
+    gain = sum(s.share * (1 - min(100.0, s.percent_of_roof or 0.0) / 100) for s in known)
+    return (
+        f"{at}: at most {gain:.0%} of the whole to gain; furthest off is {worst.node} "
+        f"({worst.percent_of_roof:.0f} %, {worst.ms:.3f} ms)."
+    )
+
+
+def _count(steps: Sequence[StepProfile], kind: str) -> str:
+    return f"{len(steps)} {kind} step{'s' * (len(steps) > 1)}"
+
+
+def _mostly_compute(steps: Sequence[StepProfile]) -> bool:
+    return sum(s.ms for s in steps if s.bound == "compute") >= 0.5 * sum(s.ms for s in steps)
+
+
+def _engine(profile: ModelProfile) -> Iterator[str]:
+    own = profile.warm.median_ms - profile.steps_ms
+    if profile.warm.median_ms > 0:
+        share = own / profile.warm.median_ms
+        if own > profile.warm.iqr_ms:
+            yield (
+                f"The run takes {own:.3f} ms ({share:.1%}) more than its steps together: inputs "
+                "are copied, and the engine goes from step to step."
+            )
+        else:
+            yield (
+                f"The run takes {profile.warm.median_ms:.3f} ms, its steps together "
+                f"{profile.steps_ms:.3f} ms: no difference beyond the spread of the runs."
+            )
+
+
+def _cold(profile: ModelProfile) -> Iterator[str]:
+    total = sum(profile.cold_ms.values())
+    if total > 0:
+        phase, ms = max(profile.cold_ms.items(), key=lambda item: item[1])
+        yield (
+            f"From the file to the first output {total / 1e3:.2f} s; most of it, "
+            f"{ms / 1e3:.2f} s, is {phase!r}."
+        )
+
+
+def _memory(profile: ModelProfile) -> Iterator[str]:
+    found = profile.memory
+    forecast = found.forecast
+    text = (
+        f"Memory: {forecast.total_bytes / 2**20:.1f} MiB were forecast, of them "
+        f"{forecast.wasm_bytes / 2**20:.1f} MiB Wasm memory"
+    )
+    if found.wasm_bytes != forecast.wasm_bytes:
+        text += f", which is {found.wasm_bytes / 2**20:.1f} MiB in fact"
+    if found.renderer_peak_bytes is not None:
+        text += f"; the page's process grew by {found.renderer_peak_bytes / 2**20:.1f} MiB at most"
+    yield text + "."
+
+
+def _unknown(profile: ModelProfile) -> Iterator[str]:
+    if profile.bandwidth_gbs is None:
+        yield "Memory bandwidth is not measured here: run `nnjit doctor --microbench`."

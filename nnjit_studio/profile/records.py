@@ -1,0 +1,146 @@
+"""What a profile holds: one row for each step, and the model's times and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.profile.memory import Forecast, MeasuredMemory
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """One step of the plan.
+
+    Attributes
+    ----------
+    source
+        The ONNX nodes that were fused into it.
+    ms, iqr_ms
+        Median of the profiled runs, and third less first quartile.
+    share
+        Of the sum of all steps.
+    flops, nbytes
+        Operations that count (two for a multiply-add of a product), and bytes of all
+        tensors read and written; of a gather's table only as many as it writes.
+    intensity
+        FLOPs for each byte.
+    bound
+        ``compute`` or ``memory``: which of both limits the step comes closer to;
+        empty where neither is known.
+    percent_of_peak
+        Of the threads' measured multiply-add rate; None without one.
+    percent_of_roof
+        Of the limit that bounds it (Williams, Waterman and Patterson, "Roofline", 2009);
+        above 100 where the data came from caches. None where memory could be the limit and
+        its bandwidth was never measured.
+    """
+
+    node: str
+    op: str
+    workload: str
+    source: tuple[str, ...]
+    ms: float
+    iqr_ms: float
+    share: float
+    flops: int
+    nbytes: int
+    gflops: float
+    gbytes_per_s: float
+    threads: int
+    intensity: float
+    bound: str
+    percent_of_peak: float | None
+    percent_of_roof: float | None
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Runs of the warm model, ms."""
+
+    median_ms: float
+    min_ms: float
+    iqr_ms: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class ModelProfile:
+    """Where a model's time and memory go on a target.
+
+    Attributes
+    ----------
+    cold_ms
+        By phase, in order, from the file to the first output.
+    peak_gflops
+        Of one thread, for the tier that runs.
+    bandwidth_gbs
+        10^9 bytes a second that the threads together read from memory; None when it was
+        never measured on this device and target.
+    """
+
+    model: str
+    target: str
+    user_agent: str
+    threads: int
+    tier: str
+    peak_gflops: float
+    bandwidth_gbs: float | None
+    cold_ms: Mapping[str, float]
+    warm: Steady
+    memory: MeasuredMemory
+    steps: tuple[StepProfile, ...]
+
+    @property
+    def steps_ms(self) -> float:
+        """Sum of all steps."""
+        return sum(step.ms for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        target = {"name": self.target, "user_agent": self.user_agent}
+        data = {**asdict(self), "target": target, "cold_ms": dict(self.cold_ms)}
+        del data["user_agent"]
+        return data
+
+    @classmethod
+    def from_json(cls, data: Any) -> ModelProfile:
+        """The counterpart of :meth:`to_json`.
+
+        Raises
+        ------
+        UserError
+            When it is no profile.
+        """
+        try:
+            forecast = Forecast(**_known(Forecast, data["memory"]["forecast"]))
+            memory = {**_known(MeasuredMemory, data["memory"]), "forecast": forecast}
+            memory["live_bytes"] = tuple(memory["live_bytes"])
+            steps = tuple(
+                StepProfile(**{**_known(StepProfile, s), "source": tuple(s["source"])})
+                for s in data["steps"]
+            )
+            return cls(
+                data["model"],
+                data["target"]["name"],
+                data["target"]["user_agent"],
+                data["threads"],
+                data["tier"],
+                data["peak_gflops"],
+                data["bandwidth_gbs"],
+                {str(k): float(v) for k, v in data["cold_ms"].items()},
+                Steady(**_known(Steady, data["warm"])),
+                MeasuredMemory(**memory),
+                steps,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            raise UserError(
+                f"This is no profile of this NNJIT Studio: {type(e).__name__} at {e}.",
+                "Write one with `nnjit profile MODEL --save FILE`.",
+            ) from e
+
+
+def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass; others, of a newer Studio, are left out."""
+    return {f.name: data[f.name] for f in fields(cls)}

@@ -1,0 +1,67 @@
+"""Chrome trace events of one median run; Perfetto opens the file.
+
+Tracks: the phases of the cold start; the engine's worker with every step; a counter of the
+threads that ran each step (nobody writes down which thread took which chunk); a counter
+of the arena's live bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnjit_studio.profile.records import ModelProfile
+
+START, RUN = 1, 2
+"""Process ids: tracks of the cold start and of the steady run begin at 0 each."""
+
+
+def trace_events(profile: ModelProfile) -> dict[str, Any]:
+    """The trace document; times in microseconds, as the format wants."""
+    events: list[dict[str, Any]] = [
+        *_names(START, f"{profile.model}: cold start", "phases"),
+        *_names(RUN, f"{profile.model}: steady run on {profile.target}", "engine worker"),
+    ]
+    at_us = 0.0
+    for phase, ms in profile.cold_ms.items():
+        events.append(_span(START, phase, "phase", at_us, ms * 1e3, {}))
+        at_us += ms * 1e3
+    at_us = 0.0
+    live = profile.memory.live_bytes
+    for i, step in enumerate(profile.steps):
+        duration_us = step.ms * 1e3
+        args = {
+            "step": step.node,
+            "workload": step.workload,
+            "fused from": ", ".join(step.source),
+            "GFLOP/s": round(step.gflops, 2),
+            "GB/s": round(step.gbytes_per_s, 2),
+            "share": round(step.share, 4),
+            "threads": step.threads,
+        }
+        events.append(_span(RUN, step.op, "kernel", at_us, duration_us, args))
+        events.append(_counter("busy threads", at_us, {"threads": step.threads}))
+        if len(live) == len(profile.steps):
+            events.append(_counter("live arena", at_us, {"bytes": live[i]}))
+        at_us += duration_us
+    events.append(_counter("busy threads", at_us, {"threads": 0}))
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _names(pid: int, process: str, thread: str) -> list[dict[str, Any]]:
+    return [
+        {"ph": "M", "pid": pid, "tid": 1, "name": "process_name", "args": {"name": process}},
+        {"ph": "M", "pid": pid, "tid": 1, "name": "thread_name", "args": {"name": thread}},
+    ]
+
+
+def _span(
+    pid: int, name: str, category: str, ts: float, dur: float, args: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X", "pid": pid, "tid": 1, "name": name, "cat": category, "ts": ts, "dur": dur,
+        "args": args,
+    }  # fmt: skip
+
+
+def _counter(name: str, ts: float, values: dict[str, float]) -> dict[str, Any]:
+    return {"ph": "C", "pid": RUN, "tid": 1, "name": name, "ts": ts, "args": values}
