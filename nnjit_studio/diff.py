@@ -16,6 +16,12 @@ from nnjit_studio.space.records import Tap
 
 TOLERANCE = 1e-3
 """Of the largest error relative to the tensor's scale, above which a tensor is bad."""
+REASONS = {
+    "fused": "were fused into a step, which keeps its last tensor alone",
+    "view": "are views or constants, which no step computes",
+    "own": "are made on the way to one of the ONNX file's, which has none such",
+    "shape": "have another number of elements in ONNX Runtime",
+}
 PASS_BYTES = 24 * 2**20
 """Copied in one run of the page: a frame holds 64 MiB."""
 
@@ -75,16 +81,17 @@ class TensorDiff:
 
 @dataclass(frozen=True)
 class Missing:
-    """A tensor that only one side has, and why."""
+    """A tensor that cannot be compared, and why; ``kind`` is a key of :data:`REASONS`."""
 
     tensor: str
     node: str
+    kind: str
     why: str
 
 
 @dataclass(frozen=True)
 class Diff:
-    """All tensors that both sides have, worst first, and those that only one has."""
+    """All tensors that were compared, worst first, and those that could not be."""
 
     model: str
     tolerance: float
@@ -158,7 +165,7 @@ def diff_model(
             found = expected[tensor.spec.name]
             if found.size != tensor.spec.size:
                 why = f"its shape is {found.shape} in ONNX Runtime, {tensor.spec.shape} here"
-                missing.append(Missing(tensor.spec.name, tensor.node.name, why))
+                missing.append(Missing(tensor.spec.name, tensor.node.name, "shape", why))
             else:
                 rows.append(compare(tensor, got[tensor.spec.name], found))
     rows.sort(key=lambda row: (-row.max_rel, row.position))
@@ -188,7 +195,8 @@ def _tensors(graph: Graph, plan: Plan) -> Iterator[Placed]:
 def _nameless(ours: Sequence[Placed], reference: set[str]) -> Iterator[Missing]:
     for t in ours:
         if t.spec.name not in reference:
-            yield Missing(t.spec.name, t.node.name, "made on the way: the ONNX file has none such")
+            why = "made on the way: the ONNX file has none such"
+            yield Missing(t.spec.name, t.node.name, "own", why)
 
 
 def _fused_away(graph: Graph, nodes: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[Missing]:
@@ -198,9 +206,11 @@ def _fused_away(graph: Graph, nodes: Sequence[tuple[str, tuple[str, ...]]]) -> I
             if tensor in graph.tensors:
                 continue
             if onnx_node in steps:
-                yield Missing(tensor, onnx_node, f"fused into step {steps[onnx_node]!r}")
+                why = f"fused into step {steps[onnx_node]!r}"
+                yield Missing(tensor, onnx_node, "fused", why)
             else:
-                yield Missing(tensor, onnx_node, "a view or a constant: no step computes it")
+                why = "a view or a constant: no step computes it"
+                yield Missing(tensor, onnx_node, "view", why)
 
 
 def _groups(tensors: Sequence[Placed]) -> Iterator[list[Placed]]:
@@ -298,12 +308,10 @@ def as_text(diff: Diff, top: int) -> str:
         lines.append(
             f"All {len(diff.tensors)} tensors are within {diff.tolerance:g} of their scale."
         )
-    if diff.missing:
-        lines.append(f"{len(diff.missing)} tensors are on one side only:")
-        reasons: dict[str, list[str]] = {}
-        for m in diff.missing:
-            reasons.setdefault(m.why.partition(" '")[0], []).append(m.tensor)
-        lines += [f"  {len(names)} {why}, such as {names[0]!r}" for why, names in reasons.items()]
+    for kind, words in REASONS.items():
+        names = [m.tensor for m in diff.missing if m.kind == kind]
+        if names:
+            lines.append(f"Not compared: {len(names)} {words}, such as {names[0]!r}.")
     return "\n".join(lines)
 
 

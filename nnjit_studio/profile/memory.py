@@ -150,10 +150,17 @@ def renderer_memory() -> tuple[int, int] | None:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in _read(task).split():
-            yield int(child)
-            yield from _descendants(int(child))
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # pid (name) state parent ...: the name may hold anything
+        fields = _read(stat).rpartition(")")[2].split()
+        if len(fields) > 1:
+            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    waiting = [pid]
+    while waiting:
+        found = children.get(waiting.pop(), [])
+        yield from found
+        waiting += found
 
 
 def _is_renderer(pid: int) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,8 +118,21 @@ def test_another_plan_over_the_same_memory_counts() -> None:
     assert forecast(PLAN, [other]).arena_bytes == 2 * 65536
 
 
-def test_this_process_has_no_renderer() -> None:
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells")
+def test_renderers_among_the_descendants_are_counted() -> None:
     assert renderer_memory() is None
+    inner = [sys.executable, "-c", "print('here', flush=True); input()", "--type=renderer"]
+    outer = f"import subprocess; subprocess.run({inner!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stdout
+        assert process.stdout.readline().strip() == b"here"
+        found = renderer_memory()
+        process.stdin.write(b"\n")
+        process.stdin.close()
+    assert found is not None
+    assert 2**20 < found[0] <= found[1]
 
 
 def test_json_comes_back(tmp_path: Path) -> None:
