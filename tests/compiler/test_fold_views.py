@@ -84,8 +84,8 @@ def test_only_the_transpose_of_k_is_left(tmp_path: Path) -> None:
         if w.kind == "batch_matmul" and (c := recognize(built.programs[w.key])) is not None
     ]
     assert sorted((c.a.row, c.b.row, c.b.column) for c in batched) == [
-        (SEQUENCE, WIDTH, 1),
-        (WIDTH, SEQUENCE, 1),
+        (SEQUENCE, 3 * WIDTH, 1),  # V inside the one product of Q, K and V
+        (3 * WIDTH, SEQUENCE, 1),
     ]
 
 
