@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler import worker
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import BugError, CompileError, ModelError
-from nnjit_studio.graph import GivenShapes, Graph, Plan, Workload, workload_from_json
+from nnjit_studio.graph import (
+    Generation,
+    GenerationRequest,
+    GivenShapes,
+    Graph,
+    Plan,
+    Workload,
+    workload_from_json,
+)
 from nnjit_studio.space.candidate import Candidate, settings_of
 from nnjit_studio.space.records import CompileResult, Fixture, FixtureArg, Kernel
 
@@ -76,8 +84,6 @@ class CompileProcess:
         """Optional passes that kernels are made without, unless they ask for passes by name."""
         self.shapes = GivenShapes()
         """For the open dimensions of the models that are imported from now on."""
-        self.passes_off: tuple[str, ...] = ()
-        """Optional passes that kernels are made without, unless they ask for passes by name."""
         handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
         os.close(handle)
 
@@ -171,6 +177,74 @@ class CompileProcess:
             name: np.frombuffer(blob, np.dtype(t["dtype"])).reshape(t["shape"])
             for name, t, blob in zip(names, header["tensors"], blobs, strict=True)
         }
+
+    def import_generation(
+        self,
+        path: Path,
+        weights: Path,
+        request: GenerationRequest,
+        on_phase: Callable[[str], None] = lambda phase: None,
+    ) -> tuple[Generation, list[ImportedModel]]:
+        """Import a decoder: its decode plan first, then its prefill plan if it has one.
+
+        See :func:`nnjit_studio.compiler.importer.generation.import_generation`.
+
+        Raises
+        ------
+        ModelError, UserError
+            Also when the import is too slow, too large, or kills its process.
+        """
+        job = {
+            "op": "import_generation",
+            "path": str(path),
+            "weights_file": str(weights),
+            "request": request.to_json(),
+        }
+        with self._lock:
+            header, blobs = self._job(job, IMPORT_TIMEOUT_S, on_phase)
+        if header.get("lost"):
+            raise ModelError(
+                f"The import of {path.name!r} ended: {header['error']}",
+                "The model may be damaged or too large for this machine.",
+            )
+        _raise_failure(header)
+        self._programs.update(zip(header["keys"], blobs, strict=True))
+        models = [
+            ImportedModel(
+                Graph.from_json(m["graph"]),
+                tuple(workload_from_json(w) for w in m["workloads"]),
+                Plan.from_json(m["plan"]),
+                frozenset(m["packable"]),
+                weights,
+            )
+            for m in header["models"]
+        ]
+        return Generation.from_json(header["facts"]), models
+
+    def native_decoder(self, path: Path, prompt: Sequence[int]) -> None:
+        """Load a decoder in native ONNX Runtime, which reads a prompt.
+
+        Raises
+        ------
+        ModelError, UserError
+        """
+        job = {"op": "native_decoder", "path": str(path), "prompt": list(prompt)}
+        with self._lock:
+            header, _ = self._job(job, IMPORT_TIMEOUT_S)
+        _raise_failure(header)
+
+    def native_tokens(self, tokens: Sequence[int]) -> list[tuple[int, float]]:
+        """What ONNX Runtime would have chosen greedily in place of each token, given those before.
+
+        Returns
+        -------
+        list
+            For each token the choice, and by how much its logit is larger than the token's.
+        """
+        with self._lock:
+            header, _ = self._job({"op": "native_tokens", "tokens": list(tokens)}, IMPORT_TIMEOUT_S)
+        _raise_failure(header)
+        return [(c["id"], c["deficit"]) for c in header["choices"]]
 
     def define(self, spec: str) -> tuple[Workload, bool]:
         """A workload from its spelling (:mod:`nnjit_studio.compiler.builders`).

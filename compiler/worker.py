@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError, UserError
-from nnjit_studio.graph import GivenShapes
+from nnjit_studio.graph import GenerationRequest, GivenShapes
 
 
 def send(pipe: Connection, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
@@ -64,7 +64,7 @@ def _limit_memory(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-_LOADING = ("import", "define", "restore", "conventional", "variants")
+_LOADING = ("import", "import_generation", "define", "restore", "conventional", "variants")
 """Operations that load code or programs, which then stay."""
 
 
@@ -84,6 +84,7 @@ class _Worker:
         self.pipe = pipe
         self.programs: dict[str, Any] = {}
         self.reference: Any = None
+        self.native: Any = None
 
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> None:
         name = header.pop("op")
@@ -132,6 +133,52 @@ class _Worker:
             "packable": built.packable,
             "keys": list(built.programs),
         }, [pickle.dumps(p) for p in built.programs.values()]
+
+    def op_import_generation(
+        self, blobs: list[bytes], path: str, weights_file: str, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.importer.generation import import_generation
+
+        built = import_generation(
+            Path(path),
+            Path(weights_file),
+            GenerationRequest.from_json(request),
+            lambda phase: send(self.pipe, {"phase": phase}),
+        )
+        plans = [built.decode, *([built.prefill] if built.prefill else [])]
+        programs = {key: p for b in plans for key, p in b.programs.items()}
+        self.programs.update(programs)
+        return {
+            "facts": built.facts.to_json(),
+            "models": [
+                {
+                    "graph": b.graph.to_json(),
+                    "workloads": [asdict(w) for w in b.workloads],
+                    "plan": b.plan.to_json(),
+                    "packable": b.packable,
+                }
+                for b in plans
+            ],
+            "keys": list(programs),
+        }, [pickle.dumps(p) for p in programs.values()]
+
+    def op_native_decoder(
+        self, blobs: list[bytes], path: str, prompt: list[int]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.native_decode import NativeDecoder
+
+        self.native = None  # two models at once may be too many
+        self.native = NativeDecoder(Path(path), prompt)
+        return {}, []
+
+    def op_native_tokens(
+        self, blobs: list[bytes], tokens: list[int]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        if self.native is None:
+            raise UserError(
+                "The process that runs native ONNX Runtime ended.", "Start the check again."
+            )
+        return {"choices": [asdict(c) for c in self.native.compare(tokens)]}, []
 
     def op_reference(self, blobs: list[bytes], path: str) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.onnx_reference import OnnxReference

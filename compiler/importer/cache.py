@@ -24,6 +24,7 @@ from nnjit_studio.compiler.tvm_adapter import APPEND_OP
 from nnjit_studio.errors import ModelError
 
 IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
+DOMAIN = "nnjit"
 SLOT, LAST = "cache_slot", "cache_last"
 _TOKEN_AXIS = 2
 _EXPORT_AGAIN = (
@@ -31,7 +32,21 @@ _EXPORT_AGAIN = (
     "as optimum's text-generation-with-past task does."
 )
 _ELEMENTWISE = ("Identity", "Cast", "Add", "Sub", "Mul", "Div", "Tanh")
-_SHAPING = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand")
+_POSITIONAL = (
+    "Identity",
+    "Cast",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Expand",
+    "Slice",
+    "Where",
+    "Add",
+    "Sub",
+    "Mul",
+)
+"""What exporters write between the counted or given positions and their table."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +185,8 @@ def _table_rows(graph: Any) -> int | None:
     for node in graph.node:
         if node.op_type == "Gather" and node.input[1] in reached and node.input[0] in sizes:
             return int(sizes[node.input[0]])
-        if node.op_type in _SHAPING and node.input[0] in reached:
+        moves = node.op_type in _POSITIONAL and any(name in reached for name in node.input)
+        if moves or node.op_type == "CumSum":
             reached.update(node.output)
     return None
 
@@ -178,7 +194,11 @@ def _table_rows(graph: Any) -> int | None:
 def fix_shapes(model: onnx.ModelProto, decoder: Decoder, rows: int, past: int) -> None:
     """Set the sizes of every input, in place; a past of 0 rows becomes an empty constant."""
     graph = model.graph
-    shapes = {IDS: (1, rows), MASK: (1, past + rows), POSITIONS: (1, rows)}
+    shapes: dict[str, tuple[int, ...]] = {
+        IDS: (1, rows),
+        MASK: (1, past + rows),
+        POSITIONS: (1, rows),
+    }
     shapes |= {p.input: (1, p.heads, past, p.width) for p in decoder.pasts}
     kept = []
     for port in graph.input:
@@ -195,7 +215,8 @@ def fix_shapes(model: onnx.ModelProto, decoder: Decoder, rows: int, past: int) -
     graph.input.extend(kept)
     del graph.value_info[:]
     for port in graph.output:
-        port.type.tensor_type.ClearField("shape")
+        for dim in port.type.tensor_type.shape.dim:
+            dim.Clear()
 
 
 @dataclass(frozen=True)
@@ -236,7 +257,7 @@ def decode_over_cache(model: onnx.ModelProto, decoder: Decoder, capacity: int) -
     layout = CacheLayout(capacity, frozenset(columns))
     graph.add_input(SLOT, TensorProto.INT64, (1,))
     graph.set_caches(decoder, layout)
-    graph.finish()
+    graph.finish(model)
     return layout
 
 
@@ -252,6 +273,8 @@ def prefill_over_cache(
     """
     graph = _Rewriting(model)
     outputs = {o.name: o for o in model.graph.output}
+    if decoder.logits not in outputs:
+        raise ModelError(f"The prefill model has no output {decoder.logits!r}.", _EXPORT_AGAIN)
     for past in decoder.pasts:
         if past.output not in outputs:
             raise ModelError(f"The prefill model has no output {past.output!r}.", _EXPORT_AGAIN)
@@ -259,12 +282,14 @@ def prefill_over_cache(
         columns = past.input in layout.columns
         kept = f"{past.output}//cache"
         graph.nodes.append(
-            helper.make_node(APPEND_OP, [past.input, new], [kept], kept, columns=int(columns))
+            helper.make_node(
+                APPEND_OP, [past.input, new], [kept], kept, domain=DOMAIN, columns=int(columns)
+            )
         )
         outputs[past.output].name = kept
     last = graph.gather_last(decoder.logits) if rows > 1 else ""
     graph.set_caches(decoder, layout)
-    graph.finish()
+    graph.finish(model)
     return last
 
 
@@ -303,7 +328,9 @@ class _Rewriting:
 
         A scale on the way goes over to the queries: it would touch the whole cache.
         """
-        paths = [self._path(name, reader, shape) for reader in self.readers(name)]
+        given = {o.name for o in self.graph.output}
+        used = [n for n in self.readers(name) if not (_copies(n) and n.output[0] in given)]
+        paths = [self._path(name, reader, shape) for reader in used]
         if not paths or any(path is None for path in paths):
             return False
         for nodes, scale, product in (path for path in paths if path is not None):
@@ -360,6 +387,7 @@ class _Rewriting:
             [past.input, concat.input[1], SLOT],
             [concat.output[0]],
             concat.name or concat.output[0],
+            domain=DOMAIN,
             columns=int(columns),
         )
         self.nodes[self.nodes.index(concat)] = node
@@ -372,7 +400,7 @@ class _Rewriting:
         before = self.constant(self.source(node.input[0]))
         if before is None or before.size:
             return name
-        joined, new = node.output[0], node.input[1]
+        joined, new = str(node.output[0]), str(node.input[1])
         self.nodes.remove(node)
         for reader in self.readers(joined):
             for i, given in enumerate(reader.input):
@@ -420,7 +448,8 @@ class _Rewriting:
             del self.graph.initializer[:]
             self.graph.initializer.extend(weights)
 
-    def finish(self) -> None:
+    def finish(self, model: onnx.ModelProto) -> None:
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
         del self.graph.value_info[:]
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,29 +10,10 @@ from typing import Any
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.errors import ModelError
-from nnjit_studio.graph import Generation, GivenShapes
+from nnjit_studio.graph import Generation, GenerationRequest, GivenShapes
 
-DEFAULT_CAPACITY = 1024
-
-
-@dataclass(frozen=True)
-class GenerationRequest:
-    """What the user may choose.
-
-    Attributes
-    ----------
-    capacity
-        Slots of the cache; None: as many as the model has positions, at most
-        :data:`DEFAULT_CAPACITY`.
-    rows
-        Tokens that the prefill plan takes; below 2 there is none.
-    prefill
-        A model of the prefill of its own, for a decoder of fixed shapes.
-    """
-
-    capacity: int | None = None
-    rows: int = 128
-    prefill: Path | None = None
+MOST_SLOTS = 1024
+"""Capacity of a cache where neither the user nor the model says one."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,7 @@ def import_generation(
         )
     on_phase("fixing the decode step's shapes")
     cache.fix_shapes(model, decoder, 1, capacity - 1)
-    model = _known(check.fold_shapes(model))
+    model = _prepared(model)
     layout = cache.decode_over_cache(model, decoder, capacity)
     pasts = frozenset(p.input for p in decoder.pasts)
     store = Weights(weights_file)
@@ -80,30 +61,30 @@ def import_generation(
     rows = 0
     prefill = None
     last = ""
-    if request.prefill is not None or (decoder.past is None and request.rows > 1):
+    if request.prefill or (decoder.past is None and request.rows > 1):
         store.finish_plan(more=True)
-        source = request.prefill or path
+        source = Path(request.prefill or path)
         on_phase("fixing the prefill's shapes")
         model = check.load_model(source)
-        if request.prefill is None:
+        if not request.prefill:
             rows = min(request.rows, capacity)
             cache.fix_shapes(model, decoder, rows, 0)
         else:
-            rows = fix_input_shapes(model, GivenShapes())[cache.IDS][1]
-        model = _known(check.fold_shapes(model))
+            rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), capacity)
+        model = _prepared(model)
         last = cache.prefill_over_cache(model, decoder, layout, rows)
         prefill = _import(source, model, store, pasts, on_phase)
     store.finish_plan()
-    # Only now is known how large the common weights file is.
-    decode, prefill = (
-        built and replace(built, plan=replace(built.plan, weights_bytes=store.nbytes))
-        for built in (decode, prefill)
-    )
-    assert decode is not None
     facts = Generation(
         capacity, rows, cache.IDS, cache.MASK, decoder.logits, decoder.positions, cache.SLOT, last
     )
-    return BuiltGeneration(facts, decode, prefill)
+    # Only now is known how large the common weights file is.
+    whole = [
+        replace(b, plan=replace(b.plan, weights_bytes=store.nbytes))
+        for b in (decode, prefill)
+        if b is not None
+    ]
+    return BuiltGeneration(facts, whole[0], whole[1] if prefill else None)
 
 
 def _capacity(decoder: Any, request: GenerationRequest) -> int:
@@ -116,22 +97,40 @@ def _capacity(decoder: Any, request: GenerationRequest) -> int:
                 "Leave out --capacity, or export it with an open past.",
             )
         return int(fixed)
-    capacity = request.capacity or min(DEFAULT_CAPACITY, longest or DEFAULT_CAPACITY)
+    capacity = request.capacity or min(MOST_SLOTS, longest or MOST_SLOTS)
     if capacity < 2 or (longest is not None and capacity > longest):
         limit = f"2 to {longest}" if longest else "at least 2"
         raise ModelError(f"A cache of {capacity} slots does not fit the model.", f"Choose {limit}.")
     return int(capacity)
 
 
-def _known(model: Any) -> Any:
-    """The model, which must have kept no operator that reads a shape."""
-    for node in model.graph.node:
-        if node.op_type == "Shape":
-            raise ModelError(
-                f"The shape that node {node.name or node.output[0]!r} reads could not be computed "
-                "ahead.",
-                "Simplify the model, for example with onnxruntime's offline optimisation.",
-            )
+def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
+    """Tokens that a prefill model of its own takes."""
+    from nnjit_studio.compiler.importer.cache import IDS, MASK, POSITIONS
+
+    if other := inputs.keys() - {IDS, MASK, POSITIONS}:
+        raise ModelError(
+            f"The input {min(other)!r} of the prefill model plays no known part.",
+            "Export it without a past: ids, and maybe mask and positions.",
+        )
+    batch, rows = inputs.get(IDS, (0, 0))
+    if batch != 1 or not 2 <= rows <= capacity:
+        raise ModelError(
+            f"The prefill model must have an input {IDS!r} of 1 x 2 to 1 x {capacity} tokens.",
+            "Export it with a fixed length that the decoder's cache can hold.",
+        )
+    return rows
+
+
+def _prepared(model: Any) -> Any:
+    """The model in operators that the importer has, what follows from its shapes computed."""
+    from nnjit_studio.compiler import tvm_adapter
+    from nnjit_studio.compiler.importer import check
+    from nnjit_studio.compiler.importer.decompose import decompose
+    from nnjit_studio.compiler.importer.fold import fold
+
+    model = decompose(fold(check.inlined(model)))
+    check.check_operators(model, tvm_adapter.supported_operators())
     return model
 
 
@@ -144,12 +143,8 @@ def _import(
 ) -> BuiltModel:
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer import check
-    from nnjit_studio.compiler.importer.decompose import decompose
     from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
 
-    model = decompose(model)
-    supported = tvm_adapter.supported_operators() | {tvm_adapter.APPEND_OP}
-    check.check_operators(model, supported)
     on_phase("importing and fusing")
     shapes = fix_input_shapes(model, GivenShapes())
     calls = tvm_adapter.import_calls(model, shapes)

@@ -1,6 +1,12 @@
 """Graph, workloads and plan: what every room talks about."""
 
-from nnjit_studio.graph.generation import Generated, Generation, Sampling, Token
+from nnjit_studio.graph.generation import (
+    Generated,
+    Generation,
+    GenerationRequest,
+    Sampling,
+    Token,
+)
 from nnjit_studio.graph.given_shapes import GivenShapes
 from nnjit_studio.graph.model import (
     DTYPE_BYTES,
@@ -27,15 +33,19 @@ __all__ = [
     "NUMPY_DTYPES",
     "PLAN_VERSION",
     "Append",
+    "Generated",
     "Generation",
-    "Graph",
+    "GenerationRequest",
     "GivenShapes",
+    "Graph",
     "Node",
     "Plan",
     "PlanBuffer",
     "PlanPort",
     "PlanStep",
+    "Sampling",
     "TensorSpec",
+    "Token",
     "Workload",
     "workload_from_json",
 ]

@@ -49,3 +49,65 @@ class Generation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Generation:
         return cls(**data)
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """What the user may choose of a decoder's plans.
+
+    Attributes
+    ----------
+    capacity
+        Slots of the cache; None: as many as the model has positions, at most 1024.
+    rows
+        Tokens that the prefill plan takes; below 2 there is none.
+    prefill
+        Path of a model of the prefill alone, for a decoder of fixed shapes; empty for none.
+    """
+
+    capacity: int | None = None
+    rows: int = 128
+    prefill: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GenerationRequest:
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen, and how many.
+
+    ``top_k`` 1 is greedy: the largest logit, of equal ones the lowest id. Else
+    one of the ``top_k`` likeliest is drawn by the softmax of its logits over
+    ``temperature``; equal seeds give equal draws.
+    """
+
+    max_tokens: int
+    top_k: int = 1
+    temperature: float = 1.0
+    seed: int = 0
+    stop_tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Token:
+    """A new token: milliseconds since the one before (the first: since the prompt was given)
+    and the lead of the largest logit over the second.
+    """
+
+    id: int
+    ms: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class Generated:
+    """How a text ended: ``length``, ``stop``, ``full`` (the cache) or ``cancelled``."""
+
+    tokens: int
+    reason: str
+    memory_bytes: int

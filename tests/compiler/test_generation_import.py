@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder
+from onnx import helper
+
+from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
+from nnjit_studio.compiler.importer.weights import Weights
+from nnjit_studio.compiler.native_decode import NativeDecoder
+from nnjit_studio.errors import ModelError
+from nnjit_studio.graph import GenerationRequest, Plan
+from nnjit_studio.zoo import write_model
+
+# TVM's own names have no dots; the labels that we show keep them.
+pytestmark = pytest.mark.filterwarnings("ignore:Renaming name")
+
+
+def imported(path: Path, folder: Path, **request: object) -> BuiltGeneration:
+    return import_generation(path, folder / "weights.bin", GenerationRequest(**request))
+
+
+def appends(plan: Plan) -> list[tuple[bool, int, int]]:
+    return [(s.append.columns, s.append.rows, s.append.capacity) for s in plan.steps if s.append]
+
+
+def test_one_decoder_becomes_two_plans_over_one_cache(tmp_path: Path) -> None:
+    built = imported(decoder(tmp_path / "m.onnx"), tmp_path, rows=8)
+    facts, decode, prefill = built.facts, built.decode.plan, built.prefill.plan
+    assert (facts.capacity, facts.rows, facts.slot, facts.last) == (
+        POSITIONS, 8, "cache_slot", "cache_last",
+    )  # fmt: skip
+    assert {p.spec.name: p.spec.shape for p in decode.inputs} == {
+        "input_ids": (1, 1),
+        "attention_mask": (1, POSITIONS),
+        "position_ids": (1, 1),
+        "cache_slot": (1,),
+    }
+    # Keys are kept as attention reads them, transposed; nothing of the past is copied.
+    assert appends(decode) == [(True, 1, POSITIONS), (False, 1, POSITIONS)] * LAYERS
+    assert appends(prefill) == [(True, 8, POSITIONS), (False, 8, POSITIONS)] * LAYERS
+    assert not any("transpose:" in s.workload and f"x{POSITIONS}" in s.workload
+                   for s in decode.steps)  # fmt: skip
+    # Only the last row meets the vocabulary.
+    assert [p.spec.shape for p in (*decode.outputs, *prefill.outputs)] == [(1, 1, VOCABULARY)] * 2
+
+
+def test_the_plans_share_weights_and_state(tmp_path: Path) -> None:
+    built = imported(decoder(tmp_path / "m.onnx"), tmp_path, rows=8, capacity=20)
+    decode, prefill = built.decode.plan, built.prefill.plan
+    assert (
+        decode.weights_bytes == prefill.weights_bytes == (tmp_path / "weights.bin").stat().st_size
+    )
+
+    def places(plan: Plan, region: str) -> set[tuple[int, int]]:
+        return {(b.offset, b.nbytes) for b in plan.buffers if b.region == region}
+
+    assert places(decode, "state") == places(prefill, "state")
+    packed = {b.offset for b in decode.buffers if b.pack}
+    assert packed == {b.offset for b in prefill.buffers if b.pack}
+    rows, width = 20, 8
+    assert decode.state_bytes == prefill.state_bytes == 2 * LAYERS * HEADS * rows * width * 4
+
+
+def test_a_plan_with_state_survives_json(tmp_path: Path) -> None:
+    plan = imported(decoder(tmp_path / "m.onnx"), tmp_path, rows=1).decode.plan
+    assert plan.to_json()["version"] == 2
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_fixed_decoder_with_and_without_a_prefill_of_its_own(tmp_path: Path) -> None:
+    step = write_model("gpt2-decode", tmp_path / "step.onnx", 12, small=True)
+    alone = imported(step, tmp_path)
+    assert (alone.facts.capacity, alone.facts.rows, alone.prefill) == (12, 0, None)
+    prompt = write_model("gpt2-prefill", tmp_path / "prompt.onnx", 5, small=True)
+    both = imported(step, tmp_path, prefill=str(prompt))
+    assert (both.facts.rows, both.facts.last) == (5, "cache_last")
+    assert appends(both.prefill.plan) == [(True, 5, 12), (False, 5, 12)] * 2
+    with pytest.raises(ModelError, match="past has 11 tokens, so its cache holds 12"):
+        imported(step, tmp_path, capacity=20)
+    long = write_model("gpt2-prefill", tmp_path / "long.onnx", 13, small=True)
+    with pytest.raises(ModelError, match="1 x 2 to 1 x 12 tokens"):
+        imported(step, tmp_path, prefill=str(long))
+    with pytest.raises(ModelError, match="of the prefill model plays no known part"):
+        imported(step, tmp_path, prefill=str(step))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"positions": False}, "no input 'position_ids' and does not count its mask"),
+        ({"mask": False}, "no input 'attention_mask'"),
+        ({"join": 1}, "no past keys and values"),
+    ],
+)
+def test_a_decoder_that_lacks_a_part_is_refused_by_its_name(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        imported(decoder(tmp_path / "m.onnx", **change), tmp_path)
+
+
+def test_unknown_inputs_and_impossible_sizes_are_refused(tmp_path: Path) -> None:
+    path = decoder(tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match=f"cache of {POSITIONS + 1} slots does not fit"):
+        imported(path, tmp_path, capacity=POSITIONS + 1)
+    model = onnx.load(path)
+    model.graph.input.append(helper.make_tensor_value_info("extra", 1, [1]))
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match="'extra' plays no known part"):
+        imported(path, tmp_path)
+
+
+def test_no_decoder_at_all(tmp_path: Path) -> None:
+    path = write_model("distilbert", tmp_path / "m.onnx", 9, small=True)
+    with pytest.raises(ModelError, match="no past keys and values"):
+        imported(path, tmp_path)
+
+
+def test_positions_may_come_from_the_mask(tmp_path: Path) -> None:
+    path = decoder(tmp_path / "m.onnx", positions=False, counted=True)
+    built = imported(path, tmp_path, rows=1)
+    assert (built.facts.positions, built.facts.capacity) == ("", POSITIONS)
+    assert "position_ids" not in {p.spec.name for p in built.decode.plan.inputs}
+
+
+def test_native_decoders_of_open_and_of_fixed_past_agree(tmp_path: Path) -> None:
+    """The same network (weights go by name) with a past that grows, and in fixed slots."""
+    import onnxruntime
+
+    path = write_model("gpt2-decode", tmp_path / "step.onnx", 9, small=True)
+    whole = write_model("gpt2", tmp_path / "whole.onnx", 9, small=True)
+    text = [3, 1, 4, 1, 5, 9, 2, 6, 5]
+    native = NativeDecoder(path, text[:4])
+    choices = native.compare(text[4:])
+    logits = onnxruntime.InferenceSession(str(whole)).run(None, {"input_ids": [text]})[0][0]
+    assert [c.id for c in choices] == [int(row.argmax()) for row in logits[3:8]]
+    deficits = [row.max() - row[t] for row, t in zip(logits[3:8], text[4:], strict=True)]
+    np.testing.assert_allclose([c.deficit for c in choices], deficits, atol=1e-4)
+
+
+def test_equal_weights_of_two_plans_have_one_place_each(tmp_path: Path) -> None:
+    ones, twos = np.ones((4, 8), np.float32), np.full((4, 8), 2, np.float32)
+    store = Weights(tmp_path / "w.bin")
+    first = [
+        store.place(ones, 256, (4, 8)),
+        store.place(ones, 256, (4, 8)),
+        store.place(twos, 128, None),
+    ]
+    assert len(set(first)) == 3, "kernels of one plan may want one weight in two layouts"
+    store.finish_plan(more=True)
+    assert [store.place(ones, 256, (4, 8)) for _ in range(2)] == first[:2]
+    assert store.place(twos, 128, (4, 8)) not in first, "its panels have no room there"
+    assert store.place(ones, 256, (4, 8)) not in first
+    store.finish_plan()
+    data = np.fromfile(tmp_path / "w.bin", np.float32)
+    assert data.nbytes == store.nbytes
+    assert (data[first[2] // 4 :][:32] == 2).all()
