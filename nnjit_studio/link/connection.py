@@ -21,6 +21,7 @@ CLOSE_ANOTHER_PAGE = 4001
 LOST_HINT = "Start again: what was measured until then is in the kernel database."
 
 LogCallback = Callable[[str, str], None]
+PartCallback = Callable[[dict[str, Any]], None]
 
 
 class RequestError(PageError):
@@ -45,6 +46,7 @@ class PageConnection:
         self._on_log = on_log
         self._ids = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Frame]] = {}
+        self._on_part: dict[int, PartCallback] = {}
 
     async def greet(self) -> None:
         """Accept the socket and wait for ``hello``.
@@ -66,7 +68,7 @@ class PageConnection:
         self.hello = header
 
     async def listen(self) -> None:
-        """Deal out replies and log messages until the page goes.
+        """Deal out replies, their parts and log messages until the page goes.
 
         Raises
         ------
@@ -77,6 +79,11 @@ class PageConnection:
             header, blobs = await self._receive()
             if header["type"] == "log":
                 self._on_log(str(header.get("level")), str(header.get("text")))
+                continue
+            of = header.get("of")
+            if isinstance(of, int):
+                if on_part := self._on_part.get(of):
+                    on_part(header)
                 continue
             number = header.get("id")
             reply = self._pending.get(number) if isinstance(number, int) else None
@@ -90,8 +97,15 @@ class PageConnection:
             else:
                 reply.set_result((header, blobs))
 
-    async def request(self, header: Mapping[str, Any], blobs: Sequence[Blob] = ()) -> Frame:
+    async def request(
+        self,
+        header: Mapping[str, Any],
+        blobs: Sequence[Blob] = (),
+        on_part: PartCallback | None = None,
+    ) -> Frame:
         """Send one request and wait for its reply.
+
+        ``on_part`` gets the header of each message ``of`` the request, until then.
 
         Raises
         ------
@@ -106,6 +120,8 @@ class PageConnection:
         frame = encode_frame({**header, "id": number}, blobs)
         reply = asyncio.get_running_loop().create_future()
         self._pending[number] = reply
+        if on_part is not None:
+            self._on_part[number] = on_part
         try:
             try:
                 await self._websocket.send_bytes(frame)
@@ -115,6 +131,7 @@ class PageConnection:
             return result
         finally:
             del self._pending[number]
+            self._on_part.pop(number, None)
             if reply.done() and not reply.cancelled():
                 reply.exception()  # seen, also where the send failed first
 

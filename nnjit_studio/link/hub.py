@@ -24,6 +24,7 @@ from nnjit_studio.link.connection import (
     LOST_HINT,
     LogCallback,
     PageConnection,
+    PartCallback,
 )
 from nnjit_studio.link.frames import MAX_FRAME_BYTES, Blob, Frame
 from nnjit_studio.link.web import make_app
@@ -138,6 +139,7 @@ class Hub:
         blobs: Sequence[Blob] = (),
         timeout_s: float = 60.0,
         cancels: int | None = None,
+        on_part: PartCallback | None = None,
     ) -> Frame:
         """Send one request to the page and wait for its reply.
 
@@ -146,6 +148,8 @@ class Hub:
         cancels
             :attr:`cancels` from before the caller's work began: a ``cancel``
             since then counts for this request too.
+        on_part
+            Called on the hub's thread for each message ``of`` the request.
 
         Raises
         ------
@@ -161,7 +165,7 @@ class Hub:
             if self._page is None:
                 raise PageError(self._failure or "No page is connected.", LOST_HINT)
             waiting = asyncio.run_coroutine_threadsafe(
-                self._page.request(header, blobs), self._loop
+                self._page.request(header, blobs, on_part), self._loop
             )
             self._waiting.add(waiting)
         try:

@@ -259,6 +259,11 @@ export class Engine {
     return { ...port.spec, data: this.#bytes(addresses[port.buffer], specBytes(port.spec)) };
   }
 
+  /** Bytes of the linear memory, as it is now. */
+  get memoryBytes() {
+    return this.#loaded().memory.buffer.byteLength;
+  }
+
   /** The plans that are loaded, by name. */
   get plans() {
     return Object.fromEntries([...this.#plans].map(([name, { plan }]) => [name, plan]));

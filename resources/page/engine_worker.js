@@ -1,33 +1,60 @@
 /** The long-lived worker that holds the model and runs it. */
 import { Engine } from "./engine.js";
 import { EngineError } from "./errors.js";
+import { generate } from "./generate.js";
 import { serve } from "./serve.js";
 import { Team } from "./team.js";
 
 let engine = new Engine();
+/** @type {AbortController | null} of the generation that runs */
+let generation = null;
+
+/**
+ * Posts each token as soon as it is known.
+ * @param {import("./frames.js").Header} header
+ */
+async function stream({ id, facts, ids, max_tokens, top_k, temperature, seed, stop_tokens }) {
+  generation = new AbortController();
+  const options = { maxTokens: max_tokens, topK: top_k, temperature, seed, stopTokens: stop_tokens, signal: generation.signal };
+  try {
+    const tokens = generate(engine, facts, ids, options);
+    for (let made = 0; ; made++) {
+      const { done, value } = await tokens.next();
+      if (done) return { type: "generated", made, reason: value, memory_bytes: engine.memoryBytes };
+      postMessage({ header: { type: "token", of: id, token: value.id, ms: value.ms, margin: value.margin } });
+    }
+  } finally {
+    generation = null;
+  }
+}
 
 serve(async ({ header, blobs }) => {
   switch (header.type) {
     case "load": {
       // the page starts a worker for each model: there is never an older team
-      const { plan, threads = 1 } = header;
+      const { plan, others, threads = 1 } = header;
       if (threads > 1) engine = new Engine(await Team.start(threads));
-      return { header: { type: "ok", memory_bytes: engine.load(plan), threads } };
+      return { header: { type: "ok", memory_bytes: engine.load(plan, others), threads } };
     }
     case "weights":
       engine.setWeights(header.offset, blobs[0]);
       return { header: { type: "ok" } };
     case "register": {
       const kernels = header.kernels.map((/** @type {any} */ k, /** @type {number} */ i) => ({ ...k, bytes: blobs[i] }));
-      return { header: { type: "ok", ...(await engine.register(kernels)) } };
+      return { header: { type: "ok", ...(await engine.register(kernels, { only: header.only })) } };
     }
     case "infer": {
       const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
-      const { runs, profile, least_step_ms, taps } = header;
-      const { outputs, taps: copies, ...times } = engine.infer(inputs, { runs, profile, least_step_ms, taps });
+      const { runs, profile, least_step_ms, taps, plan } = header;
+      const { outputs, taps: copies, ...times } = engine.infer(inputs, { runs, profile, least_step_ms, taps, plan });
       const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
       return { header: { type: "inferred", outputs: specs, ...times }, blobs: [...outputs.map((t) => t.data), ...copies] };
     }
+    case "generate":
+      return { header: await stream(header) };
+    case "generate_stop":
+      generation?.abort();
+      return { header: { type: "ok" } };
     default:
       throw new EngineError(`The engine worker has no answer to "${header.type}".`);
   }

@@ -171,6 +171,7 @@ class Feeds {
    */
   set(name, index, value) {
     const values = this.#values.get(name);
+    if (!values) return; // a prefill with a graph of its own may take the ids alone
     values[index] = values instanceof BigInt64Array ? BigInt(value) : value;
   }
 }
