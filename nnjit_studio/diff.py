@@ -147,9 +147,9 @@ def diff_model(
     reference = {t for _, outputs in nodes for t in outputs}
     ours = list(_tensors(graph, plan))
     missing = [*_nameless(ours, reference), *_fused_away(graph, nodes)]
-    common = [t for t in ours if t.spec.name in reference]
+    common = [t for t in ours if _parts(t.spec.name, reference)]
     if name:
-        common = [t for t in common if name in (t.spec.name, t.node.name, *t.node.source)]
+        common = [t for t in common if name in _names(t)]
         missing = [m for m in missing if name in (m.tensor, m.node)]
         if not common and not missing:
             raise UserError(
@@ -160,9 +160,10 @@ def diff_model(
     for group in _groups(common):
         on_phase(f"comparing {len(rows)} to {len(rows) + len(group)} of {len(common)} tensors")
         got = dict(zip((t.spec.name for t in group), _page_tensors(bench, group), strict=True))
-        expected = bench.onnx_tensors(list(got))
+        wanted = {t.spec.name: _parts(t.spec.name, reference) for t in group}
+        expected = bench.onnx_tensors([part for parts in wanted.values() for part in parts])
         for tensor in group:
-            found = expected[tensor.spec.name]
+            found = _joined([expected[part] for part in wanted[tensor.spec.name]], tensor.spec)
             if found.size != tensor.spec.size:
                 why = f"its shape is {found.shape} in ONNX Runtime, {tensor.spec.shape} here"
                 missing.append(Missing(tensor.spec.name, tensor.node.name, "shape", why))
@@ -192,18 +193,39 @@ def _tensors(graph: Graph, plan: Plan) -> Iterator[Placed]:
             yield Placed(graph.tensors[tensor], node, position, step, buffer)
 
 
+def _parts(tensor: str, reference: set[str]) -> list[str]:
+    """The ONNX tensors that are in one of ours: itself, or those that a merge put side by side."""
+    if tensor in reference:
+        return [tensor]
+    parts = tensor.split("|")
+    return parts if len(parts) > 1 and reference.issuperset(parts) else []
+
+
+def _names(tensor: Placed) -> tuple[str, ...]:
+    name, node = tensor.spec.name, tensor.node
+    return (name, *name.split("|"), node.name, *node.source)
+
+
+def _joined(parts: Sequence[NDArray[Any]], spec: TensorSpec) -> NDArray[Any]:
+    """One tensor of several that lie side by side in each of its rows."""
+    if len(parts) == 1 or sum(p.size for p in parts) != spec.size:
+        return parts[0]
+    return np.concatenate([p.reshape(spec.shape[0], -1) for p in parts], axis=1)
+
+
 def _nameless(ours: Sequence[Placed], reference: set[str]) -> Iterator[Missing]:
     for t in ours:
-        if t.spec.name not in reference:
+        if not _parts(t.spec.name, reference):
             why = "made on the way: the ONNX file has none such"
             yield Missing(t.spec.name, t.node.name, "own", why)
 
 
 def _fused_away(graph: Graph, nodes: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[Missing]:
     steps = {source: node.name for node in graph.nodes for source in node.source}
+    known = {part for tensor in graph.tensors for part in (tensor, *tensor.split("|"))}
     for onnx_node, outputs in nodes:
         for tensor in outputs:
-            if tensor in graph.tensors:
+            if tensor in known:
                 continue
             if onnx_node in steps:
                 why = f"fused into step {steps[onnx_node]!r}"

@@ -158,7 +158,10 @@ def _one(group: Sequence[_Product]) -> list[ProgramCall]:
         inputs.append(Value(names, (n,), "f32", np.concatenate(parts)))
     whole = Value("|".join(p.call.outputs[0].name for p in group), (m, n), "f32")
     nodes = tuple(dict.fromkeys(name for p in group for name in p.call.origin.nodes))
-    joined = ProgramCall(_program(first.a, m, k, n, biased), tuple(inputs), (whole,), Origin(nodes))
+    parts_of = [name for p in group for name in p.call.origin.tensors[:1]]
+    tensors = ("|".join(parts_of),) if len(parts_of) == len(group) and all(parts_of) else ()
+    origin = Origin(nodes, tensors)
+    joined = ProgramCall(_program(first.a, m, k, n, biased), tuple(inputs), (whole,), origin)
     result = [joined]
     start = 0
     for p in group:

@@ -1,13 +1,14 @@
 """Which ONNX nodes a fused call came from, and which ONNX tensors it computes.
 
 TVM's frontend forgets the model's names, but a variable keeps its name up to the
-fusion. So the result of each ONNX node is bound to a variable with the node's
+fusion. So all that an ONNX node becomes is bound to variables with the node's
 number. The fusion renames what leaves a group; a value is found again by what
 computes it, which is the same before and after.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from typing import Any
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
-_NUMBERED = re.compile(r"onnx_node_(\d+)$")
+_NUMBERED = re.compile(r"onnx_node_(\d+)_")
+_RESULTS = "onnx_results"
+"""Attribute of ``main``: for each variable that is a result, JSON of node and output."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +39,49 @@ class Origin:
 
 
 class NumberingImporter(ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's frontend, with the result of node i in a variable ``onnx_node_i``."""
+    """TVM's frontend, with what node i becomes in variables ``onnx_node_i_...``."""
+
+    def from_onnx(self, graph: Any, opset: int) -> IRModule:
+        module = super().from_onnx(graph, opset)
+        module["main"] = module["main"].with_attr(_RESULTS, json.dumps(self._results))
+        return module
 
     def _construct_nodes(self, graph: Any) -> None:
         self._rest: Iterator[tuple[int, Any]] = enumerate(graph.node)
+        self._results: dict[str, tuple[int, int]] = {}
         super()._construct_nodes(graph)
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
         number, node = next(self._rest, (-1, None))
         while node is not None and node.op_type != op_name:  # an If goes another way
             number, node = next(self._rest, (-1, None))
-        result = super()._convert_operator(op_name, inputs, attrs, opset)
-        numbered = node is not None and isinstance(result, relax.Call)
-        if numbered and type(result.ty).__name__ in ("TensorType", "TupleType"):
-            return self.bb.emit(result, name_hint=f"onnx_node_{number}")
-        return result
+        name = f"onnx_node_{number}_" if node is not None else ""
+        emit, normalize = self.bb.emit, self.bb.normalize
+        self.bb.emit = lambda expr, name_hint="": emit(expr, name or name_hint)
+        self.bb.normalize = lambda expr: normalize(self._named_fields(expr))
+        try:
+            result = super()._convert_operator(op_name, inputs, attrs, opset)
+            if isinstance(result, relax.Tuple):
+                return relax.Tuple([self._result(f, number, i) for i, f in enumerate(result)])
+            return self._result(result, number, 0)
+        finally:
+            del self.bb.emit, self.bb.normalize
+
+    def _named_fields(self, expr: Any) -> Any:
+        """A tuple's calls in variables, which else would be bound without a name."""
+        if not isinstance(expr, relax.Tuple):
+            return expr
+        return relax.Tuple([self.bb.emit(f) if isinstance(f, relax.Call) else f for f in expr])
+
+    def _result(self, expr: Any, number: int, output: int) -> Any:
+        """The expression in a variable of its own, if it computes anything."""
+        computed = isinstance(expr, relax.Call)
+        if computed and type(expr.ty).__name__ in ("TensorType", "TupleType"):
+            expr = self.bb.emit(expr)
+        # What only hands a value on, such as an Identity, does not rename it.
+        if isinstance(expr, relax.Var) and expr.name.startswith(f"onnx_node_{number}_"):
+            self._results.setdefault(expr.name, (number, output))
+        return expr
 
 
 def node_name(node: Any) -> str:
@@ -74,7 +105,9 @@ def origins(before: IRModule, fused: IRModule, graph: Any) -> dict[Any, Origin]:
     values = _Values()
     main = before["main"]
     scope = {p: values.of("input", p.name) for p in main.params}
+    results: dict[str, tuple[int, int]] = json.loads(str(main.attrs[_RESULTS]))
     numbers: dict[int, int] = {}
+    own: dict[int, tuple[int, int]] = {}
     trail: list[tuple[int, list[int]]] = []
     for binding in _bindings(main):
         key = scope[binding.var] = values.key(binding.value, scope, before)
@@ -82,23 +115,28 @@ def origins(before: IRModule, fused: IRModule, graph: Any) -> dict[Any, Origin]:
         found = _NUMBERED.match(binding.var.name)
         if found:
             numbers.setdefault(key, int(found[1]))
-    makers = {name: i for i, node in enumerate(graph.node) for name in node.output}
-    results = values.fields(values.key(main.body.body, scope, before))
-    for key, port in zip(results, graph.output, strict=True):
+        if binding.var.name in results:
+            own.setdefault(key, results[binding.var.name])
+    makers = {o: (i, k) for i, node in enumerate(graph.node) for k, o in enumerate(node.output)}
+    ends = values.fields(values.key(main.body.body, scope, before))
+    for key, port in zip(ends, graph.output, strict=True):
         # The variable of a result has the name of the function's end.
         if port.name in makers:
-            numbers.setdefault(key, makers[port.name])
-    own = dict(numbers)
+            own.setdefault(key, makers[port.name])
+            numbers.setdefault(key, makers[port.name][0])
+    known = set(numbers)
     for key, reads in reversed(trail):
-        # What a converter made on its way belongs to the node that needs it first.
+        # What a pass made on its way belongs to the node that needs it first.
         for part in reads:
-            if key in numbers and part not in own:
+            if key in numbers and part not in known:
                 numbers[part] = numbers[key]
 
     def tensor(key: int) -> str:
-        owner, index = values.item(key)
-        outputs = graph.node[own[owner]].output if owner in own else ()
-        return str(outputs[index]) if index < len(outputs) else ""
+        whole, index = (key, 0) if key in own else values.item(key)
+        if whole not in own:
+            return ""
+        number, output = own[whole]
+        return str(dict(enumerate(graph.node[number].output)).get(output + index, ""))
 
     origin: dict[Any, Origin] = {}
     main = fused["main"]

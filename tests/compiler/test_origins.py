@@ -62,3 +62,23 @@ def test_a_result_that_is_also_read_inside_has_the_models_name(tmp_path: Path) -
         (("exp",), ("e",)),
         (("softmax",), ("s",)),
     ]
+
+
+def test_what_a_converter_emits_itself_belongs_to_its_node(tmp_path: Path) -> None:
+    weights = {
+        "s": np.ones(8, np.float32),
+        "low": np.array(-1, np.float32),
+        "w": np.ones((8, 4), np.float32),
+    }
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "s"], ["n"], "norm"),
+        helper.make_node("Clip", ["n", "low"], ["c"], "clip"),
+        helper.make_node("Identity", ["c"], ["i"], "same"),
+        helper.make_node("MatMul", ["i", "w"], ["y"], "product"),
+    ]
+    path = save(tmp_path / "n.onnx", nodes, {"x": [3, 8]}, {"y": [3, 4]}, weights)
+    graph = graph_of(path, tmp_path)
+    assert {s for n in graph.nodes for s in n.source} >= {"norm", "clip", "product"}
+    made = {name: n.source for n in graph.nodes for name in n.outputs}
+    assert "norm" in made.get("n", made.get("c", ()))
+    assert made["y"][-1] == "product"

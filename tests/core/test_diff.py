@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +45,7 @@ PLAN = Plan(
     0,
     384,
 )
+PLAN_OF_ONE = replace(PLAN, steps=(PLAN.steps[0], PLAN.steps[-1]))
 ONNX = [
     ("MatMul", ("m",)),
     ("Add", ("a",)),
@@ -131,6 +133,34 @@ def test_large_tensors_come_in_parts_and_many_in_passes(monkeypatch: pytest.Monk
     bench = Bench()
     diff_model(bench)
     assert [len(taps) for taps in bench.taps] == [2, 1]
+
+
+def test_tensors_that_a_merge_put_side_by_side_are_compared_so() -> None:
+    graph = Graph(
+        "g",
+        ("x",),
+        ("q|k",),
+        (Node("qk", "matmul", ("x",), ("q|k",), "w", ("Q", "K")),),
+        {n: TensorSpec(n, SHAPE, "f32") for n in ("x", "q|k")},
+    )
+
+    class Merged(Bench):
+        model = SimpleNamespace(graph=graph, plan=PLAN_OF_ONE)
+
+        def tap(self, taps: Sequence[Tap]) -> list[bytes]:
+            return [np.array([[1, 2, 9], [3, 4, 8]], np.float32).tobytes()]
+
+        def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
+            return [("Q", ("q",)), ("K", ("k",))]
+
+        def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+            parts = {"q": np.array([[1, 2], [3, 4]]), "k": np.array([[[9], [7]]])}
+            return {n: parts[n] for n in names}
+
+    for name in ("", "k", "Q"):
+        (found,) = diff_model(Merged(), name).tensors
+        assert (found.tensor, found.max_abs, found.worst) == ("q|k", 1.0, (1, 2))
+    assert not diff_model(Merged()).missing
 
 
 def row(got: list[float], expected: list[float]) -> diff_module.TensorDiff:
