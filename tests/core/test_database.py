@@ -175,6 +175,24 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(db: KernelDatabase, path
         assert again.count() == 2
 
 
+def test_verbs_that_only_read_need_no_turn(db: KernelDatabase, path: Path) -> None:
+    db.commit_record(record())
+    with KernelDatabase.open_for_reading(path) as reader:
+        assert [r.settings for r in reader.all_records()] == ["x0=0"]
+        db.commit_record(record(1))
+        assert reader.count() == 2
+        with pytest.raises(DatabaseError, match="read-only"):
+            reader.commit_record(record(2))
+
+
+def test_reading_what_is_not_there_finds_nothing_and_writes_nothing(path: Path) -> None:
+    with KernelDatabase.open_for_reading(path) as reader:
+        assert reader.all_records() == []
+        assert reader.devices() == []
+    assert not path.exists()
+    assert not list(path.parent.iterdir())
+
+
 def test_a_writer_in_another_process_is_refused(path: Path) -> None:
     with KernelDatabase.open(path):
         code = (
@@ -443,6 +461,18 @@ def test_an_older_schema_upgrades_with_a_copy(path: Path) -> None:
     assert copy.execute("PRAGMA user_version").fetchone() == (1,)
     copy.close()
     assert path.read_bytes() != before
+
+
+def test_reading_upgrades_an_older_schema_first(path: Path) -> None:
+    old = sqlite_utils.Database(path)
+    old.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    migrations.apply(old, stop_before=[m.name for m in migrations.pending(old)][-1])
+    old.execute(f"PRAGMA user_version={SCHEMA_VERSION - 1}")
+    old.close()
+    with KernelDatabase.open_for_reading(path) as reader:
+        assert reader.count() == 0
+    with KernelDatabase.open(path, read_only=True) as reader:
+        assert reader.devices() == []
 
 
 def test_a_failing_upgrade_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
