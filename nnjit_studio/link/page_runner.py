@@ -196,6 +196,7 @@ class PageRunner:
                 tuple(reply.get("steps_ms") or ()),
                 tuple(reply.get("steps_threads") or ()),
                 tuple(reply.get("steps_iqr_ms") or ()),
+                tuple(map(tuple, reply.get("steps_chunks") or ())),
             )
 
     def tap(self, feeds: Mapping[str, NDArray[Any]], taps: Sequence[Tap]) -> list[bytes]:

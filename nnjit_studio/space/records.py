@@ -203,7 +203,7 @@ class RunResult:
 @dataclass(frozen=True)
 class Inference:
     """Outputs of the last run; total ms of every run; of every step, if asked for, the median
-    ms, the IQR and the threads.
+    ms, the threads, the IQR, and the chunks that each thread took, the caller first.
     """
 
     outputs: dict[str, NDArray[Any]]
@@ -211,6 +211,7 @@ class Inference:
     steps_ms: tuple[float, ...] = ()
     steps_threads: tuple[int, ...] = ()
     steps_iqr_ms: tuple[float, ...] = ()
+    steps_chunks: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

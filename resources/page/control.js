@@ -26,8 +26,11 @@ const ARGS = 68;
 export const MAX_POINTERS = 120;
 const TEXT = ARGS + MAX_POINTERS;
 const MAX_TEXT = 200;
+const TOOK = TEXT + MAX_TEXT; // chunks that each thread has taken, the caller first
+const LINE = 16; // words between those of two threads
 
-export const CONTROL_BYTES = 4 * (TEXT + MAX_TEXT);
+export const MAX_THREADS = 64;
+export const CONTROL_BYTES = 4 * (TOOK + MAX_THREADS * LINE);
 
 /** More chunks than threads, so that a thread which loses its core holds up little. */
 const CHUNKS_PER_THREAD = 4;
@@ -89,8 +92,18 @@ function take(control) {
  * @param {number[]} args pointers, then two places for begin and end
  */
 export function workOff(control, run, args) {
-  for (let left = take(control); left; left = take(control)) runChunk(control, left, run, args);
+  for (let left = take(control); left; left = take(control)) {
+    control[TOOK]++;
+    runChunk(control, left, run, args);
+  }
 }
+
+/**
+ * How many chunks each thread has taken since the start; read when no command is up.
+ * @param {Control} control
+ * @param {number} threads
+ */
+export const taken = (control, threads) => Array.from({ length: threads }, (_, i) => control[TOOK + i * LINE]);
 
 /**
  * @param {Control} control
@@ -126,8 +139,9 @@ function settle(control, chunks) {
  * @param {Control} control
  * @param {Map<number, Run>} kernels
  * @param {number} mail messages that it has seen
+ * @param {number} number of the helper, from 1
  */
-export function help(control, kernels, mail) {
+export function help(control, kernels, mail, number) {
   let looks = 0;
   let since = performance.now();
   for (;;) {
@@ -135,6 +149,7 @@ export function help(control, kernels, mail) {
     if (Atomics.load(control, MAIL) !== mail) return;
     const left = take(control);
     if (left) {
+      control[TOOK + number * LINE]++; // before the chunk is done, so that who joins sees it
       helpWith(control, kernels, left);
       [looks, since] = [0, performance.now()];
     } else if (++looks % LOOKS_PER_CLOCK === 0 && performance.now() - since > SPIN_MS) {

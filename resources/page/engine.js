@@ -17,7 +17,7 @@ import { checkTaps, quantile, repeatable, runTapped, timeSteps } from "./steps.j
 /** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
 /**
  * @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_iqr_ms: number[],
- *   steps_threads: number[], taps: Uint8Array[]}} Inference
+ *   steps_threads: number[], steps_chunks: number[][], taps: Uint8Array[]}} Inference
  */
 /**
  * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
@@ -200,6 +200,13 @@ export class Engine {
     checkTaps(taps, loaded.plan, calls.length);
     const steps = calls.map((call) => () => execute(call));
     const repeats = profile ? repeatable(loaded.plan) : [];
+    const chunks = calls.map(() => /** @type {number[]} */ ([]));
+    let before = this.#team?.taken() ?? [];
+    const count = (/** @type {number} */ i) => {
+      const now = this.#team?.taken() ?? [];
+      chunks[i] = now.map((n, thread) => (chunks[i][thread] ?? 0) + n - before[thread]);
+      before = now;
+    };
     /** @type {number[]} */
     const runs_ms = [];
     /** @type {number[][]} ms of each step, for each run */
@@ -211,17 +218,18 @@ export class Engine {
       for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
       if (taps.length)
         copies = runTapped(steps, taps, ({ buffer, offset, nbytes }) => this.#copyOut(loaded.addresses[buffer] + offset, nbytes));
-      else if (profile) times.push(timeSteps(steps, repeats, least_step_ms));
+      else if (profile) times.push(timeSteps(steps, repeats, least_step_ms, count));
       else calls.forEach(execute);
       runs_ms.push(performance.now() - start);
     }
     /** @type {Inference} */
-    const result = { outputs: [], runs_ms, steps_ms: [], steps_iqr_ms: [], steps_threads: [], taps: copies };
+    const result = { outputs: [], runs_ms, steps_ms: [], steps_iqr_ms: [], steps_threads: [], steps_chunks: [], taps: copies };
     if (times.length)
       calls.forEach(({ kernel }, i) => {
         if (!kernel) return;
         const samples = times.map((run) => run[i]);
         result.steps_threads.push((kernel.choice?.team && this.#team?.threads) || 1);
+        result.steps_chunks.push(chunks[i]);
         result.steps_ms.push(quantile(samples, 0.5));
         result.steps_iqr_ms.push(quantile(samples, 0.75) - quantile(samples, 0.25));
       });

@@ -8,10 +8,12 @@ const kernels = new Map();
 /** @type {import("./control.js").Control} */
 let control;
 let mail = 0;
+let number = 0;
 
 addEventListener("message", ({ data }) => {
   mail++;
   control ??= data.control;
+  number = data.number;
   let error = "";
   try {
     for (const id of data.drop) kernels.delete(id);
@@ -23,5 +25,5 @@ addEventListener("message", ({ data }) => {
     error = String(e);
   }
   postMessage({ error });
-  help(control, kernels, mail);
+  help(control, kernels, mail, number);
 });

@@ -32,9 +32,10 @@ export function repeatable({ steps, buffers }) {
  * @param {(() => void)[]} steps
  * @param {boolean[]} repeats
  * @param {number} least_ms
+ * @param {(step: number) => void} [after] each step, when its clock has stopped
  * @returns {number[]} ms of each step
  */
-export function timeSteps(steps, repeats, least_ms, now = () => performance.now()) {
+export function timeSteps(steps, repeats, least_ms, after = () => {}, now = () => performance.now()) {
   return steps.map((run, i) => {
     const start = now();
     run();
@@ -44,6 +45,7 @@ export function timeSteps(steps, repeats, least_ms, now = () => performance.now(
       for (let more = count; more > 0; more--) run();
       end = now();
     }
+    after(i);
     return (end - start) / count;
   });
 }

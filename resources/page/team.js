@@ -1,11 +1,11 @@
 /** The caller and its helpers: threads that work off a kernel's outer loop together. */
-import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, publish, takeFailure, wake, workOff } from "./control.js";
+import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, MAX_THREADS, publish, taken, takeFailure, wake, workOff } from "./control.js";
 import { EngineError } from "./errors.js";
 
 /** @typedef {import("./kernel.js").Run} Run */
 /** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} Helper */
 
-export const MAX_THREADS = 64;
+export { MAX_THREADS } from "./control.js";
 const ANSWER_MS = 20_000;
 /** Longer than any chunk of a kernel takes; then its thread is lost. */
 const LIMIT_MS = 30_000;
@@ -61,6 +61,11 @@ export class Team {
 
   get threads() {
     return this.#helpers.length + 1;
+  }
+
+  /** How many chunks each thread has taken so far, the caller first. */
+  taken() {
+    return taken(this.#control, this.threads);
   }
 
   /** Ends the helpers, whatever they do. */
@@ -129,7 +134,7 @@ export class Team {
       const answers = this.#helpers.map(answerOf);
       // first the count: a helper that sees it leaves its loop and finds the message
       Atomics.add(this.#control, MAIL, 1);
-      for (const helper of this.#helpers) helper.postMessage({ add: [], drop, ...message });
+      this.#helpers.forEach((helper, i) => helper.postMessage({ add: [], drop, number: i + 1, ...message }));
       wake(this.#control);
       await Promise.all(answers);
     });

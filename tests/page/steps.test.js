@@ -47,12 +47,14 @@ test("short steps are repeated until the clock sees them, and the result stays",
 test("a step's time is its batch's over its runs; one that may not repeat runs once", () => {
   let clock = 0;
   const ran = [0, 0, 0];
+  const seen = [];
   const steps = [0.25, 0.25, 7].map((ms, i) => () => {
     clock += ms;
     ran[i]++;
   });
-  assert.deepEqual(timeSteps(steps, [true, false, true], 1, () => clock), [0.25, 0.25, 7]);
+  assert.deepEqual(timeSteps(steps, [true, false, true], 1, (i) => seen.push(i), () => clock), [0.25, 0.25, 7]);
   assert.deepEqual(ran, [4, 1, 1]);
+  assert.deepEqual(seen, [0, 1, 2]);
 });
 
 test("a step whose arguments overlap in the arena, or that appends, may not repeat", () => {

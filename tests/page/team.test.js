@@ -46,6 +46,22 @@ test("every part of the outer loop runs once, whatever the number of threads and
   }
 });
 
+test("the chunks that each thread took add up", async () => {
+  const { team, id, run, pointers } = await office(3, addKernel);
+  for (const extent of [1, 5, COUNT]) {
+    const before = team.taken();
+    assert.equal(before.length, 3);
+    team.run(id, run, pointers, extent);
+    const took = team.taken().map((n, i) => n - before[i]);
+    assert.ok(took.every((n) => n >= 0));
+    assert.equal(took.reduce((a, b) => a + b), Math.min(extent, 3 * 4));
+  }
+  const before = team.taken();
+  team.run(id, () => spin(1), pointers, COUNT); // the caller is slow: helpers take what it leaves
+  assert.ok(team.taken()[0] - before[0] < 12);
+  team.close();
+});
+
 test("two thousand runs end, with pauses in which the helper falls asleep", async () => {
   const { team, go, out } = await office(2, addKernel);
   for (let r = 0; r < 2000; r++) {
@@ -136,9 +152,11 @@ test("the model gives the same with one, two and three threads, through hot swap
       await engine.register([first(width)]);
       assert.deepEqual(engine.infer(input, { runs: 40 }).outputs[0].data, reference);
     }
-    const { steps_threads } = engine.infer(input, { profile: true });
+    const { steps_threads, steps_chunks } = engine.infer(input, { profile: true });
+    steps_chunks.forEach((chunks) => assert.equal(chunks.length, threads));
     assert.ok(steps_threads.every((n) => n === 1 || n === threads));
     assert.deepEqual(single.infer(input, { profile: true }).steps_threads, [1, 1]);
+    assert.deepEqual(single.infer(input, { profile: true }).steps_chunks, [[], []]);
     team.close();
   }
 });
