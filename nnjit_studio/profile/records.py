@@ -30,6 +30,9 @@ class StepProfile:
     bound
         ``compute`` or ``memory``: which of both limits the step comes closer to;
         empty where neither is known.
+    chunks
+        How many chunks of its loop each thread took in all profiled runs, the caller first;
+        empty without threads.
     percent_of_peak
         Of the threads' measured multiply-add rate; None without one.
     percent_of_roof
@@ -54,6 +57,7 @@ class StepProfile:
     bound: str
     percent_of_peak: float | None
     percent_of_roof: float | None
+    chunks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,13 @@ class ModelProfile:
             memory = {**_known(MeasuredMemory, data["memory"]), "forecast": forecast}
             memory["live_bytes"] = tuple(memory["live_bytes"])
             steps = tuple(
-                StepProfile(**{**_known(StepProfile, s), "source": tuple(s["source"])})
+                StepProfile(
+                    **{
+                        **_known(StepProfile, s),
+                        "source": tuple(s["source"]),
+                        "chunks": tuple(s["chunks"]),
+                    }
+                )
                 for s in data["steps"]
             )
             return cls(

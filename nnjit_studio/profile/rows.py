@@ -22,13 +22,15 @@ def step_rows(
     steps_threads: Sequence[int] = (),
     steps_iqr_ms: Sequence[float] = (),
     bandwidth_gbs: Mapping[int, float] | None = None,
+    steps_chunks: Sequence[tuple[int, ...]] = (),
 ) -> list[StepProfile]:
     """One row for each step, in order of execution.
 
     Parameters
     ----------
-    steps_ms, steps_threads, steps_iqr_ms
-        One entry for each ``call`` of the plan; one thread and no spread where not given.
+    steps_ms, steps_threads, steps_iqr_ms, steps_chunks
+        One entry for each ``call`` of the plan; one thread, no spread and no chunks where
+        not given.
     bandwidth_gbs
         Measured, 10^9 bytes a second by number of threads.
     """
@@ -37,9 +39,10 @@ def step_rows(
     calls = [step for step in plan.steps if step.op == "call"]
     threads_of = steps_threads or (1,) * len(calls)
     iqr_of = steps_iqr_ms or (0.0,) * len(calls)
+    chunks_of = steps_chunks or ((),) * len(calls)
     rows = []
-    for node, step, ms, threads, iqr_ms in zip(
-        graph.nodes, calls, steps_ms, threads_of, iqr_of, strict=True
+    for node, step, ms, threads, iqr_ms, chunks in zip(
+        graph.nodes, calls, steps_ms, threads_of, iqr_of, chunks_of, strict=True
     ):
         workload = by_key[step.workload]
         nbytes = bytes_moved(graph, node, workload)
@@ -68,6 +71,7 @@ def step_rows(
                 bound=bound,
                 percent_of_peak=of_peak,
                 percent_of_roof=of_roof,
+                chunks=chunks,
             )
         )
     return rows

@@ -107,6 +107,7 @@ def profile_model(
         steps.steps_threads,
         steps.steps_iqr_ms,
         bandwidth,
+        steps.steps_chunks,
     )
     return ModelProfile(
         model=opened.graph.name,

@@ -1,12 +1,14 @@
 """Chrome trace events of one median run; Perfetto opens the file.
 
-Tracks: the phases of the cold start; the engine's worker with every step; a counter of the
-threads that ran each step (nobody writes down which thread took which chunk); a counter
-of the arena's live bytes.
+Tracks: the phases of the cold start; one for each thread of the engine, with the steps of
+which it took chunks, and how many; a counter of the threads that a step ran on; a counter
+of the arena's live bytes. A helper's span is as long as its step: chunks are counted, their
+begin and end are not written down.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nnjit_studio.profile.records import ModelProfile
@@ -18,12 +20,16 @@ START, RUN = 1, 2
 def trace_events(profile: ModelProfile) -> dict[str, Any]:
     """The trace document; times in microseconds, as the format wants."""
     events: list[dict[str, Any]] = [
-        *_names(START, f"{profile.model}: cold start", "phases"),
-        *_names(RUN, f"{profile.model}: steady run on {profile.target}", "engine worker"),
+        *_names(START, f"{profile.model}: cold start", ["phases"]),
+        *_names(
+            RUN,
+            f"{profile.model}: steady run on {profile.target}",
+            ["engine worker", *(f"helper {i}" for i in range(1, profile.threads))],
+        ),
     ]
     at_us = 0.0
     for phase, ms in profile.cold_ms.items():
-        events.append(_span(START, phase, "phase", at_us, ms * 1e3, {}))
+        events.append(_span(START, 1, phase, "phase", at_us, ms * 1e3, {}))
         at_us += ms * 1e3
     at_us = 0.0
     live = profile.memory.live_bytes
@@ -38,7 +44,11 @@ def trace_events(profile: ModelProfile) -> dict[str, Any]:
             "share": round(step.share, 4),
             "threads": step.threads,
         }
-        events.append(_span(RUN, step.op, "kernel", at_us, duration_us, args))
+        for thread, chunks in enumerate(step.chunks or (1,)):
+            if thread and not chunks:
+                continue
+            here = {**args, "chunks": f"{chunks} of {sum(step.chunks)}"} if step.chunks else args
+            events.append(_span(RUN, 1 + thread, step.op, "kernel", at_us, duration_us, here))
         events.append(_counter("busy threads", at_us, {"threads": step.threads}))
         if len(live) == len(profile.steps):
             events.append(_counter("live arena", at_us, {"bytes": live[i]}))
@@ -47,18 +57,21 @@ def trace_events(profile: ModelProfile) -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
-def _names(pid: int, process: str, thread: str) -> list[dict[str, Any]]:
+def _names(pid: int, process: str, threads: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {"ph": "M", "pid": pid, "tid": 1, "name": "process_name", "args": {"name": process}},
-        {"ph": "M", "pid": pid, "tid": 1, "name": "thread_name", "args": {"name": thread}},
+        *(
+            {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
+            for tid, name in enumerate(threads, 1)
+        ),
     ]
 
 
 def _span(
-    pid: int, name: str, category: str, ts: float, dur: float, args: dict[str, Any]
+    pid: int, tid: int, name: str, category: str, ts: float, dur: float, args: dict[str, Any]
 ) -> dict[str, Any]:
     return {
-        "ph": "X", "pid": pid, "tid": 1, "name": name, "cat": category, "ts": ts, "dur": dur,
+        "ph": "X", "pid": pid, "tid": tid, "name": name, "cat": category, "ts": ts, "dur": dur,
         "args": args,
     }  # fmt: skip
 

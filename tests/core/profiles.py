@@ -65,8 +65,9 @@ def profile(
     median_ms: float = 0.002,
 ) -> ModelProfile:
     """One of the small graph above."""
+    spread, chunks = (1e-5, 0.0, 0.0), ((8, 0), (), (5, 3))
     rows = step_rows(
-        GRAPH, PLAN, (MATMUL, TRANSPOSE), steps_ms, DEVICE, threads, (1e-5, 0.0, 0.0), bandwidth
+        GRAPH, PLAN, (MATMUL, TRANSPOSE), steps_ms, DEVICE, threads, spread, bandwidth, chunks
     )
     return ModelProfile(
         model="g",
