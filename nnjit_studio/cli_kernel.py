@@ -139,7 +139,11 @@ def space(subject: str, settings: str | None, as_json: bool) -> None:
             )
         if candidate is None:
             for entry in row["candidates"]:
-                click.echo(f"  {entry['candidate']}\n      {entry['reason']}")
+                click.echo(
+                    f"  {entry['candidate']}\n      {entry['registers']} elements in registers, "
+                    f"{entry['l1_bytes']:,} bytes of L1, {entry['blocks_per_core']} block a core"
+                    f"\n      {entry['reason']}"
+                )
 
 
 def _workloads(subject: str) -> list[tuple[Workload, bool]]:
@@ -170,6 +174,7 @@ def _space_row(
                 "varies": e.varies,
                 "registers": e.usage.registers,
                 "l1_bytes": e.usage.l1_bytes,
+                "blocks_per_core": e.usage.blocks_per_core,
             }
             for e in built.entries
         ],

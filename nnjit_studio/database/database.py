@@ -16,7 +16,12 @@ from filelock import FileLock, Timeout
 from sqlite_utils import Database
 
 from nnjit_studio.database.devices import NEWEST_FIRST, device_from_row, insert_device
-from nnjit_studio.database.rows import SELECT_RECORDS, insert_record, record_from_row
+from nnjit_studio.database.rows import (
+    SELECT_OUTCOMES,
+    SELECT_RECORDS,
+    insert_record,
+    record_from_row,
+)
 from nnjit_studio.database.safety import database_error, journal_mode
 from nnjit_studio.database.schema import (
     KEY_COLUMNS,
@@ -27,10 +32,13 @@ from nnjit_studio.database.schema import (
 )
 from nnjit_studio.database.transfer import read_json, write_csv, write_json
 from nnjit_studio.errors import BugError, DatabaseError
+from nnjit_studio.graph import Workload
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import KernelKey, TuningRecord
 
 BUSY_TIMEOUT_S = 5.0
+HISTORY_LIMIT = 2000
+"""Records that :meth:`KernelDatabase.history` gives at most, the newest."""
 T = TypeVar("T")
 
 
@@ -188,6 +196,22 @@ class KernelDatabase:
         """All records of a key, oldest first."""
         match = " AND ".join(f"k.{name} = :{name}" for name in KEY_COLUMNS)
         return self._select(f"WHERE {match} ORDER BY r.id", asdict(key))
+
+    def history(self, workloads: Sequence[Workload]) -> list[TuningRecord]:
+        """The newest records of these workloads' kinds under any key, oldest first, no modules."""
+        kinds = {f"kind{i}": kind for i, kind in enumerate(sorted({w.kind for w in workloads}))}
+        names = ", ".join(f":{name}" for name in kinds)
+        newest = self._decoded(
+            lambda: [
+                record_from_row({**row, "wasm": None})
+                for row in self._db.query(
+                    f"{SELECT_OUTCOMES} WHERE k.kind IN ({names}) ORDER BY r.id DESC LIMIT :limit",
+                    {**kinds, "limit": HISTORY_LIMIT},
+                )
+            ],
+            "record",
+        )
+        return newest[::-1]
 
     def best(self, key: KernelKey) -> TuningRecord | None:
         """The last record that won its comparison, else the last default kernel, else None."""

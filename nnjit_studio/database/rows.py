@@ -23,6 +23,12 @@ SELECT_RECORDS = (
     + " FROM records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
     " LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256"
 )
+SELECT_OUTCOMES = (
+    "SELECT r.*, "
+    + ", ".join(f"k.{name}" for name in KEY_COLUMNS)
+    + " FROM records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
+)
+"""Without the modules, which are most of a database."""
 
 _NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms")
 _TEXTS = ("workload", "settings", "state", "browser", "flags", "created", "error")

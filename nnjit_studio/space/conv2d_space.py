@@ -26,6 +26,7 @@ from nnjit_studio.space.heuristics import (
     REGISTER_RANGE,
     intensity,
     register_use,
+    splits,
 )
 from nnjit_studio.space.records import DeviceProfile
 
@@ -300,13 +301,9 @@ def _rank(c: Candidate, p: ConvProblem) -> tuple[object, ...]:
 def conv2d_naive_size(workload: Workload) -> int:
     """Size of the space before any reduction, counted as for matmuls.
 
-    Each of the loops over output channels, input channels, output rows and
-    columns is split into three in powers of two, the kernel's two loops are
-    unrolled or not; times the orders of the six loops and four on-off primitives.
+    Output channels, rows and columns are split into three, input channels into
+    two, the kernel's two loops are unrolled or not; times three annotations.
     """
     _, c, h, w, o, *_ = workload.dims
-    splits = 1
-    for extent in (o, c, h, w):
-        e = math.ceil(math.log2(extent)) if extent > 1 else 0
-        splits *= (e + 1) * (e + 2) // 2
-    return (splits * 4 * math.factorial(6)) << 4
+    loops = math.prod(splits(extent, 3) for extent in (o, h, w)) * splits(c, 2)
+    return (loops * 4) << 3

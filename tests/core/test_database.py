@@ -20,6 +20,7 @@ from nnjit_studio.database import KernelDatabase, journal_mode, sqlite_safety
 from nnjit_studio.database import database as database_module
 from nnjit_studio.database.schema import APPLICATION_ID, SCHEMA_VERSION, migrations
 from nnjit_studio.errors import BugError, DatabaseError
+from nnjit_studio.graph import Workload
 from nnjit_studio.space.records import KernelKey, TuningRecord
 
 KEY = KernelKey(
@@ -127,6 +128,19 @@ def test_best_is_the_last_winner_then_the_default(db: KernelDatabase) -> None:
     db.commit_record(record(4, state="won"))
     db.commit_record(record(5, state="default"))
     assert db.best(KEY) == record(4, state="won")
+
+
+def test_history_holds_the_newest_of_a_kind_under_any_key_without_modules(
+    db: KernelDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "HISTORY_LIMIT", 3)
+    other = replace(KEY, dims="2x2x2", device_id="another")
+    rows = [record(1), record(2, key=other), record(3, key=replace(KEY, kind="conv2d"))]
+    rows += [record(4), record(5, key=other)]
+    db.add_records(rows)
+    found = db.history([Workload(KEY.kind, (1, 1, 1), "f32"), Workload(KEY.kind, (2,), "f32")])
+    assert found == [replace(rows[i], wasm=b"") for i in (1, 3, 4)]
+    assert db.history([]) == []
 
 
 def test_filters(db: KernelDatabase) -> None:
