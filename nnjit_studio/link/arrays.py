@@ -57,9 +57,10 @@ def blobs_to_outputs(
     PageError
         When the page sent other outputs than the plan has.
     """
-    got = [TensorSpec(d["name"], tuple(d["shape"]), d["dtype"]) for d in described]
+    got = [(d.get("name"), d.get("shape"), d.get("dtype")) for d in described]
+    wanted = [(spec.name, list(spec.shape), spec.dtype) for spec in specs]
     sizes = [spec.nbytes for spec in specs]
-    if got != list(specs) or [blob.nbytes for blob in blobs] != sizes:
+    if got != wanted or [blob.nbytes for blob in blobs] != sizes:
         raise PageError(f"The page sent other outputs than the plan has: {got}.")
     return {
         spec.name: np.frombuffer(blob, NUMPY_DTYPES[spec.dtype]).reshape(spec.shape).copy()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from nnjit_studio.tuner.protocols import Clock
+
+T = TypeVar("T")
 
 LIVE_INTERVAL_S = 0.25
 FULL_SPEED_INTERVAL_S = 2.0
@@ -45,10 +48,14 @@ class Pace:
 
     def live(self, infer: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
         """Run the model if it is due; its ms, or nothing."""
+        return self.due(infer) or ()
+
+    def due(self, look: Callable[[], T]) -> T | None:
+        """Look at the model if it is time to, by running it or by asking what it served."""
         began_s = self._clock.monotonic_s()
         if began_s < self._live_due_s:
-            return ()
-        runs_ms = infer()
+            return None
+        seen = look()
         ended_s = self._clock.monotonic_s()
         self._live_due_s = ended_s + max(self._interval_s, LIVE_PAUSE * (ended_s - began_s))
-        return runs_ms
+        return seen

@@ -1,4 +1,4 @@
-/** The worker's end of a call: one message in, one reply out. */
+/** The worker's end of a call: one message in, one reply with its id out. */
 import { errorFields } from "./errors.js";
 
 /** @typedef {import("./frames.js").Header} Header */
@@ -15,6 +15,7 @@ export function serve(answer) {
     } catch (e) {
       reply = { header: { type: "error", ...errorFields(e) }, blobs: [] };
     }
+    reply.header.id = event.data.header.id;
     const transfer = reply.blobs.map((b) => /** @type {ArrayBuffer} */ (b.buffer));
     postMessage(reply, { transfer });
   });

@@ -18,6 +18,7 @@ class FakeWorker extends EventTarget {
     this.calls.push(call.header.type);
     const reply = this.answer(call);
     if (reply === "silence") return;
+    if (reply.header) reply.header = { ...reply.header, id: call.header.id };
     const event = reply === "die" ? Object.assign(new Event("error"), { message: "out of memory" }) : Object.assign(new Event("message"), { data: reply });
     setTimeout(() => this.dispatchEvent(event), 1);
   }

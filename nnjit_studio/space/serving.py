@@ -1,0 +1,63 @@
+"""What a serving model's inferences took, with and without tuning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """How the model serves while it is tuned.
+
+    Attributes
+    ----------
+    interval_ms
+        From one request to the next; 0 asks again as soon as the answer is there.
+    budget
+        Share that tuning may add to the 95th percentile of the latency; None
+        is full speed, without any regard for it.
+    """
+
+    interval_ms: float = 0.0
+    budget: float | None = 0.05
+
+
+@dataclass(frozen=True)
+class ServingStats:
+    """Inferences since the last time that was asked, in order.
+
+    Attributes
+    ----------
+    latencies_ms
+        From request to answer, waiting included.
+    generations
+        How many swaps came before each of them.
+    touched
+        Whether tuning did anything while it was under way.
+    elapsed_ms, tuning_ms
+        All the time, and the part of it in which tuning could run in the page.
+    reference_p95_ms
+        Of the page's recent inferences that nothing touched; None before there
+        are enough, and at full speed.
+    error
+        Why serving ended; empty while it goes on.
+    """
+
+    latencies_ms: tuple[float, ...] = ()
+    generations: tuple[int, ...] = field(default=(), repr=False)
+    touched: tuple[bool, ...] = field(default=(), repr=False)
+    elapsed_ms: float = 0.0
+    tuning_ms: float = 0.0
+    reference_p95_ms: float | None = None
+    error: str = ""
+
+    def percentile(self, q: float) -> float:
+        """The ``q``-th percentile of the latencies, ms; 0 when there are none."""
+        return float(np.percentile(self.latencies_ms, q)) if self.latencies_ms else 0.0
+
+    @property
+    def duty(self) -> float:
+        """Share of the time in which tuning could run in the page, 0..1."""
+        return min(1.0, self.tuning_ms / self.elapsed_ms) if self.elapsed_ms else 0.0
