@@ -12,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from nnjit_studio import __version__, cli_bench, cli_db, cli_kernel, cli_profile
+from nnjit_studio import __version__, cli_bench, cli_db, cli_kernel, cli_models, cli_profile
 from nnjit_studio.cli_common import (
     database_option,
     default_database,
@@ -404,6 +404,7 @@ cli.add_command(cli_kernel.compile_kernel)
 cli.add_command(cli_kernel.space)
 cli.add_command(cli_profile.profile)
 cli.add_command(cli_profile.diff)
+cli_bench.bench.add_command(cli_models.import_models)
 cli.add_command(cli_bench.bench)
 cli.add_command(cli_db.db)
 

@@ -48,8 +48,9 @@ def load_model(path: Path) -> onnx.ModelProto:
     if len(model.graph.node) > MAX_NODES:
         raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
     _check_external_data(model, path)
+    _in_order(model.graph)
     try:
-        onnx.checker.check_model(str(path))
+        onnx.checker.check_model(model)
         load_external_data_for_model(model, str(path.parent))
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]
@@ -62,6 +63,39 @@ def load_model(path: Path) -> onnx.ModelProto:
 def node_name(node: onnx.NodeProto) -> str:
     """The name of a node, or of its first output where it has none."""
     return str(node.name or next(iter(node.output), ""))
+
+
+def _in_order(graph: onnx.GraphProto) -> None:
+    """Nodes behind those that they read: ONNX Runtime takes others too, the ONNX checker not."""
+    waiting = {name for node in graph.node for name in node.output if name}
+    rest, order = list(graph.node), []
+    while rest:
+        later = []
+        for node in rest:
+            if any(name in waiting for name in _reads(node)):
+                later.append(node)
+            else:
+                order.append(node)
+                waiting.difference_update(node.output)
+        if len(later) == len(rest):
+            return  # a cycle: the checker names it
+        rest = later
+    if any(a is not b for a, b in zip(order, graph.node, strict=True)):
+        held = [onnx.NodeProto.FromString(node.SerializeToString()) for node in order]
+        del graph.node[:]
+        graph.node.extend(held)
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node needs, those of its subgraphs included."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            made = {name for n in inner.node for name in n.output} | {i.name for i in inner.input}
+            outputs = (o.name for o in inner.output)
+            for name in (*(r for n in inner.node for r in _reads(n)), *outputs):
+                if name not in made:
+                    yield name
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

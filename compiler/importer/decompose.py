@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from nnjit_studio.compiler.importer import quantised
+from nnjit_studio.compiler.importer.fourier import dft
 from nnjit_studio.compiler.importer.recurrent import recurrent
 from nnjit_studio.compiler.importer.rewriter import Rewriter
 
@@ -32,8 +34,7 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     UnsupportedOpError
         When a node of such an operator uses a form that no rule covers.
     """
-    rules = {n.op_type for n in model.graph.node if n.domain in ("", "ai.onnx")} & RULES.keys()
-    if not rules:
+    if not any(_rule(n) for n in model.graph.node):
         return model
     inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
     types = {}
@@ -54,7 +55,7 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     rewriter = Rewriter(opset, types, constants)
     for node in model.graph.node:
         rewriter.node = node
-        rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        rule = _rule(node)
         if rule is None or not rule(rewriter):
             rewriter.nodes.append(node)
     # In place: a copy goes through a message, and those end at 2 GB.
@@ -62,6 +63,12 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     model.graph.node.extend(rewriter.nodes)
     model.graph.initializer.extend(rewriter.weights)
     return model
+
+
+def _rule(node: onnx.NodeProto) -> Callable[[Rewriter], bool] | None:
+    if node.domain == "com.microsoft":
+        return MICROSOFT_RULES.get(node.op_type)
+    return RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
 
 
 def _light(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -278,6 +285,8 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Celu": _celu,
     "Clip": _clip,
     "Compress": _compress,
+    "ConvInteger": quantised.conv_integer,
+    "DFT": dft,
     "GRU": recurrent,
     "IsInf": _is_inf,
     "LSTM": recurrent,
@@ -288,6 +297,8 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "NonZero": _sized_by_data,
     "OneHot": _one_hot,
     "Pow": _pow,
+    "QLinearConv": quantised.qlinear_conv,
+    "QLinearMatMul": quantised.qlinear_matmul,
     "RNN": recurrent,
     "ReduceMean": _reduce_mean,
     "Scatter": _scatter,
@@ -295,4 +306,16 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "ThresholdedRelu": _thresholded_relu,
     "Unique": _sized_by_data,
     "Upsample": _upsample,
+}
+
+MICROSOFT_RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "QGemm": quantised.qgemm,
+    "QLinearAdd": quantised.qlinear_pairwise,
+    "QLinearAveragePool": quantised.qlinear_pointwise,
+    "QLinearConcat": quantised.qlinear_concat,
+    "QLinearGlobalAveragePool": quantised.qlinear_pointwise,
+    "QLinearLeakyRelu": quantised.qlinear_pointwise,
+    "QLinearMul": quantised.qlinear_pairwise,
+    "QLinearSigmoid": quantised.qlinear_pointwise,
+    "QLinearSoftmax": quantised.qlinear_pointwise,
 }
