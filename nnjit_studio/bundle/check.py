@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nnjit_studio.bundle.manifest import BundleKernel
-from nnjit_studio.graph import ALIGNMENT_BYTES, DTYPE_BYTES, Plan
+from nnjit_studio.graph import (
+    ALIGNMENT_BYTES,
+    DTYPE_BYTES,
+    Generation,
+    Plan,
+    PlanStep,
+    TensorSpec,
+)
 
 MEMORY_BYTES = 2**32
 """Addresses of a Wasm memory are 32 bits."""
 
 
 def plan_problems(
-    plan: Plan, kernels: Mapping[str, BundleKernel], pointers: Mapping[str, int]
+    plan: Plan,
+    kernels: Mapping[str, BundleKernel],
+    pointers: Mapping[str, int],
+    layouts: dict[int, int] | None = None,
 ) -> Iterator[str]:
     """What is wrong with a plan, one sentence each.
 
@@ -22,8 +32,15 @@ def plan_problems(
         By workload.
     pointers
         Pointer parameters of each workload's kernel, where they could be read.
+    layouts
+        Panel width of each packable weight by offset, of other plans over the
+        same weights; those of this plan are added.
     """
-    regions = {"weight": plan.weights_bytes, "arena": plan.arena_bytes}
+    regions = {
+        "weight": plan.weights_bytes,
+        "arena": plan.arena_bytes,
+        "state": plan.state_bytes,
+    }
     if min(regions.values()) < 0 or sum(regions.values()) > MEMORY_BYTES:
         yield "The plan needs more memory than a page has."
     for i, buffer in enumerate(plan.buffers):
@@ -39,7 +56,7 @@ def plan_problems(
         ):
             yield f"Buffer {i} is too small for its packable weight, or no weight."
     yield from _port_problems(plan)
-    yield from _step_problems(plan, kernels, pointers)
+    yield from _step_problems(plan, kernels, pointers, {} if layouts is None else layouts)
 
 
 def _port_problems(plan: Plan) -> Iterator[str]:
@@ -52,20 +69,25 @@ def _port_problems(plan: Plan) -> Iterator[str]:
         elif plan.buffers[port.buffer].nbytes < port.spec.nbytes:
             yield f"The buffer of tensor {name!r} is too small."
         elif port in plan.inputs and plan.buffers[port.buffer].region != "arena":
-            yield f"The input {name!r} would overwrite a weight."
+            yield f"The input {name!r} would overwrite a weight or the state."
 
 
 def _step_problems(
-    plan: Plan, kernels: Mapping[str, BundleKernel], pointers: Mapping[str, int]
+    plan: Plan,
+    kernels: Mapping[str, BundleKernel],
+    pointers: Mapping[str, int],
+    layouts: dict[int, int],
 ) -> Iterator[str]:
-    if [step.op for step in plan.steps] != ["call"] * (len(plan.steps) - 1) + ["return"]:
-        yield "The steps are not calls and one return at the end."
-    layouts: dict[int, int] = {}
+    ops = [step.op for step in plan.steps]
+    if ops[-1:] != ["return"] or not set(ops[:-1]) <= {"call", "append"}:
+        yield "The steps are not calls and one return at the end, with appends between."
     missing: set[str] = set()
     for i, step in enumerate(plan.steps):
         if not all(0 <= arg < len(plan.buffers) for arg in step.args):
             yield f"Step {i} names a buffer that does not exist."
             continue
+        if step.op == "append" and not _fits(step, plan):
+            yield f"Step {i} appends outside its buffers."
         if step.op != "call":
             continue
         kernel = kernels.get(step.workload)
@@ -85,10 +107,56 @@ def _step_problems(
             if width and (not buffer.pack or _panel_bytes(buffer.pack, width) > buffer.nbytes):
                 yield f"Step {i} wants buffer {arg} in panels of {width}, which do not fit."
             # The engine keeps one copy of a weight, so its readers must agree on the layout.
-            if buffer.pack and layouts.setdefault(arg, width) != width:
+            if buffer.pack and layouts.setdefault(buffer.offset, width) != width:
                 yield f"Buffer {arg} is wanted in two layouts; step {i} is the second."
     for workload in sorted(missing):
         yield f"The workload {workload} has no kernel of the tier simd128."
+
+
+def _fits(step: PlanStep, plan: Plan) -> bool:
+    """Whether an append stays in its rows and its cache, whatever the slot."""
+    append = step.append
+    if append is None or len(step.args) not in (2, 3):
+        return False
+    rows, cache, *slot = (plan.buffers[a] for a in step.args)
+    sizes = (append.heads, append.rows, append.width, append.capacity)
+    return (
+        all(type(n) is int and n > 0 for n in sizes)
+        and append.nbytes in (1, 2, 4)
+        and append.rows <= append.capacity
+        and append.heads * append.rows * append.width * append.nbytes <= rows.nbytes
+        and append.heads * append.capacity * append.width * append.nbytes <= cache.nbytes
+        and cache.region != "weight"
+        and all(s.nbytes >= DTYPE_BYTES["i64"] for s in slot)
+    )
+
+
+def generation_problems(facts: Generation, decode: Plan, prefill: Plan | None) -> Iterator[str]:
+    """What keeps plans and facts from making text together."""
+    if bool(facts.rows) != (prefill is not None):
+        yield "The bundle's facts of generation and its prefill plan do not fit."
+    for plan, rows in ((decode, 1), (prefill, facts.rows)):
+        if plan is None:
+            continue
+        inputs = {port.spec.name: port.spec for port in plan.inputs}
+        known = {facts.ids, facts.mask, facts.positions, facts.slot, facts.last}
+        logits = next((p.spec for p in plan.outputs if p.spec.name == facts.logits), None)
+        if inputs.keys() - known or inputs.get(facts.ids, _NONE).shape != (1, rows):
+            yield "A plan of the decoder has other inputs than its facts of generation say."
+        if logits is None or logits.dtype != "f32" or len(logits.shape) != 3:
+            yield f"A plan of the decoder has no logits {facts.logits!r}."
+    wanted = (facts.slot, facts.mask)
+    given = {port.spec.name: port.spec for port in decode.inputs}
+    if any(name not in given for name in wanted) or given[facts.mask].size != facts.capacity:
+        yield "The decode plan has no slot, or no mask of its capacity."
+    if prefill is not None and (decode.weights_bytes, decode.state_bytes) != (
+        prefill.weights_bytes,
+        prefill.state_bytes,
+    ):
+        yield "The plans of the decoder do not share their weights and state."
+
+
+_NONE = TensorSpec("", (), "f32")
 
 
 def _panel_bytes(pack: tuple[int, int], width: int) -> int:

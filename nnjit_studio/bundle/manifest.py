@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from nnjit_studio.errors import BundleError
-from nnjit_studio.graph import DTYPE_BYTES, TensorSpec
+from nnjit_studio.graph import DTYPE_BYTES, Generation, TensorSpec
 from nnjit_studio.space.records import TIERS
 
 FORMAT = "nnjit-bundle"
@@ -44,6 +44,8 @@ class Manifest:
     """Everything about a bundle but the contents of its files.
 
     ``samples`` holds example inputs, row-major and little endian, one file each.
+    ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
+    and ``prefill`` the file of the other one, if there is one.
     """
 
     name: str
@@ -57,11 +59,14 @@ class Manifest:
     outputs: tuple[TensorSpec, ...]
     tuned_on: Mapping[str, Any]
     samples: tuple[tuple[TensorSpec, BundleFile], ...] = ()
+    generation: Generation | None = None
+    prefill: BundleFile | None = None
 
     @property
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, self.weights, *self.engine, *(file for _, file in self.samples)]
+        named += [self.prefill] if self.prefill else []
         named += [file for kernel in self.kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
 
@@ -92,6 +97,9 @@ class Manifest:
         if self.samples:
             samples = [{**_spec_json(spec), **asdict(file)} for spec, file in self.samples]
             data["samples"] = {"inputs": samples}
+        if self.generation:
+            prefill = asdict(self.prefill) if self.prefill else None
+            data["generation"] = {"facts": self.generation.to_json(), "prefill": prefill}
         return data
 
     @classmethod
@@ -134,6 +142,7 @@ def safe_path(path: str) -> bool:
 def _read_manifest(data: Mapping[str, Any]) -> Manifest:
     tuned_on = _get(data, "tuned_on", dict)
     samples = _get(data, "samples", dict) if "samples" in data else {"inputs": []}
+    text = _get(data, "generation", dict) if "generation" in data else {}
     return Manifest(
         name=_get(data, "name", str),
         generator=_get(data, "generator", str),
@@ -146,7 +155,15 @@ def _read_manifest(data: Mapping[str, Any]) -> Manifest:
         outputs=_each(data, "outputs", _spec),
         tuned_on=tuned_on,
         samples=_each(samples, "inputs", lambda item: (_spec(item), _file(item))),
+        generation=_generation(_get(text, "facts", dict)) if text else None,
+        prefill=_file(_get(text, "prefill", dict)) if text.get("prefill") else None,
     )
+
+
+def _generation(data: Mapping[str, Any]) -> Generation:
+    names = ("ids", "mask", "logits", "positions", "slot", "last")
+    parts = [_get(data, name, str) for name in names]
+    return Generation(_count(data, "capacity", 1), _count(data, "rows"), *parts)
 
 
 def _get(data: Mapping[str, Any], name: str, kind: type[T]) -> T:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.bundle.check import plan_problems
+from nnjit_studio.bundle.check import generation_problems, plan_problems
 from nnjit_studio.bundle.manifest import (
     MANIFEST_FILE,
     README_FILE,
@@ -108,7 +108,7 @@ def read_bundle(path: Path) -> Bundle:
         )
     with _open(path) as archive:
         manifest = _read_manifest(archive)
-        plan = _read_plan(archive, manifest)
+        plan = _read_plan(archive, manifest.plan)
         kernels = [
             Kernel(
                 kernel.workload,
@@ -215,8 +215,14 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
     kernels = {kernel.workload: kernel for kernel in manifest.kernels}
     if len(kernels) < len(manifest.kernels):
         yield "A workload has two kernels."
-    plan = _read_plan(archive, manifest)
-    yield from plan_problems(plan, kernels, pointers)
+    plan = _read_plan(archive, manifest.plan)
+    layouts: dict[int, int] = {}
+    yield from plan_problems(plan, kernels, pointers, layouts)
+    prefill = _read_plan(archive, manifest.prefill) if manifest.prefill else None
+    if prefill is not None:
+        yield from plan_problems(prefill, kernels, pointers, layouts)
+    if manifest.generation is not None:
+        yield from generation_problems(manifest.generation, plan, prefill)
     if plan.weights_bytes != manifest.weights.nbytes:
         yield "The weights file and the plan differ in size."
     ports = (tuple(p.spec for p in plan.inputs), tuple(p.spec for p in plan.outputs))
@@ -231,8 +237,8 @@ def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
     return Manifest.from_json(_read_json(archive, MANIFEST_FILE, LIMIT_BYTES["manifest"]))
 
 
-def _read_plan(archive: zipfile.ZipFile, manifest: Manifest) -> Plan:
-    data = _read_json(archive, manifest.plan.file, LIMIT_BYTES["plan"])
+def _read_plan(archive: zipfile.ZipFile, file: BundleFile) -> Plan:
+    data = _read_json(archive, file.file, LIMIT_BYTES["plan"])
     try:
         if data["version"] not in (STATELESS_VERSION, PLAN_VERSION):
             raise ValueError(f"its version is {data['version']!r}")

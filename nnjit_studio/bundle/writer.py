@@ -25,10 +25,11 @@ from nnjit_studio.bundle.manifest import (
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
 from nnjit_studio.errors import BundleError
-from nnjit_studio.graph import NUMPY_DTYPES, Plan, TensorSpec
+from nnjit_studio.graph import NUMPY_DTYPES, Generation, Plan, TensorSpec
 from nnjit_studio.space.records import TIERS, Kernel
 
 PLAN_FILE = "plan.json"
+PREFILL_FILE = "prefill.json"
 WEIGHTS_FILE = "weights.bin"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold: equal bundles have equal bytes."""
@@ -67,6 +68,17 @@ and on localhost every file is checked against its sha256 when it is loaded.
 """
 
 
+GENERATION_README = """
+This model makes text. It takes and gives token ids:
+
+    for await (const {{ id, ms }} of session.generate(ids, {{ maxTokens: 64 }})) show(id);
+
+Options: maxTokens, topK (1 is greedy), temperature, seed, stopTokens, signal.
+The cache is in the engine's memory; one text at a time. A run of the session is
+one decode step and writes into the same cache.
+"""
+
+
 def write_bundle(
     out: Path,
     plan: Plan,
@@ -78,6 +90,8 @@ def write_bundle(
     samples: Mapping[str, NDArray[Any]] | None,
     engine_files: Mapping[str, bytes],
     created: str = "",
+    generation: Generation | None = None,
+    prefill: Plan | None = None,
 ) -> Path:
     """Write a bundle and verify it before it takes the place of an older one.
 
@@ -96,6 +110,8 @@ def write_bundle(
         Name in the bundle to contents: :func:`engine_files`.
     created
         ISO 8601, UTC; now by default. Equal arguments give equal bytes.
+    generation, prefill
+        Of a decoder, whose ``plan`` is the decode plan.
 
     Returns
     -------
@@ -118,12 +134,14 @@ def write_bundle(
             created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
             plan=_add(contents, PLAN_FILE, _json(plan.to_json())),
             weights=weights_file,
-            kernels=_add_kernels(contents, plan, kernels),
+            kernels=_add_kernels(contents, [plan, *([prefill] if prefill else [])], kernels),
             engine=engine,
             inputs=tuple(port.spec for port in plan.inputs),
             outputs=tuple(port.spec for port in plan.outputs),
             tuned_on=tuned_on,
             samples=_add_samples(contents, plan, samples or {}),
+            generation=generation,
+            prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest).encode()
@@ -170,10 +188,11 @@ def _write_zip(file: Any, contents: Mapping[str, bytes], weights: Path, nbytes: 
 
 
 def _add_kernels(
-    contents: dict[str, bytes], plan: Plan, kernels: Sequence[Kernel]
+    contents: dict[str, bytes], plans: Sequence[Plan], kernels: Sequence[Kernel]
 ) -> tuple[BundleKernel, ...]:
     entries = []
-    for workload in sorted({step.workload for step in plan.steps if step.op == "call"}):
+    called = {step.workload for plan in plans for step in plan.steps if step.op == "call"}
+    for workload in sorted(called):
         tiers = {kernel.tier: kernel for kernel in kernels if kernel.workload == workload}
         if TIERS[0] not in tiers:
             raise BundleError(
@@ -261,7 +280,8 @@ def _readme(manifest: Manifest) -> str:
         f"data, {json.dumps(s.shape)}),"
         for s in manifest.inputs
     )
-    return README.format(
+    text = README + (GENERATION_README if manifest.generation else "")
+    return text.format(
         name=manifest.name,
         generator=manifest.generator,
         created=manifest.created,

@@ -36,6 +36,8 @@ const MAX_SPARE = 8;
 
 /** The name of the plan that runs when none is named. */
 export const MAIN = "main";
+/** The name of a decoder's plan that takes a whole prompt. */
+export const PREFILL = "prefill";
 
 export class Engine {
   /** @type {Uint8Array[]} of outputs that were given back */ #spare = [];

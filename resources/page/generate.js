@@ -1,9 +1,6 @@
 /** The token loop of a decoder with a KV cache: prefill, then one run of the decode plan a token. */
-import { MAIN } from "./engine.js";
+import { MAIN, PREFILL } from "./engine.js";
 import { EngineError } from "./errors.js";
-
-/** The name of the plan that takes a whole prompt. */
-export const PREFILL = "prefill";
 
 /**
  * Which inputs and outputs play which part (nnjit_studio/graph/generation.py).

@@ -5,7 +5,7 @@
  *     const session = await InferenceSession.create("bundle/manifest.json");
  *     const out = await session.run({ input: new Tensor("float32", data, [1, 128]) });
  */
-import { Engine } from "./engine.js";
+import { Engine, PREFILL } from "./engine.js";
 import { EngineError } from "./errors.js";
 import { bestTier, hasTier, TIERS } from "./features.js";
 import { ENGINE_VERSION } from "./plan.js";
@@ -24,6 +24,7 @@ export const MANIFEST_VERSION = 1;
  * @property {FileEntry} plan
  * @property {FileEntry} weights
  * @property {KernelEntry[]} kernels
+ * @property {{facts: import("./generate.js").Generation, prefill: FileEntry | null}} [generation] of a decoder
  */
 /** @typedef {Float32Array | Uint16Array | BigInt64Array | Int32Array | Int8Array | Uint8Array} TensorData */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
@@ -113,6 +114,7 @@ export class InferenceSession {
   #engine;
   #plan;
   #team;
+  #generating = false;
 
   /**
    * @param {Engine} engine with kernels
@@ -146,6 +148,9 @@ export class InferenceSession {
     const manifest = readManifest(await download(base, "manifest.json"));
     /** @type {import("./plan.js").Plan} */
     const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
+    const { prefill } = manifest.generation ?? {};
+    /** @type {Record<string, import("./plan.js").Plan>} */
+    const others = prefill ? { [PREFILL]: parse(await fetchFile(base, prefill), prefill.file) } : {};
     if (manifest.weights.nbytes !== plan.weights_bytes)
       throw new EngineError(
         `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,
@@ -154,7 +159,7 @@ export class InferenceSession {
     const team = threads > 1 ? await Team.start(threads) : null;
     try {
       const engine = new Engine(team);
-      const memory_bytes = engine.load(plan);
+      const memory_bytes = engine.load(plan, others);
       const [kernels] = await Promise.all([
         Promise.all(manifest.kernels.map((k) => fetchKernel(base, k))),
         streamWeights(base, manifest.weights, engine),
@@ -199,6 +204,39 @@ export class InferenceSession {
     return Object.fromEntries(wanted.map((name) => [name, all[name]]));
   }
 
+  /**
+   * Goes on with a text, for a bundle of a decoder with a cache. The tokens come as they are
+   * made; leaving the loop early ends the text.
+   *
+   *     for await (const { id, ms } of session.generate([464, 3280], { maxTokens: 40, signal })) show(id);
+   *
+   * @param {readonly (number | bigint)[] | BigInt64Array | Int32Array} ids of the prompt
+   * @param {import("./generate.js").Options} [options]
+   * @returns {AsyncGenerator<import("./generate.js").Token, import("./generate.js").Reason>}
+   */
+  generate(ids, options = {}) {
+    const facts = this.manifest.generation?.facts;
+    if (!facts) throw new EngineError("This bundle makes no text.", "Export a decoder with past keys and values.");
+    return this.#text(facts, Array.from(ids, Number), options);
+  }
+
+  /**
+   * @param {import("./generate.js").Generation} facts
+   * @param {number[]} ids
+   * @param {import("./generate.js").Options} options
+   * @returns {AsyncGenerator<import("./generate.js").Token, import("./generate.js").Reason>}
+   */
+  async *#text(facts, ids, options) {
+    if (this.#generating) throw new EngineError("A text is being made already; there is one cache.", "Let it end first.");
+    this.#generating = true;
+    try {
+      const { generate } = await import("./generate.js"); // only bundles that make text hold it
+      return yield* generate(this.#engine, facts, ids, options);
+    } finally {
+      this.#generating = false;
+    }
+  }
+
   /** @param {import("./engine.js").Tensor} output */
   #output(output) {
     const tensor = fromBytes(output);
@@ -214,7 +252,7 @@ export class InferenceSession {
    */
   async profile(feeds, runs = 10) {
     const { runs_ms, steps_ms, steps_threads } = this.#engine.infer(Object.entries(feeds).map(toBytes), { runs, profile: true });
-    const steps = this.#plan.steps.slice(0, steps_ms.length);
+    const steps = this.#plan.steps.filter(({ op }) => op === "call");
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 

@@ -423,10 +423,13 @@ def test_engine_files_follow_the_list(tmp_path: Path, monkeypatch: pytest.Monkey
     page.mkdir()
     (page / "a.js").write_text("a")
     (page / "bundle_index.html").write_text("page")
-    listed = {"engine": ["a.js"], "page": {"index.html": "bundle_index.html"}}
+    listed = {"engine": ["a.js"], "generation": ["t.js"]}
+    listed["page"] = {"index.html": "bundle_index.html"}
     (page / "bundle_files.json").write_text(json.dumps(listed))
     monkeypatch.setattr(engine, "files", lambda package: tmp_path)
     assert engine.engine_files() == {"a.js": b"a", "index.html": b"page"}
+    (page / "t.js").write_text("t")
+    assert engine.engine_files(generation=True).keys() == {"a.js", "t.js", "index.html"}
     (page / "a.js").unlink()
     with pytest.raises(BugError, match="not complete"):
         engine.engine_files()

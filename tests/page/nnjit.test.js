@@ -5,6 +5,7 @@ import { afterEach, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { bestTier, hasTier } from "../../resources/page/features.js";
 import { InferenceSession, Tensor } from "../../resources/page/nnjit.js";
+import { C, decode, embed, expected as continuation, FACTS, prefill, score, V } from "./decoder.js";
 import { addKernel, doubleKernel, f32, header, planOf, rowAddKernel } from "./wasm.js";
 import { isolate, WebWorker } from "./web_worker.js";
 
@@ -64,6 +65,49 @@ test("a bundle loads and runs with the API of ONNX Runtime Web", async () => {
   assert.deepEqual([steps.map((s) => s.workload), runs_ms.length], [["rowadd", "add"], 3]);
   await session.release();
   await assert.rejects(session.run({ x: x() }), /No model is loaded/);
+});
+
+/** Turns the tiny bundle into one of a decoder. */
+function makeText(manifest, files) {
+  const kernel = (workload, extent, bytes) => {
+    const file = `kernels/${workload}.wasm`;
+    files[file] = bytes;
+    const { sha256, tier, ...fields } = header(workload, extent);
+    return { ...fields, tiers: { simd128: entry(file, bytes) } };
+  };
+  Object.assign(files, { "plan.json": encode(decode), "prefill.json": encode(prefill), "weights.bin": new Uint8Array(0) });
+  Object.assign(manifest, {
+    plan: entry("plan.json", files["plan.json"]),
+    weights: entry("weights.bin", files["weights.bin"]),
+    kernels: [kernel("embed", 1, embed), kernel("score", V, score(C)), kernel("embed3", 3, embed), kernel("score3", V, score(3))],
+    generation: { facts: { ...FACTS, rows: 3, last: "last" }, prefill: entry("prefill.json", files["prefill.json"]) },
+  });
+}
+
+test("a bundle of a decoder makes text, one at a time, and stops when its reader leaves", async () => {
+  serve({ change: makeText });
+  const session = await InferenceSession.create(base);
+  const ids = [];
+  for await (const { id, ms } of session.generate([2n, 3n], { maxTokens: 3 })) {
+    assert.ok(ms >= 0);
+    ids.push(id);
+  }
+  assert.deepEqual(ids, continuation([2, 3], 3));
+  const running = session.generate(Int32Array.of(4));
+  await running.next();
+  await assert.rejects(session.generate([1]).next(), /made already/);
+  await running.return();
+  for await (const { id } of session.generate([1])) {
+    assert.equal(id, continuation([1], 1)[0]);
+    break;
+  }
+  await assert.rejects(session.generate([V]).next(), /no token of this model/);
+});
+
+test("a bundle without a cache makes no text", async () => {
+  serve();
+  const session = await InferenceSession.create(base);
+  assert.throws(() => session.generate([1]), /makes no text/);
 });
 
 test("outputs can be asked for by name", async () => {
@@ -224,8 +268,9 @@ const list = JSON.parse(readFileSync(new URL("bundle_files.json", page), "utf8")
 
 test("the engine of a bundle is whole: every import of its files is shipped", () => {
   const shipped = [...list.engine, ...Object.keys(list.page)];
+  assert.ok(list.generation.every((file) => readdirSync(page).includes(file)));
   assert.ok(Object.values(list.page).every((file) => readdirSync(page).includes(file)));
-  for (const file of [...list.engine, ...Object.values(list.page)]) {
+  for (const file of [...list.engine, ...list.generation, ...Object.values(list.page)]) {
     const source = readFileSync(new URL(file, page), "utf8");
     for (const [, name] of source.matchAll(/(?:from|import|src=|href=|new URL\() ?"(?:\.\/)?([\w.]+)"/g))
       assert.ok(shipped.includes(name), `${file} needs ${name}`);
