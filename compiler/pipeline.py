@@ -16,6 +16,7 @@ from nnjit_studio.compiler.schedule.first_guess import first_guess
 from nnjit_studio.compiler.schedule.loops import Scheduled
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import schedule_4bit
+from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k, schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import schedule_int8
 from nnjit_studio.compiler.schedule.text import schedule_text
 from nnjit_studio.compiler.subject import Subject, subject_of
@@ -99,6 +100,9 @@ def _schedule(state: _State) -> None:
 
 
 def _untuned(program: Program, subject: Subject | None) -> Scheduled:
+    if isinstance(subject, Contraction) and not subject.packable and lies_along_k(subject):
+        with contextlib.suppress(CompileError):
+            return schedule_dot(program, subject)
     if isinstance(subject, Contraction | Conv2d):
         guess = first_guess(subject)
         if guess is not None:

@@ -8,6 +8,7 @@ where every index that uses them allows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -203,8 +204,9 @@ def fuse(program: Program, total: SumOfProducts) -> Fused | None:
 
     here = positions(spatial, strides)
     value: Expr = Var(ACCUMULATOR)
-    for constant in total.scale:
-        value = Binary("mul", value, constant)
+    if total.scale:
+        scale = math.prod(float(constant.value) for constant in total.scale)
+        value = Binary("mul", value, Const(scale, "f32"))
     flat: LinearForm = (0, {f"p{c}": c for c in cuts[:-1]})
     known = {total.target.buffer: value}
     stores: list[Store] = []

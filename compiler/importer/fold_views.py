@@ -1,11 +1,11 @@
 """Views that a matmul can take while it reads or writes: they cost no kernel then.
 
 A call that only moves elements, with a constant factor or without, is folded into
-all of its consumers, where each is a matmul that still reads neighbouring
-columns or is a view itself; or else, if it only permutes, into the matmul that
-produces its input, where that still writes neighbouring columns. Attention's
-head splits, scales and merges vanish so; a K that would have to be read
-across its columns keeps its transpose.
+all of its consumers, where each is a matmul that still reads neighbours (columns
+of B, or both operands along the reduction) or is a view itself; or else, if it
+only permutes, into the matmul that produces its input, where that still writes
+neighbouring columns. Attention's head splits, scales, merges and the transpose
+of K vanish so.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from nnjit_studio.compiler.affine import linear_form
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.importer.views import View, in_parts, view_of, with_buffer
 from nnjit_studio.compiler.recognize import recognize
+from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 
@@ -89,11 +90,12 @@ def _with_nodes(call: ProgramCall, view: ProgramCall) -> Origin:
 
 
 def _still_fast(before: Program, after: Program) -> bool:
-    """Whether both are matmuls, and the new one reads and writes neighbouring columns."""
+    """Whether both are matmuls, and the new one reads and writes what are neighbours."""
     old, new = recognize(before), recognize(after)
     if old is None or new is None or old.flops != new.flops or old.packable != new.packable:
         return False
-    return (new.packable or new.b.column == 1) and len(new.batch) <= len(old.batch) and _joined(new)
+    reads = new.packable or new.b.column == 1 or lies_along_k(new)
+    return reads and len(new.batch) <= len(old.batch) and _joined(new)
 
 
 def _joined(contraction: Contraction) -> bool:

@@ -64,7 +64,7 @@ class Dot:
 
 @dataclass(slots=True, eq=False)
 class PairSums:
-    """Sums of the neighbouring lanes of ``low``, then of ``high`` (i32x4)."""
+    """Sums of the neighbouring lanes of ``low``, then of ``high``."""
 
     low: str
     high: str

@@ -118,7 +118,8 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
     elif isinstance(value, PairSums):
         pair = LocalGet(ctx.accumulators[value.low]), LocalGet(ctx.accumulators[value.high])
         even, odd = Op("i32x4.shuffle_0246", pair), Op("i32x4.shuffle_1357", pair)
-        node = Op("i32x4.add", (even, odd))
+        lanes = "f32x4" if statement.dtype == "f32" else "i32x4"
+        node = Op(f"{lanes}.add", (even, odd))
     elif isinstance(value, Widened):
         node = _widened(ctx, value)
     else:

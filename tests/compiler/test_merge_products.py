@@ -23,7 +23,7 @@ def products(built: BuiltModel) -> list[tuple[int, ...]]:
 def test_attention_has_one_product_of_its_input(tmp_path: Path) -> None:
     built = check_against_onnxruntime(attention(tmp_path / "attention.onnx"), feeds())
     assert products(built) == [(10, 24, 72), (10, 24, 24)]
-    assert len(built.graph.nodes) == 6
+    assert len(built.graph.nodes) == 5
 
 
 def test_the_merged_node_knows_all_its_onnx_nodes(tmp_path: Path) -> None:
