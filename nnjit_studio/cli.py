@@ -14,6 +14,7 @@ import numpy as np
 
 from nnjit_studio import __version__, cli_bench, cli_db, cli_kernel, cli_models, cli_profile
 from nnjit_studio.cli_common import (
+    budget_option,
     database_option,
     default_database,
     inputs_option,
@@ -205,6 +206,16 @@ def check_backend(backend: str) -> None:
 @target_option
 @click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
 @click.option("--seconds", type=click.FloatRange(0), default=30.0, show_default=True)
+@click.option(
+    "--serve",
+    "interval_ms",
+    type=click.FloatRange(0),
+    is_flag=False,
+    flag_value=0.0,
+    help="Run the model meanwhile: every so many ms, or back to back without a number.",
+)
+@budget_option
+@click.option("--full-speed", is_flag=True, help="Tune without regard for the running model.")
 @threads_option
 @lab_option
 @inputs_option
@@ -221,6 +232,9 @@ def tune(
     target: str,
     backend: str,
     seconds: float,
+    interval_ms: float | None,
+    budget: float,
+    full_speed: bool,
     threads: int,
     lab: str,
     inputs: Path | None,
@@ -231,6 +245,7 @@ def tune(
 ) -> None:
     """Tune MODEL in the target; the events are JSON lines, the last is the summary."""
     from nnjit_studio.report import summary_table
+    from nnjit_studio.space.serving import ServeOptions
     from nnjit_studio.tuner.events import Failed, Finished
 
     check_backend(backend)
@@ -241,7 +256,9 @@ def tune(
 
         def work() -> None:
             bench.open_model(model, note, feeds)
-            for event in bench.tune(seconds):
+            if interval_ms is not None:
+                bench.serve(ServeOptions(interval_ms, None if full_speed else budget / 100))
+            for event in bench.tune(seconds, full_speed):
                 if as_json:
                     print_json(event.to_json())
                 elif isinstance(event, Finished):
@@ -292,6 +309,13 @@ def show(event: dict[str, Any]) -> None:
         note(
             f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} "
             f"{event['gflops']:7.1f} GFLOP/s  best {event['best_gflops']:7.1f}"
+        )
+    elif event["event"] == "served":
+        reference = event["p95_reference_ms"]
+        quiet = "" if reference is None else f", {reference:.2f} ms untouched"
+        note(
+            f"{event['t_s']:6.1f} s  served {event['inferences']}, p50 {event['p50_ms']:.2f} ms, "
+            f"p95 {event['p95_ms']:.2f} ms{quiet}, tuning {event['duty']:.0%} of the time"
         )
     elif event["event"] == "model":
         note(f"{event['t_s']:6.1f} s  model {event['ms']:.2f} ms")

@@ -11,12 +11,17 @@ from pathlib import Path
 import click
 
 from nnjit_studio.cli_common import (
+    budget_option,
     compile_process,
+    inputs_option,
     json_option,
+    load_inputs,
+    model_argument,
     note,
     print_json,
     sandbox_option,
     target_option,
+    threads_option,
     workbench,
 )
 from nnjit_studio.errors import UserError
@@ -248,3 +253,52 @@ def passes(
         print_json(result)
     else:
         click.echo(passes_text(result))
+
+
+@bench.command()
+@model_argument
+@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True)
+@click.option(
+    "--interval",
+    "interval_ms",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Ms from one request to the next; by default each follows the last answer.",
+)
+@budget_option
+@threads_option
+@target_option
+@inputs_option
+@markdown_option
+@sandbox_option
+@json_option
+def serving(
+    model: Path,
+    seconds: float,
+    interval_ms: float,
+    budget: float,
+    threads: int,
+    target: str,
+    inputs: Path | None,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """Latency of MODEL while it serves, with tuning and without, in blocks of one session."""
+    from nnjit_studio.bench.serving import bench_serving
+    from nnjit_studio.bench.tables import append, serving_markdown, serving_text
+    from nnjit_studio.space.serving import ServeOptions
+
+    feeds = load_inputs(inputs)
+    options = ServeOptions(interval_ms, budget / 100)
+    with scratch() as folder:
+        database = folder / "kernels.db"
+        with workbench(target, database, no_sandbox, threads) as (opened, run):
+            result = run(lambda: bench_serving(opened, model, feeds, seconds, options, note))
+    if markdown is not None:
+        append(markdown, serving_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(serving_text(result))

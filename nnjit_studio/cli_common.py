@@ -53,6 +53,13 @@ lab_option = click.option(
     callback=lambda ctx, option, name: name or "",
     help="An experimental mode of the embedded engine; its results never enter a bundle.",
 )
+budget_option = click.option(
+    "--budget",
+    type=click.FloatRange(0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Percent that tuning may add to the p95 latency of a serving model.",
+)
 inputs_option = click.option(
     "--inputs",
     type=click.Path(path_type=Path, dir_okay=False),

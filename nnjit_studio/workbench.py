@@ -45,6 +45,7 @@ from nnjit_studio.space.measured_device import (
 )
 from nnjit_studio.space.primitives import passes_off, primitive_vector
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, Tap, TuningRecord
+from nnjit_studio.space.serving import ServeOptions
 from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
@@ -146,6 +147,7 @@ class Workbench:
         self._feeds: dict[str, NDArray[Any]] = {}
         self._chosen: dict[str, Candidate | None] = {}
         self._registered = False
+        self._serving = False
         self._badges = (*badges, *_lab_badges(flags))
         self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
         self._cancelled = threading.Event()
@@ -256,7 +258,7 @@ class Workbench:
         self._feeds = dict(feeds or example_feeds([p.spec for p in opened.plan.inputs]))
         previous, self.model = self.model, opened
         self._chosen = {}
-        self._registered = False
+        self._registered = self._serving = False
         self.events = []
         if previous is not None:
             previous.weights.unlink(missing_ok=True)
@@ -375,8 +377,29 @@ class Workbench:
         """What was last measured of this device in this target, in any session."""
         return self.database.device(device_id(), self.target)
 
-    def tune(self, seconds: float | None = None) -> Iterator[Event]:
-        """Tune the open model; events as in ``tuner.events``."""
+    def serve(self, options: ServeOptions) -> None:
+        """Have the page run the open model on and on, with the best known kernels.
+
+        Sessions keep to the budget until :meth:`stop_serving` or another model; called
+        again, other options hold from then on.
+
+        Raises
+        ------
+        UserError, PageError
+        """
+        if not self._registered:
+            self.register_best()
+        self.runner.serve(self._feeds, options)
+        self._serving = True
+
+    def stop_serving(self) -> None:
+        """Let the page rest."""
+        if self._serving:
+            self._serving = False
+            self.runner.stop_serving()
+
+    def tune(self, seconds: float | None = None, full_speed: bool = False) -> Iterator[Event]:
+        """Tune the open model, which may be serving; events as in ``tuner.events``."""
         model = self._need_model()
         self._cancelled.clear()
         self.events = []
@@ -390,7 +413,12 @@ class Workbench:
             self.connect(),
             SystemClock(),
             self._feeds,
-            TuneOptions(seconds=seconds, packable=model.packable),
+            TuneOptions(
+                seconds=seconds,
+                packable=model.packable,
+                full_speed=full_speed,
+                served=self.runner.served if self._serving else None,
+            ),
             self._cancelled.is_set,
         )
         for event in session.run():

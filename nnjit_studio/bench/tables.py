@@ -218,3 +218,41 @@ def models_markdown(result: Mapping[str, Any]) -> str:
         f"## {result['date'][:10]}: models\n\n{conditions(result)}\n\n"
         f"{markdown_table(*_model_rows(result))}\n\n{_model_ratios(result)}"
     )
+
+
+def _serving_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    head = ["", "inferences", "p50 ms", "p95 ms", "p99 ms", "max ms", "rounds/s"]
+    sides = {"without tuning": "off", "tuning": "on", "full speed": "full_speed"}
+    rows = []
+    for name, key in sides.items():
+        side = result[key]
+        times = [f"{side[f'{p}_ms']:.2f}" for p in ("p50", "p95", "p99", "max")]
+        rounds = "-" if key == "off" else f"{side['rounds_per_s']:.2f}"
+        rows.append([name, str(side["inferences"]), *times, rounds])
+    return head, rows
+
+
+def _serving_ratio(result: Mapping[str, Any]) -> str:
+    if result["p95_ratio"] is None:
+        return "No generation of kernels served long enough on both sides: give more seconds."
+    each = ", ".join(f"{row['p95_ratio']:.3f}" for row in result["generations"])
+    return (
+        f"p95 while tuning over p95 without: {result['p95_ratio']:.3f}, each latency as a multiple "
+        f"of its kernels' median without tuning ({result['covered']:.0%} of the inferences while "
+        f"tuning); generation by generation {each}."
+    )
+
+
+def serving_text(result: Mapping[str, Any]) -> str:
+    return f"{text_table(*_serving_rows(result))}\n\n{_serving_ratio(result)}"
+
+
+def serving_markdown(result: Mapping[str, Any]) -> str:
+    pace = f"every {result['interval_ms']:g} ms" if result["interval_ms"] else "back to back"
+    threads = f"{result['threads']} thread{'s' if result['threads'] > 1 else ''}"
+    return (
+        f"## {result['date'][:10]}: tuning while {result['model']} serves, {threads}\n\n"
+        f"{conditions(result)} Served {pace}, budget {result['budget']:.0%} of p95; "
+        f"{result['on']['seconds']:.0f} s of tuning, {result['swaps']} swaps.\n\n"
+        f"{markdown_table(*_serving_rows(result))}\n\n{_serving_ratio(result)}"
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
 from nnjit_studio.graph import NUMPY_DTYPES, Plan
-from nnjit_studio.link import device
+from nnjit_studio.link import device, replies
 from nnjit_studio.link.arrays import array_bytes, blobs_to_outputs, feeds_to_blobs
 from nnjit_studio.link.connection import RequestError
 from nnjit_studio.link.frames import Blob, Frame
@@ -28,8 +28,11 @@ from nnjit_studio.space.records import (
     RunResult,
     Tap,
 )
+from nnjit_studio.space.serving import ServeOptions, ServingStats
 
 CHUNK_BYTES = 8 * 1024 * 1024
+SERVING_TIMEOUT_S = 600.0
+"""Of a request that has to wait until the budget of a serving model allows it."""
 
 
 class _Ask(Protocol):
@@ -79,6 +82,7 @@ class PageRunner:
         self._threads = threads
         self._plan: Plan | None = None
         self.memory_bytes = 0
+        self._serving = False
         self._turn = threading.Lock()
 
     def cancel(self) -> None:
@@ -101,24 +105,24 @@ class PageRunner:
         peak = [{"tier": tier, "flops_per_iteration": flops} for tier, _, flops in peak_kernels]
         with self._exclusive() as ask:
             reply, _ = ask({"type": "probe", "peak": peak}, [data for _, data, _ in peak_kernels])
-        if not reply["simd"]:
+        if not replies.flag(reply, "simd"):
             raise TargetError(
                 f"The target {self._target!r} has no WebAssembly SIMD.", "Use a newer browser."
             )
-        if self._threads > 1 and not reply["threads"]:
+        if self._threads > 1 and not replies.flag(reply, "threads"):
             raise TargetError(
                 f"The target {self._target!r} has no shared memory, so kernels run on one thread.",
                 "Use --threads 1 or another browser.",
             )
         return replace(
             device.host_profile(self._target),
-            user_agent=reply["user_agent"],
+            user_agent=replies.text(reply, "user_agent"),
             flags=self._flags,
-            cores=reply["cores"],
-            timer_quantum_ms=reply["timer_quantum_ms"],
-            tiers=("simd128", "relaxed-simd") if reply["relaxed_simd"] else ("simd128",),
-            peak_gflops=dict(reply["peak_gflops"]),
-            cross_origin_isolated=reply["cross_origin_isolated"],
+            cores=replies.integer(reply, "cores"),
+            timer_quantum_ms=replies.number(reply, "timer_quantum_ms"),
+            tiers=("simd128", "relaxed-simd")[: 1 + replies.flag(reply, "relaxed_simd")],
+            peak_gflops=replies.rates(reply, "peak_gflops"),
+            cross_origin_isolated=replies.flag(reply, "cross_origin_isolated"),
             threads=self._threads,
         )
 
@@ -145,8 +149,9 @@ class PageRunner:
             )
         with self._exclusive() as ask:
             self._plan = None
+            self._serving = False
             reply, _ = ask({"type": "load", "plan": plan.to_json(), "threads": self._threads})
-            self.memory_bytes = int(reply.get("memory_bytes", 0))
+            self.memory_bytes = replies.optional(replies.integer, reply, "memory_bytes") or 0
             with weights.open("rb") as file:
                 for offset in range(0, nbytes, CHUNK_BYTES):
                     ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
@@ -180,9 +185,7 @@ class PageRunner:
             When an input is missing, unknown, or of another shape or dtype.
         """
         with self._exclusive() as ask:
-            if self._plan is None:
-                raise BugError("An inference was asked for before a model was loaded.")
-            inputs, blobs = feeds_to_blobs([port.spec for port in self._plan.inputs], feeds)
+            plan, inputs, blobs = self._inputs(feeds)
             header = {
                 "type": "infer", "inputs": inputs, "runs": runs, "profile": profile,
                 "least_step_ms": least_step_ms,
@@ -190,13 +193,18 @@ class PageRunner:
             reply, results = ask(header, blobs, self._timeout_s * max(1, runs))
             return Inference(
                 blobs_to_outputs(
-                    [port.spec for port in self._plan.outputs], reply["outputs"], results
+                    [port.spec for port in plan.outputs],
+                    replies.records(reply, "outputs"),
+                    results,
                 ),
-                tuple(reply["runs_ms"]),
-                tuple(reply.get("steps_ms") or ()),
-                tuple(reply.get("steps_threads") or ()),
-                tuple(reply.get("steps_iqr_ms") or ()),
-                tuple(map(tuple, reply.get("steps_chunks") or ())),
+                replies.numbers(reply, "runs_ms"),
+                replies.optional(replies.numbers, reply, "steps_ms") or (),
+                replies.optional(replies.integers, reply, "steps_threads") or (),
+                replies.optional(replies.numbers, reply, "steps_iqr_ms") or (),
+                tuple(
+                    replies.integers({"steps_chunks": row}, "steps_chunks")
+                    for row in reply.get("steps_chunks") or ()
+                ),
             )
 
     def tap(self, feeds: Mapping[str, NDArray[Any]], taps: Sequence[Tap]) -> list[bytes]:
@@ -286,15 +294,63 @@ class PageRunner:
             return RunResult(*same, error=str(error))
         return RunResult(
             *same,
-            samples_ms=tuple(reply["samples_ms"]),
-            incumbent_ms=tuple(reply["incumbent_ms"]),
-            batch=reply["batch"],
-            error_ratio=float(reply["error_ratio"]),
-            guard_ok=reply["guard_ok"],
-            stopped_early=reply["stopped_early"],
-            instantiate_ms=reply["instantiate_ms"],
-            error=reply["error"],
+            samples_ms=replies.numbers(reply, "samples_ms"),
+            incumbent_ms=replies.numbers(reply, "incumbent_ms"),
+            batch=replies.integer(reply, "batch"),
+            error_ratio=replies.ratio(reply, "error_ratio"),
+            guard_ok=replies.flag(reply, "guard_ok"),
+            stopped_early=replies.flag(reply, "stopped_early"),
+            instantiate_ms=replies.number(reply, "instantiate_ms"),
+            error=replies.text(reply, "error"),
         )
+
+    def serve(self, feeds: Mapping[str, NDArray[Any]], options: ServeOptions) -> None:
+        """Have the page run the model on and on; what tunes it keeps to the budget from now on.
+
+        It goes on beside all other calls, until :meth:`stop_serving` or the next
+        :meth:`load`. Called again it begins anew.
+
+        Raises
+        ------
+        UserError
+            When an input is missing, unknown, or of another shape or dtype.
+        """
+        _, inputs, blobs = self._inputs(feeds)
+        header = {"type": "serve", "inputs": inputs, **asdict(options)}
+        self._serving = options.budget is not None
+        try:
+            self._hub.request(header, blobs, self._timeout_s)
+        except PageError:
+            self._serving = False
+            raise
+
+    def served(self) -> ServingStats:
+        """What the page served since the last time; answered also while it measures."""
+        reply, _ = self._hub.request({"type": "served"}, (), self._timeout_s)
+        stats = ServingStats(
+            replies.numbers(reply, "latencies_ms"),
+            replies.integers(reply, "generations"),
+            replies.flags(reply, "touched"),
+            replies.number(reply, "elapsed_ms"),
+            replies.number(reply, "tuning_ms"),
+            replies.optional(replies.number, reply, "reference_p95_ms"),
+            replies.text(reply, "error"),
+        )
+        if stats.error:
+            raise PageError(f"The model stopped serving: {stats.error}", "Load the model again.")
+        return stats
+
+    def stop_serving(self) -> None:
+        """Let the page rest; harmless when it does not serve."""
+        self._hub.request({"type": "serve_stop"}, (), self._timeout_s)
+        self._serving = False
+
+    def _inputs(
+        self, feeds: Mapping[str, NDArray[Any]]
+    ) -> tuple[Plan, list[dict[str, Any]], list[memoryview]]:
+        if self._plan is None:
+            raise BugError("An inference was asked for before a model was loaded.")
+        return (self._plan, *feeds_to_blobs([port.spec for port in self._plan.inputs], feeds))
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[_Ask]:
@@ -306,7 +362,10 @@ class PageRunner:
             blobs: Sequence[Blob] = (),
             timeout_s: float | None = None,
         ) -> Frame:
-            return self._hub.request(header, blobs, timeout_s or self._timeout_s, cancels)
+            limit_s = timeout_s or self._timeout_s
+            if self._serving:
+                limit_s = max(limit_s, SERVING_TIMEOUT_S)
+            return self._hub.request(header, blobs, limit_s, cancels)
 
         with self._turn:
             yield ask

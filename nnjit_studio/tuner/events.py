@@ -151,6 +151,25 @@ class Finished(Event):
 
 
 @dataclass(frozen=True)
+class Served(Event):
+    """Inferences of the serving model since the last of these events; ms from request to answer.
+
+    ``p95_reference`` is that of recent inferences which no tuning touched, None
+    before there are enough; ``duty`` the share of the time that tuning had in the
+    page; ``generations`` how many swaps came before each inference.
+    """
+
+    name: ClassVar[str] = "served"
+    inferences: int
+    p50_ms: float
+    p95_ms: float
+    p95_reference_ms: float | None
+    duty: float
+    latencies_ms: tuple[float, ...] = ()
+    generations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Failed(Event):
     """The session cannot go on; the error in its one JSON form."""
 

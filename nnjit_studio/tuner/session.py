@@ -33,6 +33,7 @@ from nnjit_studio.tuner.baseline import (
     time_model,
     wrong_default,
 )
+from nnjit_studio.tuner.budget import Ask, served_event, time_serving
 from nnjit_studio.tuner.evaluator import (
     Outcome,
     evaluate,
@@ -91,6 +92,7 @@ class TuneOptions:
     full_speed: bool = False
     tier: str | None = None
     packable: frozenset[str] = frozenset()
+    served: Ask | None = None
 
 
 class TuningSession:
@@ -360,13 +362,23 @@ class TuningSession:
     # The running model
 
     def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, tuple[float, ...]]:
-        runs_ms, steps_ms = time_model(self._runner, self._feeds, limit_s)
+        if served := self._options.served:
+            yield served_event(self._pace.t_s(), served())
+            stats, runs_ms, steps_ms = time_serving(self._runner, self._feeds, served)
+            yield served_event(self._pace.t_s(), stats)
+        else:
+            runs_ms, steps_ms = time_model(self._runner, self._feeds, limit_s)
         self._model_ms[when] = statistics.median(runs_ms)
         yield model_event(self._pace.t_s(), runs_ms, steps_ms)
         return steps_ms
 
     def _live(self) -> Iterator[Event]:
-        """One inference between rounds, when one is due."""
+        """One inference between rounds, when one is due; of a serving model what it served."""
+        if served := self._options.served:
+            stats = self._pace.due(served)
+            if stats is not None:
+                yield served_event(self._pace.t_s(), stats)
+            return
         runs_ms = self._pace.live(lambda: self._runner.infer(self._feeds).runs_ms)
         if runs_ms:
             yield model_event(self._pace.t_s(), runs_ms)

@@ -1,5 +1,6 @@
 /** The disposable worker that measures: what a hundred kernels leave behind goes with it. */
 import { EngineError } from "./errors.js";
+import { Turnstile } from "./gate.js";
 import { Bench } from "./measure.js";
 import { probe } from "./probe.js";
 import { rates } from "./rates.js";
@@ -7,7 +8,9 @@ import { serve } from "./serve.js";
 import { Team } from "./team.js";
 import { timerQuantum } from "./timing.js";
 
-const now = () => performance.now();
+/** @type {Turnstile | null} while a model serves, tuning waits at it */
+let turnstile = null;
+const now = () => turnstile?.now() ?? performance.now();
 const clock = { now, quantum_ms: timerQuantum(now) };
 let bench = new Bench(clock);
 
@@ -19,12 +22,29 @@ async function useThreads(threads) {
   bench = new Bench(clock, team);
 }
 
-serve(async ({ header, blobs }) => {
+serve(async (call) => {
+  if (call.header.type === "gate") {
+    turnstile = new Turnstile(call.header.words, () => performance.now());
+    return { header: { type: "ok" } };
+  }
+  turnstile?.enter();
+  try {
+    return await answer(call);
+  } finally {
+    turnstile?.leave();
+  }
+});
+
+/**
+ * @param {import("./serve.js").Call} call
+ * @returns {Promise<import("./serve.js").Reply>}
+ */
+async function answer({ header, blobs }) {
   switch (header.type) {
     case "probe":
       return { header: { type: "probed", ...(await probe(header.peak, blobs)) } };
     case "rates":
-      return { header: { type: "rated", samples_ms: await rates(header, blobs, clock) } };
+      return { header: { type: "rated", samples_ms: await rates(/** @type {any} */ (header), blobs, clock) } };
     case "fixture":
       await useThreads(header.threads ?? 1);
       bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);
@@ -37,4 +57,4 @@ serve(async ({ header, blobs }) => {
     default:
       throw new EngineError(`The measuring worker has no answer to "${header.type}".`);
   }
-});
+}

@@ -8,17 +8,23 @@ import { MAX_THREADS } from "./team.js";
 export const PROTOCOL_VERSION = 1;
 
 /** @typedef {import("./frames.js").Header} Header */
-/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "shape"} Kind */
+/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "string?" | "boolean?" | "plans?" | "shape"} Kind */
 
 /** @type {Record<string, Record<string, Kind>>} */
 const FIELDS = {
   probe: { peak: "array" },
   rates: { items: "array", memory_bytes: "number", rounds: "number", sample_ms: "number", warmup_ms: "number" },
-  load: { plan: "object", threads: "threads?" },
+  load: { plan: "object", others: "plans?", threads: "threads?" },
   weights: { offset: "number" },
-  register: { kernels: "array" },
-  infer: { inputs: "array", runs: "number", profile: "boolean" },
+  register: { kernels: "array", only: "boolean?" },
+  infer: { inputs: "array", runs: "number", profile: "boolean", least_step_ms: "number?", taps: "array?", plan: "string?" },
   ahead: { blob: "number", nbytes: "number", offset: "number" },
+  serve: { inputs: "array", interval_ms: "number", budget: "number?" },
+  generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", temperature: "number", seed: "number", stop_tokens: "array" },
+  generate_stop: {},
+  pulse: { flops_per_iteration: "number" },
+  served: {},
+  serve_stop: {},
   fixture: { workload: "string", args: "array", outputs: "array", threads: "threads?" },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },
 };
@@ -67,8 +73,10 @@ export function checkRequest(header, blobs) {
       break;
     }
     case "load":
+    case "generate":
       count = 0;
       break;
+    case "pulse":
     case "weights":
     case "ahead":
       count = 1;
@@ -77,6 +85,11 @@ export function checkRequest(header, blobs) {
       all("kernel", header.kernels);
       count = header.kernels.length;
       break;
+    case "served":
+    case "serve_stop":
+      count = 0;
+      break;
+    case "serve":
     case "infer":
       all("input", header.inputs);
       all("tap", header.taps ?? []);
@@ -96,6 +109,8 @@ export function checkRequest(header, blobs) {
       if (header.incumbent) check("measure, incumbent", header.incumbent, PARTS.kernel);
       count = header.incumbent ? 2 : 1;
   }
+  if (type === "serve" && !(header.interval_ms >= 0 && (header.budget ?? 0) >= 0))
+    throw new EngineError('The request "serve" needs an interval and a budget of at least 0.');
   if (blobs.length !== count) throw new EngineError(`The request "${type}" needs ${count} blobs and carries ${blobs.length}.`);
 }
 
@@ -126,6 +141,11 @@ function fits(value, kind) {
       return value === undefined || value === null || typeof value === "number";
     case "array?":
       return value === undefined || Array.isArray(value);
+    case "string?":
+    case "boolean?":
+      return value === undefined || typeof value === kind.slice(0, -1);
+    case "plans?":
+      return value === undefined || fits(value, "object");
     case "object?":
       return value === null || fits(value, "object");
     case "object":

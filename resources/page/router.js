@@ -1,36 +1,50 @@
 /**
  * Hands each request of the hub to its worker, strictly one after another, and
- * ends workers that have served their time or do not answer.
+ * ends workers that have served their time or do not answer. Requests about
+ * serving have a queue of their own: they never wait for a measurement.
  */
+import { ask, transferOf } from "./ask.js";
 import { EngineError, errorFields } from "./errors.js";
+import { Gate } from "./gate.js";
 import { notMeasured } from "./measure.js";
 import { checkRequest } from "./messages.js";
+import { Serving } from "./serving.js";
+import { canShare } from "./team.js";
 
 /** @typedef {import("./frames.js").Header} Header */
 /** @typedef {import("./serve.js").Call} Call */
 /** @typedef {import("./serve.js").Reply} Reply */
-/** The part of a Worker that the router uses. */
-/** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} WorkerLike */
+/** @typedef {import("./ask.js").WorkerLike} WorkerLike */
 /**
  * @typedef {object} Workplace
  * @property {() => WorkerLike} engine starts an engine worker
  * @property {() => WorkerLike} measurer starts a measuring worker
  * @property {(header: Header, blobs: Uint8Array[]) => void} send to the hub
+ * @property {() => import("./surroundings.js").Surroundings} [surroundings] of the page, for `pulse`
  * @property {(request: Header) => void} [onStart] tells the view what begins
  * @property {(request: Header, reply: Header) => void} [onDone] and how it ended
  */
 
 export const KERNELS_PER_WORKER = 100;
 const GRACE_MS = 10_000;
+/** Of the engine, for each run of the model; the hub gives up a little later. */
+const ENGINE_MS = 110_000;
+/** Requests that wait for no measurement. */
+const SERVING = ["serve", "served", "serve_stop", "generate_stop"];
 
 export class Router {
   /** @type {WorkerLike | null} */ #engine = null;
   /** @type {WorkerLike | null} */ #measurer = null;
   /** @type {Call | null} kept for the next measuring worker */ #fixture = null;
-  /** @type {Map<number, Uint8Array>} blobs of the next fixture that no frame holds, by index */ #ahead = new Map();
+  /** @type {Map<number, Uint8Array<ArrayBuffer>>} blobs of the next fixture that no frame holds, by index */ #ahead = new Map();
   #kernels = 0;
+  /** @type {string | undefined} the sha256 of the last challenger: more pairs of it are no further kernel */ #challenger;
   #closed = false;
-  #queue = Promise.resolve();
+  #queues = { tuning: Promise.resolve(), serving: Promise.resolve() };
+  /** @type {Gate | null} before the measuring worker */ #gate = canShare() ? new Gate(() => performance.now()) : null;
+  /** @type {Serving | null} */ #serving = null;
+  #inferences = 0;
+  #threads = 1;
 
   /** @param {Workplace} workplace */
   constructor(workplace) {
@@ -42,9 +56,10 @@ export class Router {
    * @returns {Promise<void>} when its reply is sent
    */
   receive(call) {
-    const served = this.#queue.then(() => this.#serve(call));
-    this.#queue = served.catch(() => {}); // its caller hears of it; the next one has its turn
-    return served;
+    const name = SERVING.includes(call.header.type) ? "serving" : "tuning";
+    const answered = this.#queues[name].then(() => this.#answer(call, name === "tuning"));
+    this.#queues[name] = answered.catch(() => {}); // its caller hears of it; the next one has its turn
+    return answered;
   }
 
   /** Ends all workers; requests that wait get no answer. */
@@ -55,8 +70,11 @@ export class Router {
     this.#engine = this.#measurer = null;
   }
 
-  /** @param {Call} call */
-  async #serve(call) {
+  /**
+   * @param {Call} call
+   * @param {boolean} tunes
+   */
+  async #answer(call, tunes) {
     if (this.#closed) return;
     const request = call.header;
     /** @type {Reply} */
@@ -64,10 +82,12 @@ export class Router {
     try {
       checkRequest(request, call.blobs);
       this.place.onStart?.(request);
+      if (tunes) this.#serving?.touch();
       reply = await this.#route(call);
     } catch (e) {
       reply = { header: { type: "error", ...errorFields(e) } };
     }
+    if (tunes) this.#serving?.touch(false);
     if (this.#closed) return;
     const header = { ...reply.header, id: request.id };
     this.place.send(header, reply.blobs ?? []);
@@ -81,15 +101,22 @@ export class Router {
   #route(call) {
     switch (call.header.type) {
       case "load":
-        // a new worker gives the old model's memory back for certain
-        this.#engine?.terminate();
-        this.#engine = this.place.engine();
-        return this.#ask(this.#engine, call, true);
-      case "weights":
-      case "register":
+        return this.#load(call);
       case "infer":
-        if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
-        return this.#ask(this.#engine, call, true);
+        return this.#serving ? this.#serving.between(() => this.#askEngine(call)) : this.#askEngine(call);
+      case "weights":
+      case "generate_stop":
+        return this.#askEngine(call);
+      case "generate":
+        return this.#serving ? this.#serving.between(() => this.#generate(call)) : this.#generate(call);
+      case "register":
+        return this.#register(call);
+      case "serve":
+        return this.#serve(call);
+      case "served":
+        return Promise.resolve({ header: { type: "served", ...this.#needServing().take() } });
+      case "serve_stop":
+        return this.#stopServing().then(() => ({ header: { type: "ok" } }));
       case "probe":
       case "rates":
         return this.#probe(call);
@@ -97,9 +124,89 @@ export class Router {
         return Promise.resolve(this.#keepAhead(call));
       case "fixture":
         return this.#setFixture(call);
+      case "pulse":
+        return this.#pulse(call);
       default:
         return this.#measure(call);
     }
+  }
+
+  /** @param {Call} call */
+  async #load(call) {
+    await this.#stopServing();
+    this.#threads = call.header.threads ?? 1;
+    // a new worker gives the old model's memory back for certain
+    this.#engine?.terminate();
+    this.#engine = this.place.engine();
+    return this.#askEngine(call);
+  }
+
+  /** @param {Call} call */
+  async #register(call) {
+    const reply = await this.#askEngine(call);
+    if (reply.header.type === "ok") this.#serving?.swapped();
+    return reply;
+  }
+
+  /**
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  #askEngine(call, transfer = true, limit_ms = ENGINE_MS * Math.max(1, call.header.runs ?? 1)) {
+    if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
+    return this.#ask(this.#engine, call, transfer, limit_ms);
+  }
+
+  /**
+   * Passes the tokens on as they come. It takes as long as the text is; the hub notices silence.
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  async #generate(call) {
+    const worker = this.#engine;
+    const onMessage = (/** @type {any} */ { data }) => {
+      if (data.header.of === call.header.id) this.place.send(data.header, []);
+    };
+    worker?.addEventListener("message", onMessage);
+    try {
+      return await this.#askEngine(call, true, Infinity);
+    } finally {
+      worker?.removeEventListener("message", onMessage);
+    }
+  }
+
+  /**
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  async #serve({ header: { inputs, interval_ms, budget }, blobs }) {
+    const gate = this.#gate;
+    if (!gate)
+      throw new EngineError("Serving needs shared memory, which this page has not.", "Use a cross-origin isolated page.");
+    await this.#stopServing();
+    const infer = async () => {
+      const header = { type: "infer", id: --this.#inferences, inputs, runs: 1, profile: false };
+      const reply = await this.#askEngine({ header, blobs }, false);
+      if (reply.header.type === "error") throw new EngineError(reply.header.error, reply.header.hint);
+    };
+    const core_free = navigator.hardwareConcurrency > this.#threads;
+    const now = () => performance.now();
+    const sleep = (/** @type {number} */ ms) => new Promise((r) => setTimeout(() => r(undefined), ms));
+    const serving = new Serving({ infer, gate, interval_ms, budget, core_free }, { now, sleep });
+    await serving.start();
+    this.#serving = serving;
+    return { header: { type: "ok" } };
+  }
+
+  #needServing() {
+    if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
+    return this.#serving;
+  }
+
+  async #stopServing() {
+    const serving = this.#serving;
+    this.#serving = null;
+    await serving?.stop();
   }
 
   /**
@@ -120,7 +227,7 @@ export class Router {
     this.#fixture = null;
     const call = { ...request, blobs: request.blobs.map((b, i) => this.#ahead.get(i) ?? b) };
     this.#ahead.clear();
-    const reply = await this.#ask(this.#measuringWorker(), call, false);
+    const reply = await this.#ask(this.#measuringWorker(), call, false, ENGINE_MS);
     if (reply.header.type === "ok") this.#fixture = call;
     return reply;
   }
@@ -129,7 +236,7 @@ export class Router {
   async #probe(call) {
     const worker = this.place.measurer();
     try {
-      return await ask(worker, call, [], Infinity);
+      return await ask(worker, call, [], { limit_ms: Infinity, what: "The probe" });
     } finally {
       worker.terminate();
     }
@@ -140,15 +247,18 @@ export class Router {
    * @returns {Promise<Reply>}
    */
   async #measure(call) {
-    if (this.#kernels >= KERNELS_PER_WORKER) this.#endMeasurer();
-    if (!this.#measurer && this.#fixture) {
-      const again = await this.#ask(this.#measuringWorker(), this.#fixture, false);
-      if (again.header.type === "error") return again;
+    const { sha256 } = call.header.challenger;
+    if (!sha256 || sha256 !== this.#challenger) {
+      if (this.#kernels >= KERNELS_PER_WORKER) this.#endMeasurer();
+      this.#kernels++;
     }
-    this.#kernels++;
+    this.#challenger = sha256;
+    const lost = await this.#renewMeasurer();
+    if (lost) return lost;
     const limit_ms = call.header.policy.max_ms * 3 + GRACE_MS;
     try {
-      return await ask(this.#measuringWorker(), call, transferOf(call), limit_ms);
+      const worker = this.#measuringWorker();
+      return await ask(worker, call, transferOf(call), { limit_ms, what: "The kernel", worked_ms: this.#worked() });
     } catch (e) {
       this.#endMeasurer();
       const { error, hint } = errorFields(e);
@@ -156,14 +266,46 @@ export class Router {
     }
   }
 
+  /**
+   * Before a measurement: a new worker in place of one that was ended, with the fixture.
+   * @returns {Promise<Reply | null>} the error, if that failed
+   */
+  async #renewMeasurer() {
+    if (this.#measurer || !this.#fixture) return null;
+    const again = await this.#ask(this.#measuringWorker(), this.#fixture, false, ENGINE_MS);
+    return again.header.type === "error" ? again : null;
+  }
+
+  /**
+   * In the worker that measures: it is its core that matters.
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  async #pulse(call) {
+    const lost = await this.#renewMeasurer();
+    if (lost) return lost;
+    const reply = await this.#ask(this.#measuringWorker(), call, true, ENGINE_MS);
+    return { ...reply, header: { ...reply.header, ...this.place.surroundings?.() } };
+  }
+
   #measuringWorker() {
-    this.#measurer ??= this.place.measurer();
+    if (!this.#measurer) {
+      this.#measurer = this.place.measurer();
+      if (this.#gate) this.#measurer.postMessage({ header: { type: "gate", words: this.#gate.words } });
+    }
     return this.#measurer;
+  }
+
+  /** A clock of what the measuring worker may do, where there is a gate. */
+  #worked() {
+    const gate = this.#gate;
+    return gate ? () => gate.open_ms : undefined;
   }
 
   #endMeasurer() {
     this.#measurer?.terminate();
     this.#measurer = null;
+    this.#gate?.forget();
     this.#kernels = 0;
   }
 
@@ -172,11 +314,15 @@ export class Router {
    * @param {WorkerLike} worker
    * @param {Call} call
    * @param {boolean} transfer
+   * @param {number} limit_ms
    * @returns {Promise<Reply>}
    */
-  async #ask(worker, call, transfer) {
+  async #ask(worker, call, transfer, limit_ms) {
+    const worked_ms = worker === this.#measurer ? this.#worked() : undefined;
     try {
-      return await ask(worker, call, transfer ? transferOf(call) : [], Infinity);
+      return await ask(worker, call, transfer ? transferOf(call) : [], {
+        limit_ms, what: `The request "${call.header.type}"`, worked_ms,
+      });
     } catch (e) {
       if (worker === this.#engine) this.#engine = null;
       if (worker === this.#measurer) this.#endMeasurer();
@@ -184,37 +330,4 @@ export class Router {
       throw e;
     }
   }
-}
-
-/** @param {Call} call */
-const transferOf = ({ blobs }) => [...new Set(blobs.map((b) => b.buffer))];
-
-/**
- * @param {WorkerLike} worker
- * @param {Call} call
- * @param {ArrayBuffer[]} transfer
- * @param {number} limit_ms
- * @returns {Promise<Reply>}
- */
-function ask(worker, call, transfer, limit_ms) {
-  return new Promise((resolve, reject) => {
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let timer;
-    const end = (/** @type {() => void} */ then) => {
-      clearTimeout(timer);
-      worker.removeEventListener("message", onMessage);
-      worker.removeEventListener("error", onError);
-      then();
-    };
-    const onMessage = (/** @type {any} */ event) => end(() => resolve(event.data));
-    const onError = (/** @type {any} */ event) =>
-      end(() => reject(new EngineError(`A worker of the page died: ${event.message || "it could not start"}.`)));
-    if (limit_ms !== Infinity)
-      timer = setTimeout(() => {
-        end(() => reject(new EngineError(`The kernel did not end within ${limit_ms / 1000} s.`)));
-      }, limit_ms);
-    worker.addEventListener("message", onMessage);
-    worker.addEventListener("error", onError);
-    worker.postMessage(call, { transfer });
-  });
 }
