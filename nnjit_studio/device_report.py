@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nnjit_studio.space.measured_device import COPY, LATENCY, READ, SPILL, MeasuredDevice
+from nnjit_studio.space.measured_device import (
+    COPY,
+    LATENCY,
+    READ,
+    SPILL,
+    MeasuredDevice,
+    binary_size,
+)
 from nnjit_studio.space.primitives import PRIMITIVES, preference
 from nnjit_studio.space.records import DeviceProfile
 
 BAR = 32
 """Characters of the longest bar."""
 LABEL = 14
+BUSY = "unsteady samples, so nothing is concluded: measure again on a quiet machine"
 
 
 def device_json(
@@ -43,11 +51,6 @@ def source_of(device: DeviceProfile, name: str) -> str:
     return device.sources.get(name, "assumed")
 
 
-def binary_size(nbytes: int) -> str:
-    """``48 KiB``, ``1.5 MiB``."""
-    return f"{nbytes / 2**20:g} MiB" if nbytes >= 2**20 else f"{nbytes / 1024:g} KiB"
-
-
 def device_text(measured: MeasuredDevice, device: DeviceProfile, fixed: Mapping[str, str]) -> str:
     """The same for people, with a bar for every point."""
     took = sum(measured.seconds.values())
@@ -76,6 +79,8 @@ def device_text(measured: MeasuredDevice, device: DeviceProfile, fixed: Mapping[
 
 def registers_text(measured: MeasuredDevice) -> str:
     """The spill point in words."""
+    if not measured.curves[SPILL].steady():
+        return BUSY
     if measured.accumulators is None:
         return "no spill point was found: the rate falls nowhere for good"
     return (
@@ -86,6 +91,8 @@ def registers_text(measured: MeasuredDevice) -> str:
 
 def caches_text(measured: MeasuredDevice) -> str:
     """Both capacities in words."""
+    if not measured.curves[LATENCY].steady(least=True):
+        return BUSY
     found = (("L1", measured.l1_bytes), ("L2", measured.l2_bytes))
     return ", ".join(f"{n} {binary_size(b) if b else 'not found'}" for n, b in found)
 

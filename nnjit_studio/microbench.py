@@ -39,7 +39,7 @@ STREAM_BYTES = 64 << 20
 """Read by the streaming experiment, and copied to as much again: more than a core's own caches."""
 MOST_THREADS = 64
 SPILL_RATES = RateRequest((), rounds=7, sample_ms=1.0, warmup_ms=12.0)
-LATENCY_RATES = RateRequest((), max(WORKING_SETS), rounds=3, sample_ms=1.0, warmup_ms=12.0)
+LATENCY_RATES = RateRequest((), max(WORKING_SETS), rounds=4, sample_ms=1.0, warmup_ms=12.0)
 STREAM_RATES = RateRequest((), 2 * STREAM_BYTES, rounds=5, sample_ms=5.0, warmup_ms=15.0)
 MIN_PAIRS = 4
 """Fewer samples beside the setting in force say nothing."""

@@ -41,6 +41,9 @@ ACTIONS = (
     ActionSpec(
         "own", "&Tune", "&Measure a candidate of mine", "Ctrl+K", tip="Type settings, measure them"
     ),
+    ActionSpec(
+        "device", "&Tune", "&Measure this device", "", "idle", "Registers, caches and primitives"
+    ),
     ActionSpec("find", "&View", "&Find in graph", "Ctrl+F"),
     ActionSpec("fit", "&View", "Fi&t graph", "Ctrl+0"),
     ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),

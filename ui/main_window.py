@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from nnjit_studio.ui import actions as registry
 from nnjit_studio.ui import dialogs, recent
 from nnjit_studio.ui.docks.database import DatabasePanel
+from nnjit_studio.ui.docks.device import DevicePanel
 from nnjit_studio.ui.docks.graph import GraphPanel
 from nnjit_studio.ui.docks.latency import LatencyPanel
 from nnjit_studio.ui.docks.log import LineHandler, LogPanel
@@ -108,6 +109,7 @@ class StudioWindow(QMainWindow):
         self._enable()
         self.setFocus()
         self.session.read_records()
+        self.session.read_device()
 
     # What the user can do
 
@@ -154,6 +156,7 @@ class StudioWindow(QMainWindow):
         self.rounds = RoundsPanel(self.session, theme)
         self.latency = LatencyPanel(self.session, theme)
         self.database = DatabasePanel(self.session, theme)
+        self.device = DevicePanel(self.session, theme)
         self.log_panel = LogPanel(self._log_handler, theme)
 
         top = QWidget()
@@ -175,10 +178,12 @@ class StudioWindow(QMainWindow):
             "latency": self._dock("Model latency", self.latency, area.RightDockWidgetArea),
             "space": self._dock("Lite space", self.space, area.BottomDockWidgetArea),
             "database": self._dock("Kernel database", self.database, area.BottomDockWidgetArea),
+            "device": self._dock("Device", self.device, area.BottomDockWidgetArea),
             "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
         }
         self.tabifyDockWidget(self.docks["space"], self.docks["database"])
-        self.tabifyDockWidget(self.docks["database"], self.docks["log"])
+        self.tabifyDockWidget(self.docks["database"], self.docks["device"])
+        self.tabifyDockWidget(self.docks["device"], self.docks["log"])
         self.docks["space"].raise_()
         self.resize(1600, 1000)
         self._size_docks()
@@ -213,7 +218,8 @@ class StudioWindow(QMainWindow):
             "own": self._own_candidate,
             "find": self._find,
             "fit": lambda: self.graph.view.fit(),
-            "reset_plots": lambda: (self.rounds.reset(), self.latency.reset()),
+            "device": self._measure_device,
+            "reset_plots": lambda: [plot.reset() for plot in self._plots()],
             "refresh": self.session.read_records,
             "reset_layout": self.reset_layout,
             "shortcuts": lambda: dialogs.show_shortcuts(self),
@@ -248,7 +254,7 @@ class StudioWindow(QMainWindow):
         self.themes.changed.connect(self._set_theme)
         for panel in (self.space, self.database):
             panel.export_button.clicked.connect(lambda _=False, p=panel: self._ask_csv(p))
-        for plot in (self.rounds, self.latency):
+        for plot in self._plots():
             plot.csv_button.clicked.connect(lambda _=False, p=plot: self._ask_csv(p))
             plot.png_button.clicked.connect(
                 lambda _=False, p=plot: self._ask_save(
@@ -262,7 +268,7 @@ class StudioWindow(QMainWindow):
     # Following the session
 
     def _render(self, changes: frozenset[str]) -> None:
-        for panel in (self.graph, self.space, self.rounds, self.latency):
+        for panel in (self.graph, self.space, self.rounds, self.latency, self.device):
             panel.render(changes)
         if changes & {"model", "phase", "latency", "space"}:
             self.header.render()
@@ -292,6 +298,8 @@ class StudioWindow(QMainWindow):
             self.message.hide()
         elif job in ("export", "report"):
             self.message.say(f"Written: {result}", "good")
+        elif job == "device":
+            self.message.say("The device was measured: tuning builds on it from now on.", "good")
 
     def _problem(self, problem: Problem) -> None:
         self._enable()
@@ -324,7 +332,8 @@ class StudioWindow(QMainWindow):
 
     def _set_theme(self, theme: object) -> None:
         for panel in (
-            self.graph, self.space, self.rounds, self.latency, self.database, self.log_panel,
+            self.graph, self.space, self.rounds, self.latency, self.database, self.device,
+            self.log_panel,
         ):  # fmt: skip
             panel.set_theme(theme)
 
@@ -358,6 +367,14 @@ class StudioWindow(QMainWindow):
     def _folder(self) -> Path:
         paths = recent.recent(self.settings)
         return paths[0].parent if paths else Path.home()
+
+    def _plots(self) -> tuple[PlotPanel, ...]:
+        return self.rounds, self.latency, *self.device.plots
+
+    def _measure_device(self) -> None:
+        self.docks["device"].show()
+        self.docks["device"].raise_()
+        self.session.measure_device()
 
     def _find(self) -> None:
         self.docks["graph"].show()
@@ -444,7 +461,8 @@ class StudioWindow(QMainWindow):
 
     def _try_end(self) -> None:
         self._waited_s += self._end_timer.interval() / 1000
-        running = self.session.busy or self.session.reader.job
+        readers = self.session.reader.job or self.session.device_reader.job
+        running = self.session.busy or readers
         if running and self._waited_s < CLOSE_WAIT_S:
             return
         if running:

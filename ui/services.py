@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import TuningRecord
 from nnjit_studio.tuner.events import Event
 
@@ -66,8 +67,14 @@ class Workbench(Protocol):
     def request(self, workload: str, settings: str) -> bool:
         """Have it measured next by the running session; False when none runs. Thread-safe."""
 
+    def measure_device(self, on_phase: OnPhase) -> MeasuredDevice:
+        """Run the device experiments in the page and store what they find."""
+
+    def measured_device(self) -> MeasuredDevice | None:
+        """What was last measured of this device; a third worker may ask."""
+
     def cancel(self) -> None:
-        """End ``tune`` or ``open_model`` soon. Thread-safe."""
+        """End ``tune``, ``open_model`` or ``measure_device`` soon. Thread-safe."""
 
     def export(self, out: Path) -> Path:
         """Write the tuned kernel bundle, a zip."""

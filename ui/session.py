@@ -76,6 +76,8 @@ class Session(QObject):
         A job failed; what was shown before is still true.
     records(list)
         The kernel database, newest first.
+    device_changed(MeasuredDevice or None)
+        What is known of this device was read or measured anew.
     """
 
     refreshed = Signal(frozenset)
@@ -83,6 +85,7 @@ class Session(QObject):
     done = Signal(str, object)
     problem = Signal(object)
     records = Signal(list)
+    device_changed = Signal(object)
 
     def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -100,6 +103,9 @@ class Session(QObject):
         self.reader = Worker(self)
         self.reader.returned.connect(lambda _, rows: self.records.emit(rows))
         self.reader.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
+        self.device_reader = Worker(self)
+        self.device_reader.returned.connect(lambda _, device: self.device_changed.emit(device))
+        self.device_reader.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
 
     @property
     def busy(self) -> str:
@@ -162,6 +168,20 @@ class Session(QObject):
         workbench = self.workbench
         return self.reader.start("records", lambda _: workbench.records())
 
+    def measure_device(self) -> bool:
+        """Run the device experiments; False when another job is running."""
+        workbench = self.workbench
+        return self._start(
+            "device",
+            "Measuring the device",
+            lambda emit: workbench.measure_device(lambda text: emit(Phase(text))),
+        )
+
+    def read_device(self) -> bool:
+        """Read what was last measured of this device, in a worker of its own."""
+        workbench = self.workbench
+        return self.device_reader.start("device", lambda _: workbench.measured_device())
+
     def cancel(self) -> None:
         if self.busy:
             self._stopping = True
@@ -216,6 +236,8 @@ class Session(QObject):
             self.state.open(result)  # type: ignore[arg-type]
         elif job != "tune":
             self.state.set_phase(self._idle_phase)
+        if job == "device":
+            self.device_changed.emit(result)
         self._end(job)
         self.done.emit(job, result)
 

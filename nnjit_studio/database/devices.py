@@ -32,4 +32,7 @@ def insert_device(db: Database, device: MeasuredDevice) -> int:
 
 def device_from_row(row: Mapping[str, Any]) -> MeasuredDevice:
     """A measured device from a row of ``NEWEST_FIRST``."""
-    return MeasuredDevice.from_json(json.loads(row["measured"]))
+    data = json.loads(row["measured"])
+    if not isinstance(data, dict):
+        raise ValueError("it is no JSON object")
+    return MeasuredDevice.from_json(data)

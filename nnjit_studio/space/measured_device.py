@@ -12,6 +12,8 @@ from nnjit_studio.space.primitives import Effect, consistent_primitives
 from nnjit_studio.space.records import DeviceProfile
 
 SPILL, LATENCY, READ, COPY = "spill", "latency", "read", "copy"
+UNSTEADY = 0.1
+"""Share by which the two best samples of a point may differ, at three quarters of the points."""
 L1_BYTES = (8 * 1024, 512 * 1024)
 L2_BYTES = (64 * 1024, 24 * 1024 * 1024)
 """Capacities that these caches can have; anything else is a measurement gone wrong."""
@@ -32,6 +34,14 @@ class Curve:
         """The sample of each point that nothing disturbed."""
         pick = min if least else max
         return [pick(samples) for samples in self.samples]
+
+    def steady(self, least: bool = False) -> bool:
+        """Whether the best samples repeat; on a busy machine they do not (:data:`UNSTEADY`)."""
+        gaps = []
+        for samples in self.samples:
+            first, second, *_ = sorted(samples, reverse=not least)
+            gaps.append(max(first, second) / min(first, second) - 1)
+        return sorted(gaps)[len(gaps) * 3 // 4] <= UNSTEADY
 
 
 @dataclass(frozen=True)
@@ -56,9 +66,12 @@ class MeasuredDevice:
 
     @property
     def accumulators(self) -> int | None:
-        """The most accumulators of a step that the engine keeps in registers."""
+        """The most accumulators of a step that the engine keeps in registers.
+
+        As every limit here None where the curve has no such point, or is unsteady.
+        """
         curve = self.curves[SPILL]
-        at = break_point(curve.best())
+        at = break_point(curve.best()) if curve.steady() else None
         return None if at is None else curve.x[at]
 
     @property
@@ -82,7 +95,7 @@ class MeasuredDevice:
 
     def _cache(self, level: int, possible: tuple[int, int]) -> int | None:
         curve = self.curves[LATENCY]
-        found = cache_levels(curve.x, curve.best(least=True))
+        found = cache_levels(curve.x, curve.best(least=True)) if curve.steady(least=True) else []
         if level >= len(found) or not possible[0] <= found[level] <= possible[1]:
             return None
         return found[level]
@@ -123,6 +136,11 @@ class MeasuredDevice:
         return made
 
 
+def binary_size(nbytes: int) -> str:
+    """``48 KiB``, ``1.5 MiB``."""
+    return f"{nbytes / 2**20:g} MiB" if nbytes >= 2**20 else f"{nbytes / 1024:g} KiB"
+
+
 def with_measured(known: DeviceProfile, measured: MeasuredDevice | None) -> DeviceProfile:
     """The profile with measured limits in place of what the system tells or nobody knows.
 
@@ -139,7 +157,8 @@ def with_measured(known: DeviceProfile, measured: MeasuredDevice | None) -> Devi
             continue
         limits[name] = value
         before = getattr(known, name)
-        told = f"; {sources[name]}: {before}" if name in sources and before != value else ""
+        shown = binary_size(before) if name.endswith("_bytes") else str(before)
+        told = f"; {shown} {sources[name]}" if name in sources and before != value else ""
         sources[name] = f"measured {measured.created[:10]}{told}"
     return replace(known, **limits, sources=sources)
 

@@ -24,6 +24,7 @@ export const STRIDE_BYTES = 128;
 const WINDOW_BYTES = 64 * 1024;
 const CALL_MS = 0.1;
 const FIRST_ITERATIONS = 1024;
+const MAX_BATCH = 2 ** 30;
 
 /**
  * @param {{items: Item[], memory_bytes: number, rounds: number, sample_ms: number, warmup_ms: number}} request
@@ -60,7 +61,7 @@ export async function rates({ items, memory_bytes, rounds, sample_ms, warmup_ms 
       for (const [i, each] of timed.entries()) {
         prepare(memory, items[i]);
         let ms = timeBatch(each.call, each.batch, now);
-        for (; ms < target_ms; ms = timeBatch(each.call, each.batch, now)) each.batch *= 2;
+        for (; ms < target_ms && each.batch < MAX_BATCH; ms = timeBatch(each.call, each.batch, now)) each.batch *= 2;
         samples_ms[i].push(ms / each.batch / each.iterations);
       }
     return samples_ms;
@@ -96,7 +97,7 @@ function settle(run, call_ms, now) {
   let iterations = FIRST_ITERATIONS;
   const call = () => run(iterations);
   // The shorter of two: a call that something interrupted is no long one.
-  while (Math.min(timeBatch(call, 1, now), timeBatch(call, 1, now)) < call_ms && iterations < 2 ** 30) iterations *= 2;
+  while (Math.min(timeBatch(call, 1, now), timeBatch(call, 1, now)) < call_ms && iterations < MAX_BATCH) iterations *= 2;
   return iterations;
 }
 

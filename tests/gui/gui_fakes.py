@@ -15,6 +15,15 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.space.measured_device import (
+    COPY,
+    LATENCY,
+    READ,
+    SPILL,
+    Curve,
+    MeasuredDevice,
+)
+from nnjit_studio.space.primitives import PRIMITIVES, Effect
 from nnjit_studio.space.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.tuner import events as ev
 
@@ -203,6 +212,36 @@ def record(workload: Workload, settings: str, state: str, gflops: float, day: in
     )  # fmt: skip
 
 
+def measured_device() -> MeasuredDevice:
+    """What a quiet x64 machine with 48 KiB and 2 MiB of cache gives."""
+    sizes = [s for p in range(12, 25) for s in (1 << p, 3 << (p - 1))]
+
+    def rate(n):
+        return min(1.0, n / 8) * (1 if n <= 12 else 0.72 - 0.003 * n) * 56
+
+    def latency(size):
+        return 1.5 if size <= 48 << 10 else 4.6 if size <= 2 << 20 else 34.0
+
+    def curve(x, value):
+        return Curve(tuple(x), tuple((value(n), value(n) * 1.01, value(n) * 1.03) for n in x))
+
+    effects = []
+    for number, primitive in enumerate(PRIMITIVES):
+        for setting in primitive.settings[1:]:
+            speed = 0.4 + 0.07 * number
+            effects.append(Effect(primitive.name, setting, speed, speed - 0.02, speed + 0.02))
+    return MeasuredDevice(
+        "epyc-2c-a91f", "embedded", "relaxed-simd", "2026-11-21T09:30:12.125+00:00",
+        "Some Processor", "QtWebEngine 6.12", "", 2, 0.005, {"relaxed-simd": 55.0},
+        {"compiler": "4"}, 3,
+        {
+            SPILL: curve(range(4, 41), rate), LATENCY: curve(sizes, latency),
+            READ: curve((1, 2), lambda n: 11.0 * n), COPY: curve((1, 2), lambda n: 9.0 * n),
+        },
+        tuple(effects), {"registers": 1.0, "caches": 0.8, "bandwidth": 0.6, "primitives": 3.0},
+    )  # fmt: skip
+
+
 class FakeWorkbench:
     """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
 
@@ -221,6 +260,7 @@ class FakeWorkbench:
         self.tuned_seconds: list[float | None] = []
         self.tried: list[tuple[str, str]] = []
         self.requested: list[tuple[str, str]] = []
+        self.device: MeasuredDevice | None = None
 
     def open_model(self, path, on_phase):
         self.cancelled.clear()
@@ -257,6 +297,18 @@ class FakeWorkbench:
         self.tried.append((workload, settings))
         yield ev.Compiled(0.1, workload, settings, 1.5, 900)
         yield ev.Measured(0.2, workload, settings, "slower", "0.93x, not enough", 41.5, 2.0)
+
+    def measure_device(self, on_phase):
+        self.cancelled.clear()
+        on_phase("measuring the device, 1 of 4: vector registers")
+        while self.hold and not self.release.is_set():
+            if self.cancelled.wait(0.01):
+                raise UserError("Measuring the device was cancelled.")
+        self.device = measured_device()
+        return self.device
+
+    def measured_device(self):
+        return self.device
 
     def request(self, workload, settings):
         self.requested.append((workload, settings))

@@ -1,0 +1,111 @@
+"""The Device dock: plots of what was measured, and the button that measures."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from gui_fakes import measured_device
+
+from nnjit_studio.ui.docks.device import MEASURE, STOP
+
+
+@pytest.fixture
+def dock(qtbot, window):
+    qtbot.waitUntil(lambda: not window.session.device_reader.job, timeout=5000)
+    window.docks["device"].raise_()
+    return window.device
+
+
+def measure(qtbot, dock, window):
+    with qtbot.waitSignal(window.session.device_changed, timeout=5000):
+        dock.button.click()
+
+
+def test_before_anything_is_measured_it_says_so(dock):
+    assert "not measured yet" in dock.facts.text()
+    assert all(plot.empty.isVisibleTo(plot) for plot in dock.plots)
+    assert dock.button.text() == MEASURE and dock.button.isEnabled()
+
+
+def test_what_an_earlier_session_measured_is_shown_at_start(qtbot, dock, window, workbench):
+    workbench.device = measured_device()
+    with qtbot.waitSignal(window.session.device_changed, timeout=5000):
+        window.session.read_device()
+    assert "12 accumulators and 3 operands" in dock.facts.text()
+
+
+def test_the_button_measures_and_the_plots_show_it(qtbot, dock, window):
+    measure(qtbot, dock, window)
+    facts = dock.facts.text()
+    assert "a file of 16 vectors" in facts
+    assert "L1 48 KiB, L2 2 MiB" in facts
+    assert "read 11.3 GB/s" in facts
+    spill, latency, effects = dock.plots
+    marks = [i.label.format for i in spill.item.items if hasattr(i, "label")]
+    assert marks == ["spills above 12"]
+    marks = [i.label.format for i in latency.item.items if hasattr(i, "label")]
+    assert marks == ["L1 48 KiB", "L2 2 MiB"]
+    (bars,) = [i for i in effects.item.items if type(i).__name__ == "BarGraphItem"]
+    speeds = [e.speedup for e in measured_device().effects]
+    assert np.allclose(bars.opts["width"], np.abs(np.array(speeds) - 1))
+    assert not any(plot.empty.isVisibleTo(plot) for plot in dock.plots)
+    assert "was measured" in window.message.text.text()
+
+
+def test_while_it_measures_the_button_stops_it(qtbot, dock, window, workbench):
+    workbench.hold = True
+    dock.button.click()
+    qtbot.waitUntil(lambda: "vector registers" in dock.phase.text(), timeout=3000)
+    assert dock.button.text() == STOP and dock.progress.isVisibleTo(dock)
+    assert not window.actions_by_id["device"].isEnabled()
+    with qtbot.waitSignal(window.session.problem, timeout=3000):
+        dock.button.click()
+    assert "cancelled" in window.message.text.text()
+    assert dock.button.text() == MEASURE and not dock.progress.isVisibleTo(dock)
+    assert workbench.device is None and "not measured" in dock.facts.text()
+
+
+def test_another_job_keeps_it_waiting(qtbot, dock, window, workbench, model_file):
+    with qtbot.waitSignal(window.session.done, timeout=5000):
+        window.open_model(model_file)
+    workbench.hold = True
+    window.start_tuning()
+    assert not dock.button.isEnabled()
+    workbench.release.set()
+    qtbot.waitUntil(lambda: not window.session.busy, timeout=5000)
+    assert dock.button.isEnabled()
+
+
+def test_the_menu_opens_the_dock_and_measures(qtbot, dock, window):
+    window.docks["device"].hide()
+    with qtbot.waitSignal(window.session.device_changed, timeout=5000):
+        window.actions_by_id["device"].trigger()
+    assert window.docks["device"].isVisibleTo(window)
+
+
+@pytest.mark.parametrize(
+    ("plot", "rows", "header"),
+    [
+        (0, 37 * 3, ["accumulators", "GFLOP/s"]),
+        (1, 26 * 3, ["working set bytes", "ns"]),
+        (2, 14, ["primitive", "setting", "speed", "low", "high", "verdict", "error"]),
+    ],
+)
+def test_every_plot_gives_its_numbers(qtbot, dock, window, tmp_path, plot, rows, header):
+    measure(qtbot, dock, window)
+    path = tmp_path / "plot.csv"
+    dock.plots[plot].export_csv(path)
+    with path.open(encoding="utf-8") as file:
+        first, *rest = csv.reader(file)
+    assert first == header
+    assert len(rest) == rows
+
+
+def test_a_theme_repaints_and_reset_keeps_the_data(qtbot, dock, window):
+    measure(qtbot, dock, window)
+    before = [len(plot.item.items) for plot in dock.plots]
+    window.choose_theme("dark")
+    window.actions_by_id["reset_plots"].trigger()
+    assert [len(plot.item.items) for plot in dock.plots] == before
