@@ -49,7 +49,7 @@ def _group(kind: str, steps: Sequence[StepProfile]) -> str:
     percent = sum(s.ms * (s.percent_of_roof or 0.0) for s in known) / ms
     limit = "multiply-add peak" if _mostly_compute(known) else "memory bandwidth"
     at = f"{text} at {percent:.0f} % of the {limit}"
-    if percent > 100.0:
+    if percent > 100.0 and not _mostly_compute(known):
         return f"{at}: their data comes from caches."
     if percent >= NOTHING_TO_GAIN:
         return f"{at}: nothing to gain."
@@ -75,8 +75,13 @@ def _engine(profile: ModelProfile) -> Iterator[str]:
         share = own / profile.warm.median_ms
         if own > profile.warm.iqr_ms:
             yield (
-                f"The run takes {own:.3f} ms ({share:.1%}) more than its steps together: inputs "
-                "are copied, and the engine goes from step to step."
+                f"A run takes {own:.3f} ms ({share:.1%}) more than its steps together, each timed "
+                "in runs of its own: the engine's share, or a machine that was busier meanwhile."
+            )
+        elif own < -profile.warm.iqr_ms:
+            yield (
+                f"The steps together take {-own:.3f} ms more than a run: the machine was busier "
+                "when they were timed, so their times are too high."
             )
         else:
             yield (

@@ -144,12 +144,13 @@ def renderer_memory() -> tuple[int, int] | None:
     Renderers run the pages of QtWebEngine and Chromium. None where none is found, or
     where the system has no ``/proc``.
     """
-    found = [_resident(pid) for pid in _descendants(os.getpid()) if _is_renderer(pid)]
+    found = [_resident(pid) for pid, parent in _descendants(os.getpid()) if _renders(pid, parent)]
     known = [pair for pair in found if pair]
     return (sum(now for now, _ in known), sum(peak for _, peak in known)) if known else None
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def _descendants(pid: int) -> Iterator[tuple[int, int]]:
+    """Process ids, each with its parent's."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         # pid (name) state parent ...: the name may hold anything
@@ -158,13 +159,24 @@ def _descendants(pid: int) -> Iterator[int]:
             children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
     waiting = [pid]
     while waiting:
-        found = children.get(waiting.pop(), [])
-        yield from found
+        parent = waiting.pop()
+        found = children.get(parent, [])
+        yield from ((child, parent) for child in found)
         waiting += found
 
 
-def _is_renderer(pid: int) -> bool:
-    return "--type=renderer" in _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").split(" ")
+def _renders(pid: int, parent: int) -> bool:
+    """Whether it is a renderer, by its own word or as what a zygote forked: QtWebEngine's
+    keep the zygote's command line.
+    """
+    kind, of_parent = _kind(pid), _kind(parent)
+    return kind == "renderer" or kind == of_parent == "zygote"
+
+
+def _kind(pid: int) -> str:
+    words = _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").split(" ")
+    kinds = [w.removeprefix("--type=") for w in words if w.startswith("--type=")]
+    return kinds[0] if kinds else ""
 
 
 def _resident(pid: int) -> tuple[int, int] | None:

@@ -126,7 +126,7 @@ class ModelProfile:
                     **{
                         **_known(StepProfile, s),
                         "source": tuple(s["source"]),
-                        "chunks": tuple(s["chunks"]),
+                        "chunks": tuple(s.get("chunks", ())),
                     }
                 )
                 for s in data["steps"]
@@ -152,5 +152,5 @@ class ModelProfile:
 
 
 def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass; others, of a newer Studio, are left out."""
-    return {f.name: data[f.name] for f in fields(cls)}
+    """The fields of a dataclass that are there; others, of a newer Studio, are left out."""
+    return {f.name: data[f.name] for f in fields(cls) if f.name in data}

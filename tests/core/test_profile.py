@@ -77,7 +77,7 @@ def test_findings_are_computed() -> None:
     slow = findings(profile((1e-3, 1e-5, 1e-3), (1, 1, 1), BANDWIDTH))
     assert "at 19 % of the memory bandwidth: at most 80% of the whole to gain" in slow[0]
     assert "furthest off is product (19 %, 0.001 ms)" in slow[0]
-    assert any("takes 0.001 ms (30.0%) more than its steps" in t for t in findings(profile()))
+    assert any("A run takes 0.001 ms (30.0%) more than its steps" in t for t in findings(profile()))
     assert any("most of it, 0.02 s, is 'compiling kernels'" in t for t in told)
 
 
@@ -140,6 +140,9 @@ def test_json_comes_back(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     file.write_text(json.dumps(before.to_json(), allow_nan=False))
     assert load(file) == before
+    older = before.to_json()
+    del older["steps"][0]["chunks"]
+    assert ModelProfile.from_json(older).steps[0].chunks == ()
     newer = {**before.to_json(), "news": 1}
     newer["warm"]["p99_ms"] = 3.0
     assert ModelProfile.from_json(newer) == before

@@ -105,7 +105,29 @@ def test_profile_tells_every_step(first: list[dict[str, Any]], model: Path, fold
     assert profile["warm"]["median_ms"] > 0
     assert sum(s["share"] for s in profile["steps"]) == pytest.approx(1.0)
     events = json.loads(trace.read_text())["traceEvents"]
-    assert [e["name"] for e in events if e.get("cat") == "kernel"] == [s["op"] for s in profile["steps"]]
+    kernels = [e["name"] for e in events if e.get("cat") == "kernel"]
+    assert kernels == [s["op"] for s in profile["steps"]]
+    assert all(s["ms"] > 0 for s in profile["steps"])  # however short
+    assert [s["source"] for s in profile["steps"]] == [
+        ["first", "first_bias", "relu"], ["second", "second_bias"], ["softmax"],
+    ]  # fmt: skip
+    forecast = profile["memory"]["forecast"]
+    assert profile["memory"]["wasm_bytes"] == forecast["wasm_bytes"]
+    (alone,) = json_lines(nnjit("profile", model, "--forecast", "--json"))
+    assert {name: alone[name] for name in forecast} == forecast
+
+
+def test_every_tensor_equals_onnxruntime(
+    first: list[dict[str, Any]], model: Path, folder: Path
+) -> None:
+    # The database is busy: what only reads it does not mind.
+    with KernelDatabase.open(folder / "k.db"):
+        (diff,) = json_lines(
+            nnjit("diff", model, "--json", "--database", folder / "k.db", *SANDBOX)
+        )
+    assert {t["tensor"] for t in diff["tensors"]} == {"r1", "a2", "y"}
+    assert diff["bad"] == 0
+    assert {m["tensor"] for m in diff["missing"]} == {"m1", "a1", "m2"}
 
 
 def test_sigkill_while_tuning_loses_nothing(model: Path, folder: Path) -> None:
