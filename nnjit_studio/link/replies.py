@@ -11,19 +11,23 @@ T = TypeVar("T")
 
 
 def flag(reply: Mapping[str, Any], name: str) -> bool:
-    return _field(reply, name, "a boolean", _is_flag)
+    value: bool = _field(reply, name, "a boolean", _is_flag)
+    return value
 
 
 def text(reply: Mapping[str, Any], name: str) -> str:
-    return _field(reply, name, "a text", lambda value: isinstance(value, str))
+    value: str = _field(reply, name, "a text", lambda value: isinstance(value, str))
+    return value
 
 
 def number(reply: Mapping[str, Any], name: str) -> float:
-    return _field(reply, name, "a number", _is_number)
+    value: float = _field(reply, name, "a number", _is_number)
+    return value
 
 
 def integer(reply: Mapping[str, Any], name: str) -> int:
-    return _field(reply, name, "an integer", _is_integer)
+    value: int = _field(reply, name, "an integer", _is_integer)
+    return value
 
 
 def numbers(reply: Mapping[str, Any], name: str) -> tuple[float, ...]:
