@@ -32,6 +32,7 @@ from nnjit_studio.link.device import device_id, host_profile
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.microbench import measure_device
+from nnjit_studio.profile.memory import check_fits, forecast
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
@@ -285,6 +286,7 @@ class Workbench:
         watcher.start()
         try:
             imported = self.compiler.import_model(path, weights, note)
+            check_fits(forecast(imported.plan))
         except UserError:
             weights.unlink(missing_ok=True)
             if self._cancelled.is_set():

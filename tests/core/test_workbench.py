@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 
-from nnjit_studio.errors import PageError
+from nnjit_studio.compiler.process import ImportedModel
+from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec
 from nnjit_studio.link.device import device_id
 from nnjit_studio.space.candidate import Candidate
@@ -109,6 +110,20 @@ def test_a_model_that_the_page_refuses_leaves_the_old_one(
     assert bench.model is old
     assert loaded == ["new", "old"]
     assert not new.weights.exists()
+
+
+def test_a_model_that_no_page_can_hold_is_refused_before_it_is_sent(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def imported(path: Path, weights: Path, on_phase: object) -> ImportedModel:
+        weights.write_bytes(b"")
+        plan = Plan("huge", (), (), (), (), 0, 2**32)
+        return ImportedModel(Graph("huge", (), (), (), {}), (), plan, frozenset(), weights)
+
+    monkeypatch.setattr(bench.compiler, "import_model", imported)
+    with pytest.raises(UserError, match="a page's memory ends at 4096 MiB"):
+        bench.open_model(tmp_path / "huge.onnx")
+    assert not list(bench._folder.iterdir())
 
 
 def test_example_feeds_have_the_dtypes_of_the_inputs() -> None:
