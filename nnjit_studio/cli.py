@@ -12,7 +12,15 @@ from typing import Any
 import click
 import numpy as np
 
-from nnjit_studio import __version__, cli_bench, cli_db, cli_kernel, cli_models, cli_profile
+from nnjit_studio import (
+    __version__,
+    cli_bench,
+    cli_db,
+    cli_generate,
+    cli_kernel,
+    cli_models,
+    cli_profile,
+)
 from nnjit_studio.cli_common import (
     budget_option,
     database_option,
@@ -444,6 +452,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as e:
         e.show()
         code = e.exit_code
+cli.add_command(cli_generate.generate)
     except (click.Abort, KeyboardInterrupt):
         note("Stopped.")
         code = 1

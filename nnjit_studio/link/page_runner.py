@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,12 +13,13 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
-from nnjit_studio.graph import NUMPY_DTYPES, Plan
+from nnjit_studio.graph import NUMPY_DTYPES, Generated, Generation, Plan, Sampling, Token
 from nnjit_studio.link import device, replies
 from nnjit_studio.link.arrays import array_bytes, blobs_to_outputs, feeds_to_blobs
 from nnjit_studio.link.connection import RequestError
 from nnjit_studio.link.frames import Blob, Frame
 from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.tokens import stream_tokens
 from nnjit_studio.space.records import (
     DeviceProfile,
     Fixture,
@@ -32,6 +34,7 @@ from nnjit_studio.space.serving import ServeOptions, ServingStats
 
 CHUNK_BYTES = 8 * 1024 * 1024
 SERVING_TIMEOUT_S = 600.0
+NO_PLANS: Mapping[str, Plan] = {}
 """Of a request that has to wait until the budget of a serving model allows it."""
 
 
@@ -83,6 +86,8 @@ class PageRunner:
         self._plan: Plan | None = None
         self.memory_bytes = 0
         self._serving = False
+        self._others: dict[str, Plan] = {}
+        self._which: dict[str, str] = {}
         self._turn = threading.Lock()
 
     def cancel(self) -> None:
@@ -132,7 +137,7 @@ class PageRunner:
             reply, _ = ask({"type": "rates", **asdict(request)}, kernels)
         return [[float(ms) for ms in samples] for samples in reply["samples_ms"]]
 
-    def load(self, plan: Plan, weights: Path) -> None:
+    def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
         """Drop any model, load this one: its plan, then its weights in chunks.
 
         Raises
@@ -150,18 +155,32 @@ class PageRunner:
         with self._exclusive() as ask:
             self._plan = None
             self._serving = False
-            reply, _ = ask({"type": "load", "plan": plan.to_json(), "threads": self._threads})
+        ``others`` are further plans of the model by name, over the same weights and state.
+
+            header = {"type": "load", "plan": plan.to_json(), "threads": self._threads}
+            if others:
+                header["others"] = {name: other.to_json() for name, other in others.items()}
+            reply, _ = ask(header)
             self.memory_bytes = replies.optional(replies.integer, reply, "memory_bytes") or 0
             with weights.open("rb") as file:
                 for offset in range(0, nbytes, CHUNK_BYTES):
                     ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
             self._plan = plan
 
-    def register(self, kernels: Sequence[Kernel]) -> None:
-        """Hot swap, all or none: takes effect before this returns."""
+    def for_plan(self, name: str) -> PageRunner:
+        """The same page, where inferences run one of the further plans that were loaded."""
+        runner = copy.copy(self)
+        runner._plan, runner._which = self._others[name], {"plan": name}
+        return runner
+
+    def register(self, kernels: Sequence[Kernel], only: bool = False) -> None:
+        """Hot swap, all or none: takes effect before this returns.
+
+        ``only`` drops every other kernel.
+        """
         headers = [kernel.header() for kernel in kernels]
         with self._exclusive() as ask:
-            ask({"type": "register", "kernels": headers}, [kernel.data for kernel in kernels])
+            ask(header, [kernel.data for kernel in kernels])
 
     def infer(
         self,
@@ -171,10 +190,12 @@ class PageRunner:
         least_step_ms: float = 0.0,
     ) -> Inference:
         """Run the loaded model ``runs`` times on these inputs.
+            self._others = dict(others)
 
         Parameters
         ----------
         profile
+        header = {"type": "register", "kernels": headers, "only": only}
             Time every step.
         least_step_ms
             How long a profiled step is looked at; a shorter one is repeated at once.
@@ -188,7 +209,7 @@ class PageRunner:
             plan, inputs, blobs = self._inputs(feeds)
             header = {
                 "type": "infer", "inputs": inputs, "runs": runs, "profile": profile,
-                "least_step_ms": least_step_ms,
+                "least_step_ms": least_step_ms, **self._which,
             }  # fmt: skip
             reply, results = ask(header, blobs, self._timeout_s * max(1, runs))
             return Inference(
@@ -245,6 +266,24 @@ class PageRunner:
             {
                 "role": arg.role,
                 "dtype": arg.dtype,
+    def generate(
+        self, facts: Generation, ids: Sequence[int], sampling: Sampling
+    ) -> Generator[Token, None, Generated]:
+        """Have the loaded decoder go on with a text; tokens as they come.
+
+        Closing the generator ends the text in the page too, behind its present token.
+
+        Raises
+        ------
+        PageError
+            Also when no token comes in time.
+        """
+        header = {
+            "type": "generate", "facts": facts.to_json(), "ids": list(ids), **asdict(sampling),
+        }  # fmt: skip
+        with self._exclusive():
+            return (yield from stream_tokens(self._hub, header, self._timeout_s))
+
                 "nbytes": arg.nbytes,
                 "pack": arg.pack,
                 "blob": None if arg.data is None else blob(arg.data),

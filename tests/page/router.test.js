@@ -156,6 +156,28 @@ test("malformed requests are answered by an error that names the field", async (
   assert.equal(workers.engine.length + workers.measurer.length, 0);
 });
 
+test("more pairs of a challenger are no further kernel of the measuring worker", async () => {
+  const { ask, workers } = office();
+  await ask(fixture);
+  const of = (sha256) => ({ ...measure, challenger: { ...measure.challenger, sha256 } });
+  for (let i = 0; i < 3 * KERNELS_PER_WORKER; i++) await ask(of("a"), [blob()]);
+  assert.equal(workers.measurer.length, 1);
+  for (let i = 0; i < KERNELS_PER_WORKER; i++) await ask(of(`${i}`), [blob()]);
+  assert.equal(workers.measurer.length, 2);
+});
+
+test("a pulse is taken in the measuring worker and says what surrounds the page", async () => {
+  const { ask, sent, workers, router } = office(() => ({ header: { type: "pulsed", gflops: 50 }, blobs: [] }));
+  router.place.surroundings = () => ({ hidden: true, on_battery: null });
+  await ask(fixture);
+  await ask({ type: "pulse", flops_per_iteration: 2 }, [blob()]);
+  const { type, gflops, hidden, on_battery } = sent.at(-1);
+  assert.deepEqual([type, gflops, hidden, on_battery], ["pulsed", 50, true, null]);
+  assert.deepEqual(workers.measurer.map((w) => w.calls.filter((name) => name !== "gate")), [["fixture", "pulse"]]);
+  await ask({ type: "pulse", flops_per_iteration: 2 });
+  assert.equal(sent.at(-1).type, "error");
+});
+
 test("a probe has a worker of its own that ends with it", async () => {
   const { ask, workers } = office();
   await ask({ type: "probe", peak: [] });
@@ -181,4 +203,32 @@ test("after close the workers are ended and nothing is sent", async () => {
   await ask(infer);
   assert.equal(sent.length, 1);
   assert.equal(workers.engine[0].ended, true);
+});
+
+test("tokens go to the hub as they come, a stop does not wait for their end", async () => {
+  const generate = { type: "generate", facts: {}, ids: [1], max_tokens: 2, top_k: 1, temperature: 1, seed: 0, stop_tokens: [] };
+  let worker;
+  let running;
+  const { ask, sent, workers } = office((call) => {
+    worker = workers.engine[0];
+    const say = (data) => worker.dispatchEvent(Object.assign(new Event("message"), { data }));
+    if (call.header.type === "generate") {
+      running = call.header.id;
+      setTimeout(() => say({ header: { type: "token", of: running, token: 5 } }), 1);
+      return "silence";
+    }
+    if (call.header.type === "generate_stop")
+      setTimeout(() => say({ header: { type: "generated", id: running, made: 1, reason: "cancelled" } }), 2);
+    return { header: { type: "ok" }, blobs: [] };
+  });
+  await ask(load);
+  const text = ask(generate);
+  const later = ask(infer);
+  await new Promise((r) => setTimeout(r, 20));
+  assert.deepEqual(sent.slice(1).map((h) => [h.type, h.of]), [["token", 2]]);
+  await ask({ type: "generate_stop" });
+  await Promise.all([text, later]);
+  assert.deepEqual(sent.slice(2).map((h) => [h.type, h.id]), [["ok", 4], ["generated", 2], ["ok", 3]]);
+  await assert.doesNotReject(ask({ ...generate, ids: 3 }));
+  assert.match(sent.at(-1).error, /needs the field "ids"/);
 });

@@ -1,0 +1,231 @@
+"""Text generation on the command line: ids in, one line a token out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nnjit_studio.cli_common import (
+    database_option,
+    json_option,
+    model_argument,
+    note,
+    print_json,
+    sandbox_option,
+    target_option,
+    threads_option,
+    workbench,
+)
+from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.graph import GenerationRequest, Sampling, Token
+
+TIE = 1e-3
+"""Logits that are nearer than this, relative to the largest deviation allowed, are a tie."""
+
+
+@click.command()
+@model_argument
+@click.option("--ids", default="", help="Token ids of the prompt: 1,2,3.")
+@click.option(
+    "--ids-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The same in a file, divided by commas or white space.",
+)
+@click.option("--tokens", default=64, show_default=True, type=click.IntRange(1), help="New ones.")
+@click.option("--top-k", default=1, show_default=True, type=click.IntRange(1), help="1 is greedy.")
+@click.option(
+    "--temperature", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True)
+)
+@click.option("--seed", default=0, show_default=True, type=int)
+@click.option("--stop", "stop", default="", help="Token ids that end the text.")
+@click.option("--capacity", type=click.IntRange(2), help="Tokens that the cache holds.")
+@click.option(
+    "--prefill-rows",
+    default=128,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Tokens of a prompt that are read at once; 1 reads one after another.",
+)
+@click.option(
+    "--prefill",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="An ONNX model of the prefill, for a decoder of fixed shapes.",
+)
+@click.option("--tune", "seconds", type=click.FloatRange(0), help="Tune both plans first.")
+@click.option("--bundle", type=click.Path(path_type=Path), help="Write a bundle that makes text.")
+@click.option("--check", is_flag=True, help="Compare each token with native ONNX Runtime.")
+@target_option
+@threads_option
+@sandbox_option
+@database_option
+@json_option
+def generate(
+    model: Path,
+    ids: str,
+    ids_file: Path | None,
+    tokens: int,
+    top_k: int,
+    temperature: float,
+    seed: int,
+    stop: str,
+    capacity: int | None,
+    prefill_rows: int,
+    prefill: Path | None,
+    seconds: float | None,
+    bundle: Path | None,
+    check: bool,
+    target: str,
+    threads: int,
+    no_sandbox: bool,
+    database: Path | None,
+    as_json: bool,
+) -> None:
+    """Go on with a text: MODEL is a decoder that was exported with past keys and values.
+
+    Takes and prints token ids; tokenising is the caller's. With --check, greedy tokens must be
+    those of native ONNX Runtime, but for ties.
+    """
+    from nnjit_studio.text_generation import TextGenerator, token_json, tokens_per_s
+
+    prompt = read_ids(ids, ids_file)
+    if check and top_k > 1:
+        raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
+    request = GenerationRequest(capacity, prefill_rows, str(prefill) if prefill else "")
+    sampling = Sampling(tokens, top_k, temperature, seed, tuple(parse_ids(stop, "--stop")))
+    with workbench(target, database, no_sandbox, threads) as (bench, run):
+        generator = TextGenerator(bench)
+
+        def work() -> dict[str, Any]:
+            opened = generator.open(model, request, note)
+            if opened.prefill is None and len(prompt) > 1:
+                note("The model has no prefill plan: the prompt is read token by token.")
+            if seconds is not None:
+                tune(generator, seconds, as_json)
+            generator.register_best()
+            made: list[Token] = []
+            stream = generator.generate(prompt, sampling)
+            while True:
+                try:
+                    token = next(stream)
+                except StopIteration as end:
+                    ended = end.value
+                    break
+                made.append(token)
+                if as_json:
+                    print_json(token_json(token, len(made) - 1))
+                else:
+                    click.echo(str(token.id), nl=False)
+                    click.echo(" ", nl=False)
+            if not as_json:
+                click.echo()
+            summary = {
+                "event": "summary",
+                "tokens": ended.tokens,
+                "reason": ended.reason,
+                "prompt_tokens": len(prompt),
+                "prompt_ms": made[0].ms,
+                "tokens_per_s": tokens_per_s(made),
+                "memory_bytes": ended.memory_bytes,
+                "capacity": opened.facts.capacity,
+            }
+            if bundle is not None:
+                note(f"wrote {generator.export(bundle)}")
+            if check:
+                bench.compiler.native_decoder(model, prompt)
+                choices = bench.compiler.native_tokens([t.id for t in made])
+                summary["check"] = compare(made, choices)
+            return summary
+
+        try:
+            summary = run(work)
+        finally:
+            generator.close()
+    if as_json:
+        print_json(summary)
+    else:
+        click.echo(as_text(summary))
+    if check and summary["check"]["wrong"]:
+        raise NnjitError(
+            f"{summary['check']['wrong']} of {summary['tokens']} tokens are not those of native "
+            "ONNX Runtime.",
+            "Report this together with the model.",
+        )
+
+
+def tune(generator: Any, seconds: float, as_json: bool) -> None:
+    """Tune both plans, with their events as JSON lines or their rounds as notes."""
+    from nnjit_studio.tuner.events import Failed, Finished
+
+    for plan, event in generator.tune(seconds):
+        document = event.to_json()
+        if as_json:
+            print_json({"plan": plan, **document})
+        elif isinstance(event, Finished):
+            ms = document["model_ms"]
+            note(f"{plan}: {ms['before']:.2f} ms before, {ms['after']:.2f} ms after")
+        if isinstance(event, Failed):
+            raise NnjitError(event.error["error"], event.error["hint"])
+
+
+def compare(made: Sequence[Token], choices: Sequence[tuple[int, float]]) -> dict[str, Any]:
+    """Tokens beside ONNX Runtime's choices behind the same text.
+
+    A different one is a tie when ONNX Runtime's own logits of both differ by less than
+    :data:`TIE`: there rounding decides.
+    """
+    differing = [
+        {"index": i, "id": token.id, "native": native, "deficit": deficit}
+        for i, (token, (native, deficit)) in enumerate(zip(made, choices, strict=True))
+        if token.id != native
+    ]
+    wrong = [d for d in differing if d["deficit"] >= TIE]
+    return {
+        "same": len(made) - len(differing),
+        "ties": len(differing) - len(wrong),
+        "wrong": len(wrong),
+        "smallest_margin": min(t.margin for t in made),
+        "differing": differing[:10],
+    }
+
+
+def read_ids(text: str, path: Path | None) -> list[int]:
+    """The prompt, from its option or its file."""
+    if (path is None) == (not text):
+        raise UserError("The prompt is given once.", "Use --ids 1,2,3 or --ids-file FILE.")
+    if path is not None:
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            raise UserError(f"{str(path)!r} cannot be read.", "Check --ids-file.") from e
+    ids = parse_ids(text, "--ids-file" if path else "--ids")
+    if not ids:
+        raise UserError("The prompt is empty.", "Give at least one token id.")
+    return ids
+
+
+def parse_ids(text: str, option: str) -> list[int]:
+    try:
+        ids = [int(part) for part in text.replace(",", " ").split()]
+    except ValueError as e:
+        raise UserError(f"{option} holds something else than numbers: {e}.", "Write 1,2,3.") from e
+    if any(i < 0 for i in ids):
+        raise UserError(f"{option} holds a negative number.", "Token ids start at 0.")
+    return ids
+
+
+def as_text(summary: dict[str, Any]) -> str:
+    """The summary as one line, two with a check."""
+    text = (
+        f"{summary['tokens']} tokens ({summary['reason']}), {summary['tokens_per_s']:.1f} tokens/s "
+        f"behind a prompt of {summary['prompt_tokens']} in {summary['prompt_ms']:.1f} ms"
+    )
+    if "check" in summary:
+        check = summary["check"]
+        text += (
+            f"\nnative ONNX Runtime: {check['same']} the same, {check['ties']} ties, "
+            f"{check['wrong']} wrong"
+        )
+    return text

@@ -1,0 +1,130 @@
+"""Text generation: the same tokens as native ONNX Runtime, in the view and from a bundle."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nnjit_command import SANDBOX, json_lines, nnjit
+from static_server import serve
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
+from decoder_models import POSITIONS, decoder
+
+from nnjit_studio.link import browsers
+from nnjit_studio.zoo import write_model
+
+pytestmark = [pytest.mark.embedded, pytest.mark.timeout(300)]
+
+PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
+PAGE = """<!doctype html><meta charset="utf-8"><script type="module" src="check.js"></script>"""
+SCRIPT = """
+import { InferenceSession } from "./nnjit.js";
+const report = (body) => fetch("/", { method: "POST", body: JSON.stringify(body) });
+try {
+  const session = await InferenceSession.create("manifest.json", { numThreads: 2 });
+  const prompt = await (await fetch("prompt.json")).json();
+  const ids = [];
+  for await (const { id } of session.generate(prompt)) ids.push(id);
+  await report({ ids, memory: session.memoryBytes });
+} catch (e) {
+  await report({ error: String(e.stack || e) });
+}
+"""
+
+
+def generate(folder: Path, *arguments: Any) -> tuple[list[int], dict[str, Any]]:
+    result = nnjit("generate", *arguments, "--database", folder / "k.db", "--json", *SANDBOX)
+    *tokens, summary = json_lines(result)
+    made = [t for t in tokens if t["event"] == "token"]
+    assert [t["index"] for t in made] == list(range(len(made)))
+    assert all(t["ms"] > 0 for t in made)
+    return [t["id"] for t in made], summary
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generate")
+    decoder(folder / "model.onnx")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> list[int]:
+    """A prompt longer than the prefill, until the cache is full; tuned, and as a bundle too."""
+    ids, summary = generate(
+        folder, folder / "model.onnx", "--ids", ",".join(map(str, PROMPT)), "--tokens", 1000,
+        "--prefill-rows", 6, "--threads", 2, "--tune", 4, "--bundle", folder / "text.zip",
+        "--check",
+    )  # fmt: skip
+    assert len(ids) == POSITIONS - len(PROMPT) + 1 == summary["tokens"]
+    assert (summary["reason"], summary["capacity"]) == ("full", POSITIONS)
+    check = summary["check"]
+    assert check["wrong"] == 0
+    assert check["same"] + check["ties"] == len(ids)
+    assert summary["tokens_per_s"] > 0
+    return ids
+
+
+def test_a_full_cache_of_tokens_is_native(text: list[int]) -> None:
+    assert len(set(text)) > 3, "a text of one token would show nothing"
+
+
+def test_a_prompt_read_token_by_token_gives_the_same_text(folder: Path, text: list[int]) -> None:
+    ids, summary = generate(
+        folder, folder / "model.onnx", "--ids", ",".join(map(str, PROMPT)), "--tokens", 9,
+        "--prefill-rows", 1, "--capacity", 30,
+    )  # fmt: skip
+    assert ids == text[:9]
+    assert (summary["reason"], summary["capacity"]) == ("length", 30)
+
+
+def test_drawn_tokens_follow_the_seed(folder: Path) -> None:
+    def draw(seed: int) -> list[int]:
+        options = ("--top-k", 20, "--temperature", 3, "--seed", seed, "--tokens", 20)
+        return generate(folder, folder / "model.onnx", "--ids", "1,2", *options)[0]
+
+    assert draw(1) == draw(1) != draw(2)
+
+
+def test_a_fixed_decoder_with_its_prefill(tmp_path: Path) -> None:
+    step = write_model("gpt2-decode", tmp_path / "step.onnx", 30, small=True)
+    prompt = write_model("gpt2-prefill", tmp_path / "prompt.onnx", 6, small=True)
+    ids = ("--ids", "7,8,9", "--tokens", 100, "--check")
+    _, summary = generate(tmp_path, step, "--prefill", prompt, *ids)
+    assert (summary["tokens"], summary["check"]["wrong"]) == (28, 0)
+
+
+@pytest.mark.chromium
+@pytest.mark.parametrize("isolated", [True, False])
+def test_the_bundle_makes_the_same_text(folder: Path, text: list[int], isolated: bool) -> None:
+    site = folder / f"site-{isolated}"
+    with zipfile.ZipFile(folder / "text.zip") as z:
+        z.extractall(site)
+    (site / "check.html").write_text(PAGE)
+    (site / "check.js").write_text(SCRIPT)
+    (site / "prompt.json").write_text(json.dumps(PROMPT))
+    with (
+        serve(site, isolated) as (url, reports),
+        browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX)),
+    ):
+        report = reports.get(timeout=60)
+    assert report.get("ids") == text, report
+
+
+def test_errors_are_one_sentence(folder: Path, tmp_path: Path) -> None:
+    def error(*arguments: Any) -> str:
+        result = nnjit("generate", *arguments, "--database", tmp_path / "k.db", "--json", *SANDBOX)
+        assert result.returncode == 1
+        return str(json.loads(result.stdout.splitlines()[-1])["error"])
+
+    model = folder / "model.onnx"
+    assert "61 is no token of this model" in error(model, "--ids", "61")
+    assert "has 49 tokens" in error(model, "--ids", ",".join(["1"] * 49))
+    assert "given once" in error(model)
+    plain = write_model("gpt2", tmp_path / "plain.onnx", small=True)
+    assert "no past keys and values" in error(plain, "--ids", "1")
