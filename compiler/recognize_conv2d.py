@@ -159,11 +159,14 @@ def with_staging(program: Program) -> Program:
 def recognize_conv2d(program: Program) -> Conv2d | None:
     """Read a program as a two-dimensional convolution over NCHW, if it is one.
 
+    One over a sequence (NCW) counts as one over images of a single row.
+
     Returns
     -------
     Conv2d or None
         None when the sum, the padding or a later stage has another form.
     """
+    program = _with_rows(program)
     padding = _padding(program) if len(program.stages) > 1 else None
     stages = program.stages[1:] if padding else program.stages
     if not stages or not stages[0].init:
@@ -179,6 +182,17 @@ def recognize_conv2d(program: Program) -> Conv2d | None:
     if total is None or fused is None:
         return None
     return _geometry(program, split, total, fused, padding)
+
+
+def _with_rows(program: Program) -> Program:
+    """Tensors of three dimensions as images of one row: the same elements in the same order."""
+    return replace(
+        program,
+        buffers=tuple(
+            replace(b, shape=(*b.shape[:2], 1, b.shape[2])) if len(b.shape) == 3 else b
+            for b in program.buffers
+        ),
+    )
 
 
 @dataclass(frozen=True)

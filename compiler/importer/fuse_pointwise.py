@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from nnjit_studio.compiler.affine import rewrite
 from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.recognize_conv2d import Conv2d
+from nnjit_studio.compiler.recognize_conv2d import CHANNEL, Conv2d
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.subject import Subject, subject_of
 from nnjit_studio.compiler.tensor_ir import Buffer, Expr, Load, Program, Stage, Store
@@ -84,11 +84,13 @@ def _work(subject: Subject) -> tuple[object, ...]:
 
 
 def _keeps_sums(program: Program, subject: Subject) -> bool:
-    """Whether a tile that is too large for its registers can be finished in a second sweep."""
-    if isinstance(subject, Contraction):
-        epilogue = plan_epilogue(program, subject)
-        return epilogue.raw is not None and epilogue.lanes
-    return True
+    """Whether the epilogue runs on lanes, and can finish in a second sweep what is too long."""
+    if isinstance(subject, Conv2d):
+        subject = subject.contraction(CHANNEL)
+    if not isinstance(subject, Contraction):
+        return False
+    epilogue = plan_epilogue(program, subject)
+    return epilogue.raw is not None and epilogue.lanes
 
 
 def _joined(program: Program, last: ProgramCall, value: str) -> Program:

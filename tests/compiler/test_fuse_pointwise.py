@@ -146,3 +146,19 @@ def test_a_boolean_asked_through_integers_runs_on_lanes(tmp_path: Path) -> None:
     built = check_against_onnxruntime(path, feeds)
     (program,) = built.programs.values()
     assert "i64" not in str(program.stages)
+
+
+def test_a_transpose_behind_a_convolution_stays(tmp_path: Path) -> None:
+    """Its lanes run along the sequence; the sum with positions has channels inside."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], kernel_shape=[3], pads=[1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Add", ["t", "p"], ["y"]),
+    ]
+    constants = _weights(w=(6, ROWS, 3), b=(6,), p=(WIDTH, 6))
+    shapes = {"x": [1, ROWS, WIDTH]}, {"y": [1, WIDTH, 6]}
+    built = check_against_onnxruntime(
+        save(tmp_path / "c.onnx", nodes, *shapes, constants), _feeds()
+    )
+    assert [op.split("+")[0] for op in _kernels(built)] == ["conv2d", "transpose_add"]
