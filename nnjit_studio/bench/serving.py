@@ -8,6 +8,7 @@ generation, and pooled as multiples of their generation's median without tuning.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,6 +61,52 @@ class Side:
         }
 
 
+class Watched:
+    """The events of a session that runs in a thread of its own, counted.
+
+    Attributes
+    ----------
+    seen
+        What the session itself took of the page's inferences.
+    """
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self.rounds = self.swaps = 0
+        self.seen: list[Served] = []
+        self.error: Exception | None = None
+        self._events = events
+        self._thread = threading.Thread(target=self._watch, name="nnjit-bench-tune", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def join(self) -> None:
+        """Wait for the end of the session.
+
+        Raises
+        ------
+        NnjitError
+            What it failed of.
+        """
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _watch(self) -> None:
+        try:
+            for event in self._events:
+                if isinstance(event, Failed):
+                    raise NnjitError(event.error["error"], event.error["hint"])
+                if isinstance(event, Served):
+                    self.seen.append(event)
+                self.rounds += isinstance(event, RoundDone)
+                self.swaps += isinstance(event, Swapped)
+        except Exception as error:
+            self.error = error
+
+
 def bench_serving(
     bench: Workbench,
     model: Path,
@@ -78,20 +125,26 @@ def bench_serving(
     bench.open_model(model, note, feeds)
     device = bench.connect()
     bench.serve(options)
-    events = bench.tune(None, exhaustive=True)
-    off = Side()
+    on, off, full = Side(), Side(), Side()
     rest(bench, off)
     off.by_generation.clear()  # warm by now
-    rest(bench, off)
-    on = Side()
-    swaps = tune_in_blocks(bench, events, on, off, seconds, note)
-    full = Side()
-    bench.serve(ServeOptions(options.interval_ms, None))
-    tune_block(bench, events, full, seconds * FULL_SPEED_SHARE)
-    bench.cancel()
-    for _ in events:  # to its summary
-        pass
-    bench.stop_serving()
+    session = Watched(bench.tune(None, exhaustive=True))
+    try:
+        while on.seconds < seconds and not session.over:
+            rest(bench, off)
+            tune_block(bench, session, on, min(BLOCK_S, seconds - on.seconds))
+            note(f"{on.seconds:6.1f} s of tuning, {on.rounds} rounds, {session.swaps} swaps")
+        rest(bench, off)
+        swaps = session.swaps
+        bench.serve(ServeOptions(options.interval_ms, None))
+        session.seen.clear()
+        tune_block(bench, session, full, seconds * FULL_SPEED_SHARE)
+        bench.runner.served(hold=False)
+        bench.cancel()
+        session.join()
+    finally:
+        bench.cancel()
+        bench.stop_serving()  # what waits at the gate goes on
     return {
         "ok": True,
         "date": utc_now(),
@@ -114,55 +167,23 @@ def bench_serving(
     }
 
 
-def tune_in_blocks(
-    bench: Workbench,
-    events: Iterator[Event],
-    on: Side,
-    off: Side,
-    seconds: float,
-    note: Callable[[str], None],
-) -> int:
-    """Alternate until ``seconds`` of tuning or the end of the session; the number of swaps."""
-    swaps = 0
-    while on.seconds < seconds:
-        found, over = tune_block(bench, events, on, min(BLOCK_S, seconds - on.seconds))
-        swaps += found
-        rest(bench, off)
-        note(f"{on.seconds:6.1f} s of tuning, {on.rounds} rounds, {swaps} swaps")
-        if over:
-            break
-    return swaps
-
-
-def tune_block(
-    bench: Workbench, events: Iterator[Event], side: Side, seconds: float
-) -> tuple[int, bool]:
-    """Let the session work; the number of swaps, and whether it has come to its end.
-
-    Raises
-    ------
-    NnjitError
-        What the session failed of.
-    """
-    swaps, over = 0, True
-    began = time.monotonic()
-    for event in events:
-        if isinstance(event, Failed):
-            raise NnjitError(event.error["error"], event.error["hint"])
-        if isinstance(event, Served):
-            side.add(event)
-        side.rounds += isinstance(event, RoundDone)
-        swaps += isinstance(event, Swapped)
-        if time.monotonic() - began >= seconds:
-            over = False
-            break
-    side.add(bench.runner.served())
+def tune_block(bench: Workbench, session: Watched, side: Side, seconds: float) -> None:
+    """Let tuning go on for so long, or until the session is over."""
+    bench.runner.served(hold=False)
+    session.seen.clear()  # of the rest before
+    rounds, began = session.rounds, time.monotonic()
+    while time.monotonic() - began < seconds and not session.over:
+        time.sleep(min(0.1, seconds))
     side.seconds += time.monotonic() - began
-    return swaps, over
+    last = bench.runner.served(hold=True)
+    for event in [*session.seen, last]:
+        side.add(event)
+    side.rounds += session.rounds - rounds
 
 
 def rest(bench: Workbench, side: Side) -> None:
-    """The model alone for half a block."""
+    """The model alone for half a block, tuning held at the gate."""
+    bench.runner.served(hold=True)
     time.sleep(SETTLE_S)
     bench.runner.served()
     began = time.monotonic()

@@ -23,7 +23,7 @@ const FIELDS = {
   generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", temperature: "number", seed: "number", stop_tokens: "array" },
   generate_stop: {},
   pulse: { flops_per_iteration: "number" },
-  served: {},
+  served: { hold: "boolean?" },
   serve_stop: {},
   fixture: { workload: "string", args: "array", outputs: "array", threads: "threads?" },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },

@@ -114,7 +114,7 @@ export class Router {
       case "serve":
         return this.#serve(call);
       case "served":
-        return Promise.resolve({ header: { type: "served", ...this.#needServing().take() } });
+        return Promise.resolve(this.#served(call.header));
       case "serve_stop":
         return this.#stopServing().then(() => ({ header: { type: "ok" } }));
       case "probe":
@@ -198,9 +198,14 @@ export class Router {
     return { header: { type: "ok" } };
   }
 
-  #needServing() {
+  /**
+   * @param {Header} header
+   * @returns {Reply}
+   */
+  #served({ hold }) {
     if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
-    return this.#serving;
+    if (hold !== undefined) this.#serving.hold(hold);
+    return { header: { type: "served", ...this.#serving.take() } };
   }
 
   async #stopServing() {

@@ -37,6 +37,7 @@ export class Serving {
   #generation = 0;
   #touched_until = 0;
   #stopped = false;
+  #held = false;
   #since;
   #open_before;
   #error = "";
@@ -94,6 +95,14 @@ export class Serving {
     return result[0];
   }
 
+  /**
+   * Stops tuning at the gate, for as long as it is held.
+   * @param {boolean} held
+   */
+  hold(held) {
+    this.#held = held;
+  }
+
   /** What happened since the last time: fields of the reply `served`. */
   take() {
     const samples = this.#samples.splice(0);
@@ -143,11 +152,11 @@ export class Serving {
 
   /** @returns {Way} */
   #grant() {
-    if (!this.#governor) return "";
-    const way = this.#governor.grant();
-    if (way === "alongside") this.options.gate.free();
-    else if (this.options.gate.open) this.options.gate.shut();
-    return way;
+    const { gate } = this.options;
+    const way = this.#held ? "" : (this.#governor?.grant() ?? "alongside");
+    if (way === "alongside") gate.free();
+    else if (gate.open) gate.shut();
+    return this.#governor ? way : "";
   }
 
   /**

@@ -95,6 +95,24 @@ test("the gate is shut while it serves and open afterwards", async () => {
   assert.equal(gate.open, true);
 });
 
+test("a held gate stops tuning at once, with a budget or without", async () => {
+  for (const budget of [0.05, null]) {
+    const { serving, gate, run, log } = stage({ budget, wants: () => true });
+    await serving.start();
+    await run(100);
+    serving.hold(true);
+    await run(2); // what was granted before
+    const before = log.length;
+    await run(300);
+    assert.equal(log.length, before);
+    assert.equal(gate.open, false);
+    serving.hold(false);
+    await run(300);
+    assert.ok(budget ? log.length > before : gate.open);
+    await serving.stop();
+  }
+});
+
 test("what the host does marks the inferences beside it", async () => {
   const { serving, run } = stage();
   await serving.start();
