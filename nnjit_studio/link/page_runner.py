@@ -363,9 +363,13 @@ class PageRunner:
             self._serving = False
             raise
 
-    def served(self) -> ServingStats:
-        """What the page served since the last time; answered also while it measures."""
-        reply, _ = self._hub.request({"type": "served"}, (), self._timeout_s)
+    def served(self, hold: bool | None = None) -> ServingStats:
+        """What the page served since the last time; answered also while it measures.
+
+        ``hold`` stops all tuning at the page's gate, or lets it go on.
+        """
+        header = {"type": "served"} | ({} if hold is None else {"hold": hold})
+        reply, _ = self._hub.request(header, (), self._timeout_s)
         stats = ServingStats(
             replies.numbers(reply, "latencies_ms"),
             replies.integers(reply, "generations"),
