@@ -350,6 +350,7 @@ class Workbench:
         try:
             phase("waiting for the page")
             probed = self.connect()
+            self.stop_serving()
             measured = measure_device(
                 self.runner,
                 self.compiler,
@@ -368,7 +369,7 @@ class Workbench:
         host = host_profile(self.target)
         limits = {n: getattr(host, n) for n in ("vector_registers", "l1_bytes", "l2_bytes")}
         before = replace(probed, **limits, sources=host.sources)
-        self.device = with_measured(before, measured)
+        self.device = with_measured(before, self.measured_device())
         return measured
 
     def fixed_primitives(self) -> dict[str, str]:

@@ -188,9 +188,9 @@ class KernelDatabase:
         )
 
     def device(self, device_id: str, target: str) -> MeasuredDevice | None:
-        """The newest run on a device in a target."""
-        runs = self.devices()
-        return next((d for d in runs if (d.device_id, d.target) == (device_id, target)), None)
+        """The newest steady run on a device in a target, the newest of all if none is steady."""
+        runs = [d for d in self.devices() if (d.device_id, d.target) == (device_id, target)]
+        return next((d for d in runs if d.steady), runs[0] if runs else None)
 
     def records(self, key: KernelKey) -> list[TuningRecord]:
         """All records of a key, oldest first."""

@@ -65,11 +65,19 @@ class MeasuredDevice:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
-    def accumulators(self) -> int | None:
-        """The most accumulators of a step that the engine keeps in registers.
+    def steady(self) -> bool:
+        """Whether the curves that limits follow from are."""
+        return self.curves[SPILL].steady() and self.curves[LATENCY].steady(least=True)
 
-        As every limit here None where the curve has no such point, or is unsteady.
-        """
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """All limits by name; None where the curve has none, or is unsteady."""
+        names = ("accumulators", "vector_registers", "l1_bytes", "l2_bytes")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def accumulators(self) -> int | None:
+        """The most accumulators of a step that the engine keeps in registers."""
         curve = self.curves[SPILL]
         at = break_point(curve.best()) if curve.steady() else None
         return None if at is None else curve.x[at]
@@ -102,15 +110,7 @@ class MeasuredDevice:
 
     def to_json(self) -> dict[str, Any]:
         """All samples, and what the rules make of them."""
-        return {
-            **asdict(self),
-            "limits": {
-                "accumulators": self.accumulators,
-                "vector_registers": self.vector_registers,
-                "l1_bytes": self.l1_bytes,
-                "l2_bytes": self.l2_bytes,
-            },
-        }
+        return {**asdict(self), "limits": self.limits}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> MeasuredDevice:

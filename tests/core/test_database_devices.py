@@ -9,6 +9,7 @@ from device_fakes import measured_device
 
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import DatabaseError
+from nnjit_studio.space.measured_device import SPILL, Curve
 
 
 @pytest.fixture
@@ -31,6 +32,18 @@ def test_runs_come_back_newest_first_with_all_samples(path):
         assert database.device(first.device_id, "chromium") is None
         with pytest.raises(DatabaseError, match="read-only"):
             database.commit_device(first)
+
+
+def test_a_run_on_a_busy_machine_hides_no_steady_one(path):
+    steady = measured_device()
+    restless = Curve(steady.curves[SPILL].x, tuple((1.0, 0.5) for _ in steady.curves[SPILL].x))
+    busy = measured_device(curves={**steady.curves, SPILL: restless})
+    with KernelDatabase.open(path) as database:
+        database.commit_device(busy)
+        assert database.device(steady.device_id, "embedded") == busy
+        database.commit_device(steady)
+        database.commit_device(busy)
+        assert database.device(steady.device_id, "embedded") == steady
 
 
 def test_a_database_of_the_schema_before_gets_the_table_and_keeps_a_copy(path):
