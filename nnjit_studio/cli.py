@@ -37,8 +37,8 @@ from nnjit_studio.cli_common import (
     threads_option,
     workbench,
 )
-from nnjit_studio.errors import BundleError, NnjitError, UserError
 from nnjit_studio.cli_shapes import given_shapes, shape_options
+from nnjit_studio.errors import BundleError, NnjitError, UserError
 from nnjit_studio.zoo import MODELS, write_model
 
 
@@ -59,8 +59,8 @@ def cli(verbose: int) -> None:
 
 
 @cli.command()
-@click.argument("model", type=click.Path(path_type=Path), required=False)
 @shape_options
+@click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--tune", "seconds", type=click.FloatRange(0), help="Tune at once, for so many seconds."
 )
@@ -213,7 +213,14 @@ def check_backend(backend: str) -> None:
 @model_argument
 @target_option
 @click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
-@click.option("--seconds", type=click.FloatRange(0), default=30.0, show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="At most so long, from the lite spaces on; less when nothing more is expected.",
+)
+@click.option("--exhaustive", is_flag=True, help="Try every candidate that time allows.")
 @click.option(
     "--serve",
     "interval_ms",
@@ -240,6 +247,7 @@ def tune(
     target: str,
     backend: str,
     seconds: float,
+    exhaustive: bool,
     interval_ms: float | None,
     budget: float,
     full_speed: bool,
@@ -266,7 +274,7 @@ def tune(
             bench.open_model(model, note, feeds)
             if interval_ms is not None:
                 bench.serve(ServeOptions(interval_ms, None if full_speed else budget / 100))
-            for event in bench.tune(seconds, full_speed):
+            for event in bench.tune(seconds, full_speed, exhaustive):
                 if as_json:
                     print_json(event.to_json())
                 elif isinstance(event, Finished):
@@ -317,6 +325,11 @@ def show(event: dict[str, Any]) -> None:
         note(
             f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} "
             f"{event['gflops']:7.1f} GFLOP/s  best {event['best_gflops']:7.1f}"
+        )
+    elif event["event"] == "drift":
+        again = len(event["doubtful"])
+        note(
+            f"{event['t_s']:6.1f} s  {event['what']}" + (f" Measuring {again} again." * bool(again))
         )
     elif event["event"] == "served":
         reference = event["p95_reference_ms"]
@@ -439,6 +452,7 @@ cli.add_command(cli_profile.diff)
 cli_bench.bench.add_command(cli_models.import_models)
 cli.add_command(cli_bench.bench)
 cli.add_command(cli_db.db)
+cli.add_command(cli_generate.generate)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -452,7 +466,6 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as e:
         e.show()
         code = e.exit_code
-cli.add_command(cli_generate.generate)
     except (click.Abort, KeyboardInterrupt):
         note("Stopped.")
         code = 1

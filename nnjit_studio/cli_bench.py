@@ -302,3 +302,54 @@ def serving(
         print_json(result)
     else:
         click.echo(serving_text(result))
+
+
+@bench.command()
+@click.option("--shapes", help="The first so many, or names or workloads; all 30 by default.")
+@click.option(
+    "--wide",
+    "times",
+    type=click.IntRange(1, 100),
+    default=10,
+    show_default=True,
+    help="How many times the lite space the larger one is.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    help="Within so many the best should be found.",
+)
+@threads_option
+@target_option
+@markdown_option
+@sandbox_option
+@json_option
+def regret(
+    shapes: str | None,
+    times: int,
+    rounds: int,
+    threads: int,
+    target: str,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """What a cold tuning session finds, beside exhaustive search of the lite and a wider space."""
+    from nnjit_studio.bench.regret import bench_regret, parse_shapes
+    from nnjit_studio.bench.tables import append, regret_markdown, regret_text
+
+    wanted = parse_shapes(shapes)
+    with (
+        scratch() as folder,
+        workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run),
+    ):
+        result = run(lambda: bench_regret(opened, wanted, times, rounds, note))
+    if markdown is not None:
+        append(markdown, regret_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(regret_text(result))

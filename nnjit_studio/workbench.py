@@ -401,7 +401,9 @@ class Workbench:
             self._serving = False
             self.runner.stop_serving()
 
-    def tune(self, seconds: float | None = None, full_speed: bool = False) -> Iterator[Event]:
+    def tune(
+        self, seconds: float | None = None, full_speed: bool = False, exhaustive: bool = False
+    ) -> Iterator[Event]:
         """Tune the open model, which may be serving; events as in ``tuner.events``."""
         model = self._need_model()
         self._cancelled.clear()
@@ -419,6 +421,7 @@ class Workbench:
             TuneOptions(
                 seconds=seconds,
                 packable=model.packable,
+                exhaustive=exhaustive,
                 full_speed=full_speed,
                 served=self.runner.served if self._serving else None,
             ),

@@ -305,6 +305,7 @@ class SessionState:
 
 _END = {
     "time": "Done: the time was used up",
+    "converged": "Done: nothing more to gain is expected",
     "exhausted": "Done: every candidate was tried",
     "cancelled": "Stopped",
 }

@@ -256,3 +256,44 @@ def serving_markdown(result: Mapping[str, Any]) -> str:
         f"{result['on']['seconds']:.0f} s of tuning, {result['swaps']} swaps.\n\n"
         f"{markdown_table(*_serving_rows(result))}\n\n{_serving_ratio(result)}"
     )
+
+
+def _regret_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    head = ["shape", "workload", "rounds", "to best", "lite regret", "of", "wide regret", "of"]
+    rows = []
+    for row in result["rows"]:
+        reached, regret, of = row["rounds_to_best"], row["regret"], row["candidates"]
+        rows.append(
+            [
+                row["shape"],
+                row["workload"],
+                str(row["rounds"]),
+                "never" if reached is None else str(reached),
+                f"{regret['lite']:.1%}",
+                str(of["lite"]),
+                f"{regret['wide']:.1%}",
+                str(of["wide"]),
+            ]
+        )
+    return head, rows
+
+
+def _regret_summary(result: Mapping[str, Any]) -> str:
+    s = result["summary"]
+    return (
+        f"{s['shapes']} shapes, mean regret {s['lite']['mean']:.1%} (worst "
+        f"{s['lite']['worst']:.1%}) against the lite space, {s['wide']['mean']:.1%} (worst "
+        f"{s['wide']['worst']:.1%}) against the wide one; the best, within 3 %, after at most "
+        f"{result['rounds']} rounds on {s['found_in_time']:.0%} of the shapes."
+    )
+
+
+def regret_text(result: Mapping[str, Any]) -> str:
+    return f"{text_table(*_regret_rows(result))}\n\n{_regret_summary(result)}"
+
+
+def regret_markdown(result: Mapping[str, Any]) -> str:
+    return (
+        f"## {result['date'][:10]}: regret of the tuner\n\n{conditions(result)}\n\n"
+        f"{markdown_table(*_regret_rows(result))}\n\n{_regret_summary(result)}"
+    )

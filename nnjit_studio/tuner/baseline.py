@@ -27,7 +27,6 @@ from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide
 
 WARMUP_RUNS = 3
 TIMED_RUNS = 10
-MIN_TIMED_RUNS = 3
 PROFILED_RUNS = 3
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
 
@@ -96,18 +95,28 @@ def wrong_default(state: WorkloadState, verdict: Verdict) -> BugError:
     )
 
 
+def timing_runs(run_ms: float, limit_s: float) -> int:
+    """How many runs of a model :func:`time_model` makes, all together."""
+    fitting = int(limit_s * 1000 / run_ms) if run_ms > 0 else TIMING_RUNS
+    return TIMING_RUNS if fitting >= TIMING_RUNS else max(2, fitting)
+
+
 def time_model(
     runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Milliseconds of some runs, and the median ms of each step from runs of their own.
+    """Milliseconds of some runs, and the median ms of each step.
 
-    Warm runs come first. Timed are :data:`TIMED_RUNS` where they fit
-    ``limit_s``, never fewer than :data:`MIN_TIMED_RUNS`.
+    Warm runs come first, then :data:`TIMED_RUNS`, then the profile's own. A
+    model too slow for that in ``limit_s`` is warmed up once, and the runs of
+    its profile are the timed ones: what a step's clock costs is nothing there.
     """
-    warm_ms = min(runner.infer(feeds, WARMUP_RUNS).runs_ms)
-    fitting = int(limit_s * 1000 / warm_ms) if warm_ms > 0 else TIMED_RUNS
-    runs = max(MIN_TIMED_RUNS, min(TIMED_RUNS, fitting))
-    timed = runner.infer(feeds, runs)
+    first_ms = runner.infer(feeds).runs_ms[0]
+    runs = timing_runs(first_ms, limit_s)
+    if runs < TIMING_RUNS:
+        slow = runner.infer(feeds, runs - 1, profile=True)
+        return slow.runs_ms, slow.steps_ms
+    runner.infer(feeds, WARMUP_RUNS - 1)
+    timed = runner.infer(feeds, TIMED_RUNS)
     profiled = runner.infer(feeds, PROFILED_RUNS, profile=True)
     return timed.runs_ms, profiled.steps_ms
 

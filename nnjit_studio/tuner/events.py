@@ -111,7 +111,8 @@ class RoundDone(Event):
 
     ``best_gflops`` is the highest rate at which an incumbent of this session won; it
     never falls, though ``best_candidate``, the incumbent now, may have been measured
-    below it when the machine was slower.
+    below it when the machine was slower. ``model_ms`` estimates the whole model with the
+    incumbents of now.
     """
 
     name: ClassVar[str] = "round"
@@ -122,6 +123,7 @@ class RoundDone(Event):
     best_gflops: float
     best_candidate: str
     remaining: int
+    model_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,11 @@ class WorkloadSummary:
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The summary; ``reason`` is ``time``, ``exhausted`` or ``cancelled``."""
+    """The summary; ``reason`` is ``time``, ``converged``, ``exhausted`` or ``cancelled``.
+
+    ``seconds_to_within_3_percent``: when the estimate of the model's time came within
+    3 % of its last value, counted as the budget is: from the lite spaces on.
+    """
 
     name: ClassVar[str] = "summary"
     reason: str
@@ -148,6 +154,7 @@ class Finished(Event):
     seconds_to_best: float
     workloads: tuple[WorkloadSummary, ...]
     target: dict[str, Any]
+    seconds_to_within_3_percent: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,27 @@
-"""Which workload the next rounds go to, and which of its candidates."""
+"""Which workload the next rounds go to, and when there is nothing left to gain."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.graph import Plan, Workload
-from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.lite_space import SpaceEntry
 from nnjit_studio.space.records import Kernel, KernelKey
 
 MIN_ROUNDS = 10
-"""Rounds that every tunable workload gets, if its space has them and time allows."""
-ROUNDS_A_TURN = 5
+"""Candidates that every tunable workload gets, if its space has them and a time limit allows."""
+ROUNDS_A_TURN = 4
 """Rounds in a row for one workload: a change of workload sends a fixture to the page."""
-FIRST_GAIN = 0.5
-"""Share of its time that an untuned kernel is expected to lose in the next rounds."""
-DECAY = 0.85
-"""What is left of that hope after each round without a swap."""
+FIRST_LOOK = 8
+"""Candidates that a workload gets before its expected gain is trusted to be small."""
+MIN_GAIN = 0.005
+"""A workload whose next candidate is expected to save a smaller share of its time is done."""
+MIN_MODEL_GAIN = 0.001
+"""The same as a share of the model's time."""
 
 
 @dataclass
@@ -37,12 +39,20 @@ class WorkloadState:
     best_gflops
         The highest rate at which any incumbent won. In a slower moment of the
         machine the next one may win with less: comparisons are interleaved.
+    log_rates
+        Natural logarithm of GFLOP/s by settings, ``default`` too. Interleaved
+        comparisons are chained from the first kernel on, so a drift of the
+        machine does not enter.
     pending
         Entries of the lite space not yet tried, in its order.
+    exploit
+        Those of them that won for something alike (paper section 5.3), best first.
     measured
         sha256 of all bytes with an outcome, and the settings they came from.
-    since_win
-        Rounds since the last swap, all rounds at first.
+    swept
+        Whether the first round is over, which every workload gets in the beginning.
+    gain
+        Share of its time that the best pending candidate is expected to save.
     """
 
     workload: Workload
@@ -52,18 +62,40 @@ class WorkloadState:
     default_ms: float = 0.0
     best_ms: float = 0.0
     best_gflops: float = 0.0
+    log_rates: dict[str, float] = field(default_factory=dict)
     share: float = 0.0
     candidates: int = 0
     pending: list[SpaceEntry] = field(default_factory=list)
+    exploit: list[SpaceEntry] = field(default_factory=list)
     measured: dict[str, str] = field(default_factory=dict)
     rounds: int = 0
-    since_win: int = 0
+    swept: bool = False
+    gain: float = 1.0
+
+    @property
+    def left(self) -> float:
+        """Time that the workload takes now, as a share of the model's with default kernels."""
+        default = self.log_rates.get(self.default.settings, 0.0)
+        return self.share * math.exp(default - self.log_rates.get(self.incumbent.settings, default))
 
     @property
     def payoff(self) -> float:
-        """Share of model time expected to be saved: what is left of it x expected gain."""
-        left = self.share * (self.best_ms / self.default_ms if self.default_ms else 1.0)
-        return left * FIRST_GAIN * float(DECAY**self.since_win)
+        """Share of the model's time that the next round is expected to save."""
+        return self.left * self.gain
+
+    @property
+    def tried(self) -> int:
+        """Candidates with an outcome, in this session or before."""
+        return self.candidates - len(self.pending)
+
+    @property
+    def converged(self) -> bool:
+        """Whether its expected gain is below the noise, or too small to show in the model."""
+        if not self.pending or self.left < MIN_MODEL_GAIN:
+            return True
+        if self.exploit or self.tried < FIRST_LOOK:
+            return False
+        return self.gain < MIN_GAIN or self.payoff < MIN_MODEL_GAIN
 
 
 def shares_of(plan: Plan, steps_ms: Sequence[float]) -> dict[str, float]:
@@ -77,34 +109,45 @@ def shares_of(plan: Plan, steps_ms: Sequence[float]) -> dict[str, float]:
     calls = [step.workload for step in plan.steps if step.op == "call"]
     if len(calls) != len(steps_ms):
         raise BugError(f"The page timed {len(steps_ms)} steps of a plan with {len(calls)}.")
+    if not any(steps_ms):  # shorter than the page's clock can tell
+        steps_ms = [1.0] * len(calls)
     total = sum(steps_ms)
     shares: dict[str, float] = defaultdict(float)
     for workload, ms in zip(calls, steps_ms, strict=True):
-        shares[workload] += ms / total if total else 0.0
+        shares[workload] += ms / total
     return dict(shares)
 
 
-def next_turn(states: Sequence[WorkloadState]) -> WorkloadState | None:
-    """The workload of highest payoff, those below :data:`MIN_ROUNDS` first; None at the end."""
-    open_states = [s for s in states if s.pending]
-    if not open_states:
-        return None
-    return max(open_states, key=lambda s: (s.rounds < MIN_ROUNDS, s.payoff))
+def next_turn(
+    states: Sequence[WorkloadState], minimum: bool = False, exhaustive: bool = False
+) -> WorkloadState | None:
+    """The workload of the next turn, or None when tuning is over.
 
+    First the sweep, a round for each, the largest share first; then the
+    highest payoff until all have converged.
 
-def take_candidates(state: WorkloadState, count: int) -> list[Candidate]:
-    """Remove the next candidates from ``state.pending`` and return them.
-
-    Every tile's first choice in the order of the space; after these, the
-    variations of the incumbent's tile, then all others.
+    Parameters
+    ----------
+    minimum
+        Go on after that until each has :data:`MIN_ROUNDS`.
+    exhaustive
+        Go on after that until no candidate is left.
     """
-    best = state.incumbent.candidate
+    hopeful = [s for s in states if not s.converged]
+    first = [s for s in hopeful if not s.swept]
+    if first:
+        return max(first, key=lambda s: s.share)
+    if not hopeful and minimum:
+        hopeful = [s for s in states if s.pending and s.tried < MIN_ROUNDS]
+    if not hopeful and exhaustive:
+        hopeful = [s for s in states if s.pending]
+    return max(hopeful, key=lambda s: s.payoff, default=None)
 
-    def rank(entry: SpaceEntry) -> tuple[bool, bool]:
-        c = entry.candidate
-        other_tile = best is None or (c.x0, c.y0) != (best.x0, best.y0)
-        return (bool(entry.varies), bool(entry.varies) and other_tile)
 
-    state.pending.sort(key=rank)
-    taken, state.pending = state.pending[:count], state.pending[count:]
-    return [entry.candidate for entry in taken]
+def model_ms(before_ms: float, states: Sequence[WorkloadState]) -> float:
+    """The model's time with the incumbents of now, estimated.
+
+    Its time with default kernels, where each workload's share (a profile of
+    the running model) has shrunk as its kernel has in interleaved comparisons.
+    """
+    return before_ms * (1 - sum(s.share - s.left for s in states))

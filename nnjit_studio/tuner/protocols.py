@@ -53,7 +53,6 @@ class Runner(Protocol):
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult: ...
 
-
 class Records(Protocol):
     """The kernel database as the tuner sees it."""
 
@@ -62,6 +61,9 @@ class Records(Protocol):
 
     def records(self, key: KernelKey) -> Sequence[TuningRecord]:
         """All records of a key, oldest first."""
+
+    def history(self, workloads: Sequence[Workload]) -> Sequence[TuningRecord]:
+        """Records of the kinds of these workloads under any key, oldest first, without modules."""
 
 
 class Clock(Protocol):

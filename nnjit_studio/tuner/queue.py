@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.candidate import Candidate, settings_of
 from nnjit_studio.space.records import CompileResult, Fixture
 from nnjit_studio.tuner.protocols import Compiler
 
@@ -35,7 +35,8 @@ class KernelQueue:
         self._cache_bytes = cache_bytes
         self._waiting: deque[Job] = deque()
         self._running: deque[Future[CompileResult]] = deque()
-        self._fixtures: dict[str, Fixture] = {}
+        self._fixtures: dict[str, Future[Fixture]] = {}
+        self._ahead: dict[tuple[str, str, tuple[str, ...]], Future[CompileResult]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="compile-ahead")
 
     def __enter__(self) -> KernelQueue:
@@ -70,25 +71,59 @@ class KernelQueue:
         self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
     ) -> CompileResult:
         """A kernel outside the order of asking; waits for those in the making."""
+        known = self._ahead.pop(_job(workload, candidate, tiers), None)
+        if known is not None:
+            return known.result()
         return self._thread.submit(self._compiler.compile, workload, candidate, tiers).result()
 
+    def ahead(self, workload: Workload, candidate: Candidate, tiers: Sequence[str]) -> None:
+        """Make a kernel that will probably be asked for by :meth:`at_once`."""
+        job = _job(workload, candidate, tiers)
+        if job not in self._ahead:
+            self._ahead[job] = self._thread.submit(
+                self._compiler.compile, workload, candidate, tiers
+            )
+
+    def forget(self) -> None:
+        """Drop what was made ahead and not asked for."""
+        for future in self._ahead.values():
+            future.cancel()
+        self._ahead.clear()
+
     def fixture(self, workload: Workload) -> Fixture:
-        """Seeded inputs and reference; kept, as each workload has several turns."""
-        found = self._fixtures.pop(workload.key, None)
-        if found is None:
-            found = self._thread.submit(self._compiler.fixture, workload).result()
-        self._fixtures[workload.key] = found
-        while len(self._fixtures) > 1 and sum(map(_nbytes, self._fixtures.values())) > (
-            self._cache_bytes
-        ):
-            del self._fixtures[next(iter(self._fixtures))]
-        return found
+        """Seeded inputs and reference; kept for tunable workloads, which have several turns."""
+        self.fixture_ahead(workload)
+        found = self._fixtures.pop(workload.key)
+        fixture = found.result()
+        if workload.tunable:
+            self._fixtures[workload.key] = found
+        done = {k: _nbytes(f.result()) for k, f in self._fixtures.items() if _is_made(f)}
+        for key in list(done)[:-1]:
+            if sum(done.values()) <= self._cache_bytes:
+                break
+            del self._fixtures[key], done[key]
+        return fixture
+
+    def fixture_ahead(self, workload: Workload) -> None:
+        """Have a fixture made that will be asked for soon."""
+        if workload.key not in self._fixtures:
+            self._fixtures[workload.key] = self._thread.submit(self._compiler.fixture, workload)
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._depth:
             self._running.append(
                 self._thread.submit(self._compiler.compile, *self._waiting.popleft())
             )
+
+
+def _job(
+    workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+) -> tuple[str, str, tuple[str, ...]]:
+    return workload.key, settings_of(candidate), tuple(tiers)
+
+
+def _is_made(future: Future[Fixture]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _nbytes(fixture: Fixture) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.graph import Plan, Workload
-from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate, settings_of
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.records import (
     TIERS,
@@ -23,14 +24,13 @@ from nnjit_studio.space.records import (
     TuningRecord,
 )
 from nnjit_studio.tuner.baseline import (
-    TIMING_RUNS,
-    TWIN_POLICY,
     check_policy,
     judge_default,
     model_event,
     state_of,
     stored_default,
     time_model,
+    timing_runs,
     wrong_default,
 )
 from nnjit_studio.tuner.budget import Ask, served_event, time_serving
@@ -52,21 +52,33 @@ from nnjit_studio.tuner.events import (
     SpaceBuilt,
     Swapped,
 )
+from nnjit_studio.tuner.order import SearchOrder
 from nnjit_studio.tuner.pace import RESERVED_SHARE, Pace
+from nnjit_studio.tuner.past import settled
 from nnjit_studio.tuner.payoff import (
     ROUNDS_A_TURN,
     WorkloadState,
+    model_ms,
     next_turn,
     shares_of,
-    take_candidates,
 )
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.queue import KernelQueue
-from nnjit_studio.tuner.summary import compile_summary, target_json, workload_summaries
-from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of
+from nnjit_studio.tuner.summary import (
+    compile_summary,
+    seconds_to_within,
+    target_json,
+    workload_summaries,
+)
+from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
+from nnjit_studio.tuner.twins import other_tiers, with_twins
 
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
+DUEL_SHARE = 0.05
+"""Of the budget: the most that one challenger may take, who may be as fast as the incumbent."""
+AHEAD = 2
+"""Candidates that are compiled while the page measures: the next ones as it looks then."""
 
 
 @dataclass(frozen=True)
@@ -77,18 +89,26 @@ class TuneOptions:
     ----------
     seconds
         Budget from the lite spaces to the summary; the check of the default
-        kernels comes before. None: until every space is exhausted.
+        kernels comes before. With a budget every tunable workload gets
+        ``MIN_ROUNDS`` candidates where time allows. None: until nothing is
+        left to gain.
+    exhaustive
+        Go on until every space is exhausted, though nothing is expected of it.
     full_speed
         Run the model less often in between.
     tier
         Instruction tier to tune; None takes the device's best.
     packable
         Keys of the workloads whose B is a weight that may be packed.
+    served
+        Given when the model serves meanwhile: its inferences since the last call.
+        Then the session runs it only to profile it.
     """
 
     seconds: float | None = 30.0
     policy: MeasurePolicy = field(default_factory=MeasurePolicy)
     thresholds: SwapPolicy = field(default_factory=SwapPolicy)
+    exhaustive: bool = False
     full_speed: bool = False
     tier: str | None = None
     packable: frozenset[str] = frozenset()
@@ -144,6 +164,9 @@ class TuningSession:
         self._compile_ms: list[float] = []
         self._model_ms = {"before": 0.0, "after": 0.0}
         self._best_s = 0.0
+        self._progress: list[tuple[float, float]] = []
+        self._tuning_s = 0.0
+        self._order = SearchOrder(device, self._tier, options.thresholds.min_gain)
         self._pace = Pace(clock, cancelled, options.full_speed)
 
     def run(self) -> Iterator[Event]:
@@ -169,6 +192,7 @@ class TuningSession:
                     model_ms=self._model_ms,
                     compile_ms=compile_summary(self._compile_ms),
                     seconds_to_best=self._best_s,
+                    seconds_to_within_3_percent=seconds_to_within(self._progress, 0.03),
                     workloads=workload_summaries(self._states),
                     target=self._target,
                 )
@@ -185,13 +209,16 @@ class TuningSession:
         for state in self._states:
             state.share = shares.get(state.workload.key, 0.0)
         self._model_ms["after"] = self._model_ms["before"]
-        timing_s = TIMING_RUNS * self._model_ms["before"] / 1000
-        self._pace.start_budget(self._options.seconds, timing_s)
-        yield from self._build_spaces(queue)
-        reason = yield from self._rounds(queue)
-        seconds = self._options.seconds
+        seconds, before_ms = self._options.seconds, self._model_ms["before"]
         limit_s = TIMING_LIMIT_S if seconds is None else seconds * RESERVED_SHARE
-        yield from self._time_model("after", min(TIMING_LIMIT_S, limit_s))
+        limit_s = min(TIMING_LIMIT_S, limit_s)
+        timing_s = timing_runs(before_ms, limit_s) * before_ms / 1000
+        self._tuning_s = self._pace.t_s()
+        self._pace.start_budget(seconds, timing_s)
+        yield from self._build_spaces(queue)
+        self._note_progress()
+        reason = yield from self._rounds(queue)
+        yield from self._time_model("after", limit_s)
         return reason
 
     # The first kernels
@@ -200,26 +227,34 @@ class TuningSession:
         """Compile and check the default kernel of every workload."""
         for workload in self._workloads:
             queue.put(workload, None, TIERS)
-        for workload in self._workloads:
+        version = self._compiler.version
+        keys = [KernelKey.of(w, self._device, self._tier, version) for w in self._workloads]
+        past = [self._records.records(key) for key in keys]
+        for i, (workload, key) in enumerate(zip(self._workloads, keys, strict=True)):
             if self._pace.cancelled():
                 return
             compiled = queue.get()
             yield self._compiled(compiled)
-            key = KernelKey.of(workload, self._device, self._tier, self._compiler.version)
             state = state_of(compiled, workload, key)
             self._states.append(state)
-            known = stored_default(state, self._records.records(key))
-            state.default_ms = known.median_ms if known else self._check(compiled, state, queue)
+            known = stored_default(state, past[i])
+            if known is None:
+                self._runner.set_fixture(queue.fixture(workload))
+                if i + 1 < len(keys) and not past[i + 1]:  # made while the page measures
+                    queue.fixture_ahead(self._workloads[i + 1])
+            state.default_ms = known.median_ms if known else self._check(compiled, state)
             state.best_ms = state.default_ms
             state.best_gflops = gflops_of(workload.flops, state.default_ms)
+            if state.best_gflops > 0:
+                state.log_rates[DEFAULT_SETTINGS] = math.log(state.best_gflops)
 
-    def _check(self, compiled: CompileResult, state: WorkloadState, queue: KernelQueue) -> float:
+    def _check(self, compiled: CompileResult, state: WorkloadState) -> float:
         options = self._options
-        self._runner.set_fixture(queue.fixture(state.workload))
         policy = check_policy(options.policy, state.workload)
         result = self._runner.measure(state.default, None, policy)
         outcome = judge_default(compiled, state, result, self._device, options.thresholds)
-        outcome = self._with_twins(outcome, compiled, state)
+        others = other_tiers(self._tier, self._device)
+        outcome = with_twins(outcome, compiled, others, self._runner, options.thresholds)
         if outcome.verdict.state != "won":
             raise wrong_default(state, outcome.verdict)
         self._commit(outcome, state, "default")
@@ -228,6 +263,8 @@ class TuningSession:
     # The lite spaces and what is known of them
 
     def _build_spaces(self, queue: KernelQueue) -> Iterator[Event]:
+        tunable = [s.workload for s in self._tunable()]
+        self._order.remember(self._records.history(tunable), {s.key for s in self._states})
         for state in self._tunable():
             packable = state.workload.key in self._options.packable
             space = build_lite_space(state.workload, self._device, packable)
@@ -237,11 +274,13 @@ class TuningSession:
             if kernel is None:
                 # A winner of other bytes makes doubtful what was compared with it.
                 past = [r for r in past if r.state != "won"]
+            past = settled(past, self._device.user_agent)
             settings = [str(e.candidate) for e in space.entries]
             known = {r.settings for r in past} & set(settings)
             state.candidates = len(space.entries)
             state.pending = [e for e in space.entries if str(e.candidate) not in known]
             state.measured |= {r.sha256: r.settings for r in past if r.sha256}
+            state.log_rates |= {r.settings: math.log(r.gflops) for r in past if r.gflops > 0}
             yield SpaceBuilt(
                 self._pace.t_s(),
                 state.workload.key,
@@ -253,6 +292,7 @@ class TuningSession:
             )
             if winner is not None and kernel is not None:
                 yield self._swap(state, kernel, winner.median_ms, stored=True)
+            self._order.open(state, past)
 
     def _rebuilt(
         self, winner: TuningRecord, state: WorkloadState, queue: KernelQueue
@@ -272,48 +312,70 @@ class TuningSession:
     # Rounds
 
     def _rounds(self, queue: KernelQueue) -> Generator[Event, None, str]:
-        """Turns of a few rounds for one workload each, until nothing is left to do."""
+        """A first round for each workload, then turns by payoff, until nothing is left to gain."""
+        options, current = self._options, None
         while True:
-            state = next_turn(self._tunable())
+            tunable = self._tunable()
+            state = next_turn(tunable, options.seconds is not None, options.exhaustive)
             if reason := self._pace.stop():
                 return reason
             if state is None:
-                return "exhausted"
-            candidates = take_candidates(state, ROUNDS_A_TURN)
-            fixture = queue.fixture(state.workload)
-            for candidate in candidates:
-                queue.put(state.workload, candidate, (self._tier,))
-            self._runner.set_fixture(fixture)
-            for left in reversed(range(len(candidates))):
-                compiled = queue.get()
-                # Asked after the wait: a compile process that was ended is no verdict.
+                return "converged" if any(s.pending for s in tunable) else "exhausted"
+            if state is not current:
+                self._runner.set_fixture(queue.fixture(state.workload))
+            current, hopeful, first = state, not state.converged, not state.swept
+            rounds = 0
+            while state.pending and rounds < (1 if first else ROUNDS_A_TURN):
                 if reason := self._pace.stop():
                     return reason
-                yield from self._round(state, compiled, left, queue)
+                entry = self._order.take(state)
+                compiled = queue.at_once(state.workload, entry.candidate, (self._tier,))
+                # Asked again after the wait: an ended compile process is no verdict.
+                if reason := self._pace.stop():
+                    return reason
+                self._prepare(state, queue)
+                yield self._compiled(compiled)
+                verdict = yield from self._round(state, compiled, queue)
+                rounds += verdict != "duplicate"
+                if first and not self._options.served:
+                    continue  # while kernels are slow an inference costs several rounds
                 yield from self._live()
+                if hopeful and state.converged:
+                    break
+            state.swept = True
+            queue.forget()
+
+    def _prepare(self, state: WorkloadState, queue: KernelQueue) -> None:
+        """Let the compile process work while the page measures."""
+        for entry in self._order.ranked(state)[:AHEAD]:
+            queue.ahead(state.workload, entry.candidate, (self._tier,))
+        waiting = [s for s in self._tunable() if not (s.swept or s is state or s.converged)]
+        if not state.swept and waiting:
+            queue.fixture_ahead(max(waiting, key=lambda s: s.share).workload)
 
     def _round(
-        self, state: WorkloadState, compiled: CompileResult, left: int, queue: KernelQueue
-    ) -> Iterator[Event]:
-        yield self._compiled(compiled)
-        outcome = evaluate(
-            compiled,
-            state,
-            self._runner,
-            self._device,
-            self._options.policy,
-            self._options.thresholds,
-        )
-        if outcome.verdict.state == "won" and (others := self._other_tiers()):
+        self,
+        state: WorkloadState,
+        compiled: CompileResult,
+        queue: KernelQueue,
+    ) -> Generator[Event, None, str]:
+        thresholds = self._options.thresholds
+        policy, seconds = self._options.policy, self._options.seconds
+        if seconds is not None:
+            policy = replace(policy, max_ms=min(policy.max_ms, DUEL_SHARE * seconds * 1000))
+        outcome = evaluate(compiled, state, self._runner, self._device, policy, thresholds)
+        others = other_tiers(self._tier, self._device)
+        if outcome.verdict.state == "won" and others:
             twins = queue.at_once(state.workload, compiled.candidate, others)
-            outcome = self._with_twins(outcome, twins, state)
+            outcome = with_twins(outcome, twins, others, self._runner, thresholds)
+        self._order.note(state, outcome)
         self._commit(outcome, state)
         state.rounds += 1
-        state.since_win += 1
         yield measured_event(outcome, state.workload.key, self._pace.t_s())
         if outcome.verdict.state == "won" and outcome.kernel is not None:
-            state.since_win = 0
             yield self._swap(state, outcome.kernel, outcome.ms)
+        for other in self._tunable():
+            self._order.refresh(other)
         yield RoundDone(
             self._pace.t_s(),
             state.workload.key,
@@ -322,23 +384,15 @@ class TuningSession:
             outcome.gflops,
             state.best_gflops,
             settings_of(state.incumbent.candidate),
-            len(state.pending) + left,
+            len(state.pending),
+            self._note_progress(),
         )
+        return outcome.verdict.state
 
-    def _other_tiers(self) -> tuple[str, ...]:
-        return tuple(t for t in TIERS if t != self._tier and t in self._device.tiers)
-
-    def _with_twins(self, outcome: Outcome, twins: CompileResult, state: WorkloadState) -> Outcome:
-        """A bundle ships the other tiers too: what is wrong in one of them does not win."""
-        if twins.error:
-            return replace(outcome, verdict=Verdict("failed", f"its other tiers: {twins.error}"))
-        for tier in self._other_tiers():
-            result = self._runner.measure(twins.kernel(tier), None, TWIN_POLICY)
-            verdict = decide(result, state.workload.flops, None, self._options.thresholds)
-            if verdict.state != "won":
-                reason = f"as {tier}: {verdict.reason}"
-                return replace(outcome, verdict=Verdict(verdict.state, reason))
-        return outcome
+    def _note_progress(self) -> float:
+        estimate = model_ms(self._model_ms["before"], self._states)
+        self._progress.append((self._pace.t_s() - self._tuning_s, estimate))
+        return estimate
 
     def _swap(
         self, state: WorkloadState, kernel: Kernel, ms: float, stored: bool = False

@@ -47,3 +47,20 @@ def workload_summaries(states: Sequence[WorkloadState]) -> tuple[WorkloadSummary
         )
         for s in ranked
     )
+
+
+def seconds_to_within(progress: Sequence[tuple[float, float]], share: float) -> float:
+    """When an estimate came within ``share`` of its last value, in s, to stay; 0 without any.
+
+    Parameters
+    ----------
+    progress
+        Seconds of tuning and the estimated ms of the model then, in order.
+    """
+    reached: float | None = None
+    for t_s, ms in progress:
+        if ms > (1 + share) * progress[-1][1]:
+            reached = None
+        elif reached is None:
+            reached = t_s
+    return reached or 0.0

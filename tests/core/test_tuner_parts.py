@@ -1,7 +1,8 @@
-"""The parts of a session: payoff, choice of candidates, queue, second look, summary."""
+"""The parts of a session: payoff, choice of candidates, queue, evaluator, summary."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -23,17 +24,20 @@ from nnjit_studio.space.records import (
     MeasurePolicy,
     RunResult,
 )
-from nnjit_studio.tuner.baseline import state_of, time_model
+from nnjit_studio.tuner.baseline import state_of, time_model, timing_runs
 from nnjit_studio.tuner.evaluator import evaluate
 from nnjit_studio.tuner.payoff import (
+    FIRST_LOOK,
+    MIN_GAIN,
+    MIN_MODEL_GAIN,
     MIN_ROUNDS,
     WorkloadState,
+    model_ms,
     next_turn,
     shares_of,
-    take_candidates,
 )
 from nnjit_studio.tuner.queue import KernelQueue
-from nnjit_studio.tuner.summary import compile_summary
+from nnjit_studio.tuner.summary import compile_summary, seconds_to_within
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 
 BIG, SMALL = TUNABLE
@@ -81,39 +85,77 @@ def test_shares_follow_the_steps() -> None:
         0,
     )
     assert shares_of(plan, (1.0, 2.0, 5.0)) == {"a": 0.75, "b": 0.25}
+    assert shares_of(plan, (0.0, 0.0, 0.0)) == {
+        "a": pytest.approx(2 / 3),
+        "b": pytest.approx(1 / 3),
+    }
     with pytest.raises(BugError, match="2 steps of a plan with 3"):
         shares_of(plan, (1.0, 2.0))
 
 
-def test_payoff_falls_with_rounds_without_a_win_and_with_what_was_saved() -> None:
-    fresh = state(BIG, share=0.8)
-    assert state(BIG, share=0.8, since_win=5).payoff < fresh.payoff
-    assert state(BIG, share=0.8, best_ms=2.0).payoff == pytest.approx(fresh.payoff / 5)
+def test_payoff_falls_with_the_expected_gain_and_with_what_was_saved() -> None:
+    fresh = state(BIG, share=0.8, gain=0.5)
+    assert fresh.payoff == pytest.approx(0.4)
+    assert state(BIG, share=0.8, gain=0.1).payoff < fresh.payoff
+    fresh.log_rates = {"default": 0.0, str(TILE): math.log(5)}
+    fresh.incumbent = replace(fresh.incumbent, candidate=TILE)
+    assert fresh.payoff == pytest.approx(0.08)
 
 
-def test_turns_go_to_the_highest_payoff_once_all_have_their_rounds() -> None:
+def test_first_a_round_for_each_then_the_highest_payoff_until_nothing_is_expected() -> None:
     big, small = state(BIG, share=0.9), state(SMALL, share=0.1)
+    big.gain, small.gain = 0.1, 0.5
+    big.candidates = small.candidates = 100
     assert next_turn([small, big]) is big
-    big.rounds = MIN_ROUNDS
+    big.swept = True
     assert next_turn([small, big]) is small
-    small.rounds = MIN_ROUNDS
+    small.swept = True
     assert next_turn([small, big]) is big
-    big.pending = []
-    assert next_turn([small, big]) is small
-    small.pending = []
+    big.gain = MIN_GAIN / 2
+    assert big.converged and next_turn([small, big]) is small
+    big.exploit = big.pending[:1]
+    assert not big.converged, "what won elsewhere is tried whatever the regression expects"
+    big.exploit = []
+    small.gain = MIN_MODEL_GAIN / small.share / 2
     assert next_turn([small, big]) is None
 
 
-def test_first_choices_come_first_then_the_incumbents_tile() -> None:
-    some = state(BIG)
-    tiles = sum(not e.varies for e in some.pending)
-    first = take_candidates(some, tiles)
-    assert len({(c.x0, c.y0) for c in first}) == tiles
-    some.incumbent = replace(some.incumbent, candidate=TILE)
-    variations = [e.candidate for e in some.pending if (e.candidate.x0, e.candidate.y0) == (8, 6)]
-    assert set(take_candidates(some, len(variations))) == set(variations)
-    assert take_candidates(some, 1000)[-1:] != []
-    assert some.pending == []
+def test_with_a_budget_all_get_their_rounds_and_exhaustive_goes_to_the_end() -> None:
+    big, small = state(BIG, share=0.9), state(SMALL, share=0.1)
+    for each in (big, small):
+        each.swept, each.gain, each.candidates = True, 0.0, len(each.pending) + FIRST_LOOK
+    assert next_turn([big, small]) is None
+    assert next_turn([big, small], minimum=True) is big
+    del big.pending[FIRST_LOOK - MIN_ROUNDS :]
+    assert next_turn([big, small], minimum=True) is small
+    del small.pending[FIRST_LOOK - MIN_ROUNDS :]
+    assert next_turn([big, small], minimum=True) is None
+    assert next_turn([big, small], minimum=True, exhaustive=True) is big
+    big.pending, small.pending = [], []
+    assert next_turn([big, small], minimum=True, exhaustive=True) is None
+
+
+def test_a_first_look_is_taken_though_one_measurement_promises_nothing() -> None:
+    some = state(BIG, share=0.9, gain=0.0)
+    some.candidates = len(some.pending) + FIRST_LOOK - 1
+    assert not some.converged
+    some.share = MIN_MODEL_GAIN / 2
+    assert some.converged
+
+
+def test_the_model_is_estimated_from_shares_and_chained_speedups() -> None:
+    big, small = state(BIG, share=0.8), state(SMALL, share=0.1)
+    assert model_ms(50.0, [big, small]) == pytest.approx(50)
+    big.log_rates = {"default": 1.0, str(TILE): 1.0 + math.log(4)}
+    big.incumbent = replace(big.incumbent, candidate=TILE)
+    assert model_ms(50.0, [big, small]) == pytest.approx(50 * 0.4)
+
+
+def test_seconds_until_the_estimate_stays_within_three_percent() -> None:
+    assert seconds_to_within([], 0.03) == 0
+    assert seconds_to_within([(0.5, 10.0)], 0.03) == 0.5
+    dips = [(0.0, 20.0), (1.0, 10.1), (2.0, 12.0), (3.0, 10.2), (4.0, 10.0)]
+    assert seconds_to_within(dips, 0.03) == 3.0
 
 
 class SlowCompiler(FakeCompiler):
@@ -206,31 +248,33 @@ def test_an_unbuilt_default_kernel_is_a_bug() -> None:
 
 
 class NoisyRunner(FakeRunner):
-    """The first look meets a busy machine; the second does not."""
+    """The first pairs meet a busy machine; later ones do not."""
 
     def measure(
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult:
         quiet = super().measure(challenger, incumbent, policy)
-        if policy.pairs > MeasurePolicy().pairs:
+        if len(self.measured) > 1:
             return quiet
-        return replace(quiet, samples_ms=(27, 26, 200, 190, 27, 26), incumbent_ms=(90,) * 6)
+        return replace(quiet, samples_ms=(200.0, 27.0), incumbent_ms=(90.0, 90.0))
 
 
-def test_an_unproven_gain_gets_one_second_look() -> None:
+def test_an_unproven_gain_gets_more_pairs_and_a_hopeless_one_none() -> None:
     some = state(BIG)
     runner = NoisyRunner(FakeClock(), Plan("toy", (), (), (), (), 0, 0))
     runner.set_fixture(FakeCompiler().fixture(BIG))
     compiled = FakeCompiler().compile(BIG, TILE, ("simd128",))
-    outcome = evaluate(compiled, some, runner, DEVICE, MeasurePolicy(), SwapPolicy())
-    assert len(runner.measured) == 2
+    outcome = evaluate(compiled, some, runner, DEVICE, MeasurePolicy(max_ms=10_000.0), SwapPolicy())
     assert outcome.verdict.state == "won"
-    assert len(outcome.samples_ms) == 2 * MeasurePolicy().pairs
+    assert len(outcome.samples_ms) == 16
+    assert len(runner.measured) == 4  # after 2, 4, 8 and 16 pairs
+    assert outcome.samples_ms[0] == 200.0
     slow = FakeCompiler().compile(BIG, replace(TILE, r0=8), ("simd128",))
-    runner.speed = lambda workload, candidate: 90.0
+    runner.speed = lambda workload, candidate: 90.0 * (1 if candidate is None else 1.2)
     outcome = evaluate(slow, some, runner, DEVICE, MeasurePolicy(), SwapPolicy())
-    assert len(runner.measured) == 4
     assert outcome.verdict.state == "slower"
+    assert len(outcome.samples_ms) == 2
+    assert len(runner.measured) == 5
 
 
 def test_a_slow_model_is_timed_less_often() -> None:
@@ -239,8 +283,10 @@ def test_a_slow_model_is_timed_less_often() -> None:
     runs, steps = time_model(stage.runner, {}, limit_s=100.0)
     assert len(runs) == 10
     assert len(steps) == len(stage.runner.plan.steps) - 1
-    runs, _ = time_model(stage.runner, {}, limit_s=0.01)
-    assert len(runs) == 3
+    before = stage.runner.inferences
+    runs, steps = time_model(stage.runner, {}, limit_s=0.01)
+    assert len(runs) == 1 and len(steps) == len(stage.runner.plan.steps) - 1
+    assert stage.runner.inferences - before == timing_runs(runs[0], 0.01) == 2
 
 
 def test_compile_summary() -> None:

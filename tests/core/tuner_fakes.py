@@ -163,6 +163,9 @@ class FakeRecords:
     def records(self, key: KernelKey) -> Sequence[TuningRecord]:
         return [r for r in self.rows if r.key == key]
 
+    def history(self, workloads: Sequence[Workload]) -> Sequence[TuningRecord]:
+        return [r for r in self.rows if r.key.kind in {w.kind for w in workloads}]
+
     def states(self) -> set[str]:
         return {r.state for r in self.rows}
 
@@ -186,6 +189,7 @@ class Stage:
     def session(
         self, seconds: float | None = None, cancelled: Callable[[], bool] = lambda: False, **kw: Any
     ) -> TuningSession:
+        kw.setdefault("exhaustive", True)
         options = TuneOptions(seconds=seconds, packable=frozenset({TUNABLE[0].key}), **kw)
         return TuningSession(
             "toy",

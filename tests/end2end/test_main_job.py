@@ -37,7 +37,17 @@ def model(folder: Path) -> Path:
 def first(model: Path, folder: Path) -> list[dict[str, Any]]:
     """Events of a first session, until every space is exhausted."""
     return json_lines(
-        nnjit("tune", model, "--seconds", 60, "--json", "--database", folder / "k.db", *SANDBOX)
+        nnjit(
+            "tune",
+            model,
+            "--seconds",
+            60,
+            "--exhaustive",
+            "--json",
+            "--database",
+            folder / "k.db",
+            *SANDBOX,
+        )  # fmt: skip
     )
 
 
@@ -80,6 +90,20 @@ def test_a_second_session_needs_no_round(
     winners = {e["workload"]: e["candidate"] for e in first if e["event"] == "swapped"}
     stored = {e["workload"]: e["candidate"] for e in events if e["event"] == "swapped"}
     assert stored == winners
+
+
+def test_cold_sessions_begin_alike(first: list[dict[str, Any]], model: Path, folder: Path) -> None:
+    """What follows the first results depends on them; up to there nothing may differ."""
+    again = json_lines(
+        nnjit("tune", model, "--seconds", 3, "--json", "--database", folder / "2.db", *SANDBOX)
+    )
+
+    def begun(events: list[dict[str, Any]]) -> tuple[object, ...]:
+        spaces = [(e["workload"], e["candidates"]) for e in events if e["event"] == "space"]
+        rounds = [(e["workload"], e["candidate"]) for e in events if e["event"] == "round"]
+        return events[0]["workloads"], spaces, rounds[0]
+
+    assert begun(again) == begun(first)
 
 
 def test_run_equals_onnxruntime(first: list[dict[str, Any]], model: Path, folder: Path) -> None:
