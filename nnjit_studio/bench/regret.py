@@ -10,8 +10,8 @@ from typing import Any
 
 from nnjit_studio import __version__
 from nnjit_studio.bench.kernels import load_average, utc_now
-from nnjit_studio.compiler.builders import WorkloadSpec
-from nnjit_studio.errors import CompileError
+from nnjit_studio.compiler.builders import WorkloadSpec, looks_like_spec
+from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import cpu_name
 from nnjit_studio.space.candidate import Candidate
@@ -95,12 +95,25 @@ class Forgetful:
 
 
 def parse_shapes(text: str | None) -> list[tuple[str, WorkloadSpec]]:
-    """A comma list of names of :data:`SHAPES` or spellings, a number N for the first N of
-    them, or all."""
+    """A comma list of names of :data:`SHAPES` or spellings; a number N for the first N of
+    them; all of them without.
+
+    Raises
+    ------
+    UserError
+        When there is no such shape, or none is asked for.
+    """
     if text is None or text.isdecimal():
         words = list(SHAPES)[: None if text is None else int(text)]
     else:
         words = [w for w in text.split(",") if w]
+    for word in words:
+        if word not in SHAPES and not looks_like_spec(word):
+            raise UserError(
+                f"There is no shape {word!r}.", f"Write a workload, or use {', '.join(SHAPES)}."
+            )
+    if not words:
+        raise UserError("No shape is asked for.", "Give a number above 0, or names.")
     return [(w, WorkloadSpec.parse(SHAPES.get(w, w))) for w in words]
 
 
