@@ -20,6 +20,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from nnjit_studio.compiler.onnx_arrays import array_of
 from nnjit_studio.compiler.tvm_adapter import APPEND_OP
 from nnjit_studio.errors import ModelError
 
@@ -321,7 +322,7 @@ class _Rewriting:
 
     def constant(self, name: str) -> NDArray[Any] | None:
         tensor = self.constants.get(name)
-        return None if tensor is None else numpy_helper.to_array(tensor)
+        return None if tensor is None else array_of(tensor)
 
     def reads_as_columns(self, name: str, shape: tuple[int, ...]) -> bool:
         """Let attention read ``[1, heads, width, tokens]`` where all it does is to transpose.

@@ -5,16 +5,20 @@ Runs in the compile process. Nothing outside the model's own folder is read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx.external_data_helper import load_external_data_for_model
 
+from nnjit_studio.compiler.onnx_arrays import array_of, load_external, load_mapped
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 MAX_NODES = 200_000
+WASM_BYTES = 4 * 2**30
+"""What 32-bit addresses reach."""
+_BITS = {onnx.TensorProto.INT4: 4, onnx.TensorProto.UINT4: 4}
 DOMAINS = ("", "ai.onnx", "com.microsoft")
 """Domains whose operators have converters; the last one is ONNX Runtime's."""
 
@@ -48,10 +52,11 @@ def load_model(path: Path) -> onnx.ModelProto:
     if len(model.graph.node) > MAX_NODES:
         raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
     _check_external_data(model, path)
-    _in_order(model.graph)
+    _check_fits(model)
+    moved = _in_order(model.graph) and not _external(model)
     try:
-        onnx.checker.check_model(model)
-        load_external_data_for_model(model, str(path.parent))
+        onnx.checker.check_model(model if moved else str(path))
+        load_external(list(_tensors(model.graph)), path.parent)
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]
         raise ModelError(
@@ -65,8 +70,46 @@ def node_name(node: onnx.NodeProto) -> str:
     return str(node.name or next(iter(node.output), ""))
 
 
-def _in_order(graph: onnx.GraphProto) -> None:
-    """Nodes behind those that they read: ONNX Runtime takes others too, the ONNX checker not."""
+def _check_fits(model: onnx.ModelProto) -> None:
+    """Refuse, by the sizes in the file alone, weights that no page can hold."""
+    total = sum(
+        math.prod(t.dims) * _BITS.get(t.data_type, 8 * _item_bytes(t.data_type)) // 8
+        for t in _tensors(model.graph)
+    )
+    check_memory(total, "weights alone")
+
+
+def check_memory(nbytes: int, what: str) -> None:
+    """Refuse what no Wasm memory holds.
+
+    Raises
+    ------
+    ModelError
+    """
+    if nbytes > WASM_BYTES:
+        raise ModelError(
+            f"The model's {what} take {nbytes / 2**30:.1f} GiB; "
+            f"a page's memory holds {WASM_BYTES / 2**30:g} GiB.",
+            "Use weights of fewer bits, such as 4-bit blocks (MatMulNBits), or a smaller model.",
+        )
+
+
+def _item_bytes(dtype: int) -> int:
+    try:
+        return int(onnx.helper.tensor_dtype_to_np_dtype(dtype).itemsize)
+    except (KeyError, TypeError):
+        return 1
+
+
+def _external(model: onnx.ModelProto) -> bool:
+    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in _tensors(model.graph))
+
+
+def _in_order(graph: onnx.GraphProto) -> bool:
+    """Move nodes behind those that they read; whether any had to be moved.
+
+    ONNX Runtime takes them in any order, the ONNX checker does not.
+    """
     waiting = {name for node in graph.node for name in node.output if name}
     rest, order = list(graph.node), []
     while rest:
@@ -78,12 +121,14 @@ def _in_order(graph: onnx.GraphProto) -> None:
                 order.append(node)
                 waiting.difference_update(node.output)
         if len(later) == len(rest):
-            return  # a cycle: the checker names it
+            return False  # a cycle: the checker names it
         rest = later
-    if any(a is not b for a, b in zip(order, graph.node, strict=True)):
+    moved = any(a is not b for a, b in zip(order, graph.node, strict=True))
+    if moved:
         held = [onnx.NodeProto.FromString(node.SerializeToString()) for node in order]
         del graph.node[:]
         graph.node.extend(held)
+    return moved
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
@@ -179,6 +224,8 @@ def fold_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
     import onnxruntime
 
+    load_mapped(model)
+
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 4
@@ -206,11 +253,7 @@ def consumers_of_weights(model: onnx.ModelProto) -> Mapping[str, tuple[str, ...]
 
 def weights_by_content(model: onnx.ModelProto) -> dict[tuple[Any, ...], str]:
     """Names of the initialisers by shape and content, to find them again after the import."""
-    from onnx import numpy_helper
-
-    return {
-        content_key(numpy_helper.to_array(t)): t.name for t in model.graph.initializer if t.name
-    }
+    return {content_key(array_of(t)): t.name for t in model.graph.initializer if t.name}
 
 
 def content_key(data: Any) -> tuple[Any, ...]:

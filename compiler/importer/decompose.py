@@ -16,6 +16,7 @@ from nnjit_studio.compiler.importer import quantised
 from nnjit_studio.compiler.importer.fourier import dft
 from nnjit_studio.compiler.importer.recurrent import recurrent
 from nnjit_studio.compiler.importer.rewriter import Rewriter
+from nnjit_studio.compiler.onnx_arrays import array_of
 
 _INTEGERS = {
     TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
@@ -43,7 +44,7 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
         dims = [d.dim_value for d in tensor.shape.dim]
         known = tensor.HasField("shape") and all(d > 0 for d in dims)
         types[info.name] = (tensor.elem_type, tuple(dims) if known else None)
-    constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    constants = {t.name: array_of(t) for t in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)

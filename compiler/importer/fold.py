@@ -370,7 +370,7 @@ def _sequence(w: _Walk, node: onnx.NodeProto) -> bool:
         new = _attribute(node, "new_axis", 0)
         w.alias[out] = _stacked(w, parts, axis) if new else w.emit("Concat", *parts, axis=axis)
     else:
-        position = node.input[2] if kind == "SequenceInsert" else (*node.input, "")[1]
+        position = (*node.input, "", "")[2 if kind == "SequenceInsert" else 1]
         if position and position not in w.values:
             raise _refuse(node, "a position that is known ahead")
         at = int(w.values[position].reshape(-1)[0]) if position else None

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from tvm import IRModule, ir, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from nnjit_studio.compiler.onnx_arrays import array_of
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter import cache, scans
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
@@ -59,6 +61,8 @@ def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any
 # The frontend has no registry to add converters to.
 onnx_frontend._get_convert_map = _with_own(onnx_frontend._get_convert_map)
 onnx_frontend.ONNXGraphImporter = NumberingImporter
+# Its own reads external data from the working directory.
+onnx_frontend.get_numpy = array_of
 
 
 def supported_operators() -> frozenset[str]:
@@ -133,7 +137,7 @@ def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
     def value_of(expr: Any) -> Value:
         if type(expr).__name__ == "GenericConst":
             if expr not in values:
-                data = expr.value.numpy()
+                data = np.from_dlpack(expr.value)  # TVM's own memory: weights are large
                 if data.dtype.name not in DTYPES:
                     raise UnsupportedOpError(f"A constant of dtype {data.dtype} is not supported.")
                 values[expr] = Value(next(names), data.shape, DTYPES[data.dtype.name], data)

@@ -1,0 +1,36 @@
+"""A toy of every family of the zoo runs by its kernels as ONNX Runtime runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from run_plan import run_by_kernels
+
+from nnjit_studio.bench.imports import seeded_feeds
+from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.zoo import MODELS, write_model
+
+FAMILIES = [name for name in MODELS if name not in ("gpt2", "distilbert")]
+"""Others of the same functions are there."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_model_of_the_zoo_equals_onnxruntime(name: str, tmp_path: Path) -> None:
+    path = write_model(name, tmp_path / "m.onnx", small=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options)
+    feeds = seeded_feeds(session, {})
+    feeds = {n: a % 31 if a.dtype == np.int64 else a for n, a in feeds.items()}
+    if "attention_mask" in feeds:
+        feeds["attention_mask"][:, -2:] = 0 if name != "gpt2-decode" else 1
+    names = [o.name for o in session.get_outputs()]
+    built = import_model(path, tmp_path / "w.bin")
+    got = run_by_kernels(built, tmp_path / "w.bin", feeds, "relaxed-simd")
+    for output, expected in zip(names, session.run(names, feeds), strict=True):
+        np.testing.assert_allclose(
+            got[output], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max()
+        )
