@@ -12,7 +12,7 @@ import numpy as np
 
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fuse_pointwise import fuse_pointwise
-from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
+from nnjit_studio.compiler.importer.memory import Lifetime, aligned, in_place, plan_offsets
 from nnjit_studio.compiler.importer.merge_products import merge_products
 from nnjit_studio.compiler.importer.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.weights import Weights
@@ -186,7 +186,12 @@ class _Builder:
                 for buffer, value in zip(call.program.buffers, call.inputs, strict=False)
             ]
             args += [self._place(v, position, ends[self._root(v.name)]) for v in call.outputs]
+            shared = in_place(call.program)
+            position_of = {b.name: i for i, b in enumerate(call.program.buffers)}
             for buffer in call.program.buffers[len(args) :]:
+                if buffer.name in shared:
+                    args.append(args[position_of[shared[buffer.name]]])
+                    continue
                 nbytes = math.prod(buffer.shape) * DTYPE_BYTES[buffer.dtype]
                 self.buffers.append(Lifetime(nbytes, position, position))
                 args.append(len(self.buffers) - 1)

@@ -8,6 +8,7 @@ import numpy as np
 from kernel_harness import NUMPY, run_kernel
 
 from nnjit_studio.compiler.importer import BuiltModel
+from nnjit_studio.compiler.importer.memory import in_place
 from nnjit_studio.compiler.pipeline import compile_program
 
 
@@ -37,7 +38,9 @@ def run_by_kernels(
             for b, i in zip(program.buffers, step.args, strict=True)
         }
         extent = kernel.parallel_extent
-        results = run_kernel(program, kernel.data, extent, arrays, kernel.panels, min(2, extent))
+        results = run_kernel(
+            program, kernel.data, extent, arrays, kernel.panels, min(2, extent), in_place(program)
+        )
         for name, value in results.items():
             arrays[name][...] = value
     return {p.spec.name: view(p.buffer, p.spec.dtype, p.spec.shape).copy() for p in plan.outputs}
