@@ -15,6 +15,7 @@ from nnjit_studio.compiler.subject import packed_weight, subject_of
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
     Buffer,
+    Call,
     Cast,
     Const,
     Expr,
@@ -35,6 +36,10 @@ STORAGE = {
     "u8": np.uint8,
     "bool": np.uint8,
 }
+EXPONENTIALS = ("exp", "sinh", "cosh")
+SPREAD = 500.0
+"""Of the peaks among the inputs of a guarded exponential. They are at least 125: where
+one is not taken off, its exponential is infinite as f32."""
 SMALLEST = 2.0**-120
 """Floor of a float's bound: results this small may be flushed to zero."""
 
@@ -46,7 +51,10 @@ def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixtu
     or misplaced term shows in every output that it belongs to. Where such
     inputs give results that are not finite (a logarithm, a root), positive
     values in [0.25, 1] are drawn instead. Integers that serve as indices are
-    valid ones, flags are 0 or 1, other integers 1 to 8.
+    valid ones, flags are 0 or 1, other integers 1 to 8. Where every exponential
+    is guarded by the largest value (a softmax), every other row has one element
+    :data:`SPREAD` times as large, each row another one: equal numbers never
+    need that guard, and it must not miss an element.
 
     The bound is the running error bound of an f32 kernel
     (:mod:`nnjit_studio.compiler.rounding`) and one rounding of the result;
@@ -100,6 +108,7 @@ def _bound(value: Array, error: Array, dtype: str) -> Array:
 
 def _inputs(key: str, program: Program, seed: int, positive: bool) -> dict[str, Array]:
     rng = np.random.Generator(np.random.PCG64([seed, zlib.crc32(key.encode())]))
+    guarded = _guards_exponentials(program)
     result: dict[str, Array] = {}
     for buffer in program.buffers:
         if buffer.role != "input":
@@ -109,11 +118,39 @@ def _inputs(key: str, program: Program, seed: int, positive: bool) -> dict[str, 
             drawn: Array = rng.uniform(0.25, 1.0, size)
             if not positive:
                 drawn *= rng.choice((-1.0, 1.0), size)
+            if guarded and buffer.shape:
+                rows = drawn.reshape(-1, buffer.shape[-1])[1::2]
+                peaks = np.arange(len(rows)), np.arange(len(rows)) % buffer.shape[-1]
+                rows[peaks] = SPREAD * np.abs(rows[peaks])
         else:
             low, high = _integer_range(program, buffer)
             drawn = rng.integers(low, high, size)
         result[buffer.name] = drawn.astype(STORAGE[buffer.dtype])
     return result
+
+
+def _guards_exponentials(program: Program) -> bool:
+    """Whether there are exponentials, all of a difference to some largest value."""
+    largest = {
+        store.buffer
+        for stage in program.stages
+        for store in stage.body
+        if isinstance(store.value, Binary)
+        and store.value.op == "max"
+        and any(axis.kind == "reduce" for axis in stage.axes)
+    }
+
+    def guarded(argument: Expr) -> bool:
+        return (
+            isinstance(argument, Binary)
+            and argument.op == "sub"
+            and isinstance(argument.b, Load)
+            and argument.b.buffer in largest
+        )
+
+    powers = [e for e in _expressions(program) if isinstance(e, Binary) and e.op == "pow"]
+    found = [e for e in _expressions(program) if isinstance(e, Call) and e.fn in EXPONENTIALS]
+    return bool(found) and not powers and all(e.fn == "exp" and guarded(e.args[0]) for e in found)
 
 
 def _expressions(program: Program) -> Iterator[Expr]:

@@ -168,6 +168,13 @@ def pass_list() -> tuple[tuple[str, Callable[[_State], None]], ...]:
 PASSES = tuple(name for name, _ in pass_list())
 
 
+def schedule_program(program: Program, candidate: Candidate | None) -> Scheduled:
+    """The loops of a kernel, by the first pass alone: ``scheduled`` of :func:`compile_program`."""
+    state = _State(program, candidate, TIERS[0])
+    _schedule(state)
+    return state.scheduled
+
+
 def compile_program(
     program: Program,
     candidate: Candidate | None,
@@ -231,4 +238,5 @@ __all__ = [
     "compile_program",
     "pass_list",
     "peak_kernel",
+    "schedule_program",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,7 +29,7 @@ from nnjit_studio.cli_common import (
     threads_option,
     workbench,
 )
-from nnjit_studio.errors import UserError
+from nnjit_studio.errors import BugError, UserError
 
 markdown_option = click.option(
     "--markdown",
@@ -353,3 +358,81 @@ def regret(
         print_json(result)
     else:
         click.echo(regret_text(result))
+
+
+def checked_bounds() -> None:
+    """Have the embedded engine check each access in code, from its start on.
+
+    Without this an access beyond the memory ends QtWebEngine's process (6.12
+    lacks the signal handler that Chromium has); right kernels make none, and
+    are slower with it.
+    """
+    name = "QTWEBENGINE_CHROMIUM_FLAGS"
+    os.environ[name] = f"{os.environ.get(name, '')} --disable-features=WebAssemblyTrapHandler"
+
+
+def mutants_apart(count: int, threads: int, no_sandbox: bool) -> dict[str, Any]:
+    """The wrong kernels in a process of their own: the engine takes its flags but once."""
+    program = "from nnjit_studio.cli import main; main()"
+    words = ["bench", "duels", "--aa=0", "--slower=0", "--faster=0", f"--mutants={count}"]
+    words += [f"--threads={threads}", "--json", *(["--no-sandbox"] if no_sandbox else [])]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True, check=False
+    )
+    try:
+        result = json.loads(done.stdout)
+        return dict(result["mutants"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise BugError(f"The wrong kernels were not judged: {done.stdout[:300]!r}.") from e
+
+
+@bench.command()
+@click.option("--aa", type=click.IntRange(0), default=1000, show_default=True)
+@click.option("--slower", type=click.IntRange(0), default=200, show_default=True)
+@click.option("--faster", type=click.IntRange(0), default=200, show_default=True)
+@click.option("--mutants", type=click.IntRange(0), default=500, show_default=True)
+@threads_option
+@target_option
+@markdown_option
+@sandbox_option
+@json_option
+def duels(
+    aa: int,
+    slower: int,
+    faster: int,
+    mutants: int,
+    threads: int,
+    target: str,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """How often a swap is decided right: a kernel against itself, 5 % slower, 5 % faster, wrong.
+
+    The options say how many duels of each, and how many wrong kernels; 0 leaves a part out.
+    """
+    from nnjit_studio.bench import duels as job
+    from nnjit_studio.bench.tables import append
+
+    if not aa + slower + faster + mutants:
+        raise UserError("There is nothing to do.", "Give --aa, --slower, --faster or --mutants.")
+    apart = 0
+    if target == "embedded" and mutants:
+        if aa + slower + faster:
+            apart, mutants = mutants, 0
+        else:
+            checked_bounds()
+    with (
+        scratch() as folder,
+        workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run),
+    ):
+        result = run(lambda: job.bench_duels(opened, aa, slower, faster, mutants, note))
+    if apart:
+        result["mutants"] = mutants_apart(apart, threads, no_sandbox)
+    if markdown is not None:
+        append(markdown, job.duels_markdown(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(job.duels_text(result))

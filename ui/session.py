@@ -272,6 +272,8 @@ def _note(item: object) -> None:
         case ev.Measured() if item.state in ("wrong", "impossible", "failed"):
             where = short_key(item.workload)
             log.warning("%s %s is %s: %s", where, item.candidate, item.state, item.reason)
+        case ev.Drift():
+            log.warning("%s", item.what)
         case ev.Swapped():
             speeds = f"{item.gflops_before:.1f} -> {item.gflops:.1f} GFLOP/s"
             log.info("%s now runs %s: %s", short_key(item.workload), item.candidate, speeds)

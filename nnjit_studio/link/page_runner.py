@@ -26,6 +26,7 @@ from nnjit_studio.space.records import (
     Inference,
     Kernel,
     MeasurePolicy,
+    Pulse,
     RateRequest,
     RunResult,
     Tap,
@@ -33,8 +34,8 @@ from nnjit_studio.space.records import (
 from nnjit_studio.space.serving import ServeOptions, ServingStats
 
 CHUNK_BYTES = 8 * 1024 * 1024
-SERVING_TIMEOUT_S = 600.0
 NO_PLANS: Mapping[str, Plan] = {}
+SERVING_TIMEOUT_S = 600.0
 """Of a request that has to wait until the budget of a serving model allows it."""
 
 
@@ -84,10 +85,11 @@ class PageRunner:
         self._timeout_s = timeout_s
         self._threads = threads
         self._plan: Plan | None = None
+        self._peak: dict[str, tuple[bytes, int]] = {}
         self.memory_bytes = 0
-        self._serving = False
         self._others: dict[str, Plan] = {}
         self._which: dict[str, str] = {}
+        self._serving = False
         self._turn = threading.Lock()
 
     def cancel(self) -> None:
@@ -110,6 +112,7 @@ class PageRunner:
         peak = [{"tier": tier, "flops_per_iteration": flops} for tier, _, flops in peak_kernels]
         with self._exclusive() as ask:
             reply, _ = ask({"type": "probe", "peak": peak}, [data for _, data, _ in peak_kernels])
+        self._peak = {tier: (data, flops) for tier, data, flops in peak_kernels}
         if not replies.flag(reply, "simd"):
             raise TargetError(
                 f"The target {self._target!r} has no WebAssembly SIMD.", "Use a newer browser."
@@ -131,6 +134,19 @@ class PageRunner:
             threads=self._threads,
         )
 
+    def pulse(self, tier: str) -> Pulse:
+        """The rate of the peak kernel that :meth:`probe` was given, and what surrounds the page."""
+        if tier not in self._peak:
+            raise BugError(f"A pulse of {tier} was asked for before the device was probed.")
+        data, flops = self._peak[tier]
+        with self._exclusive() as ask:
+            reply, _ = ask({"type": "pulse", "flops_per_iteration": flops}, [data])
+        return Pulse(
+            replies.number(reply, "gflops"),
+            replies.flag(reply, "hidden"),
+            replies.optional(replies.flag, reply, "on_battery"),
+        )
+
     def rates(self, kernels: Sequence[bytes], request: RateRequest) -> list[list[float]]:
         """Milliseconds of one iteration: for each item, one for each round."""
         with self._exclusive() as ask:
@@ -139,6 +155,8 @@ class PageRunner:
 
     def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
         """Drop any model, load this one: its plan, then its weights in chunks.
+
+        ``others`` are further plans of the model by name, over the same weights and state.
 
         Raises
         ------
@@ -155,8 +173,6 @@ class PageRunner:
         with self._exclusive() as ask:
             self._plan = None
             self._serving = False
-        ``others`` are further plans of the model by name, over the same weights and state.
-
             header = {"type": "load", "plan": plan.to_json(), "threads": self._threads}
             if others:
                 header["others"] = {name: other.to_json() for name, other in others.items()}
@@ -166,6 +182,7 @@ class PageRunner:
                 for offset in range(0, nbytes, CHUNK_BYTES):
                     ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
             self._plan = plan
+            self._others = dict(others)
 
     def for_plan(self, name: str) -> PageRunner:
         """The same page, where inferences run one of the further plans that were loaded."""
@@ -179,6 +196,7 @@ class PageRunner:
         ``only`` drops every other kernel.
         """
         headers = [kernel.header() for kernel in kernels]
+        header = {"type": "register", "kernels": headers, "only": only}
         with self._exclusive() as ask:
             ask(header, [kernel.data for kernel in kernels])
 
@@ -190,12 +208,10 @@ class PageRunner:
         least_step_ms: float = 0.0,
     ) -> Inference:
         """Run the loaded model ``runs`` times on these inputs.
-            self._others = dict(others)
 
         Parameters
         ----------
         profile
-        header = {"type": "register", "kernels": headers, "only": only}
             Time every step.
         least_step_ms
             How long a profiled step is looked at; a shorter one is repeated at once.
@@ -251,21 +267,6 @@ class PageRunner:
             raise PageError("The page sent other bytes than those asked for.")
         return [bytes(blob) for blob in copies]
 
-    def set_fixture(self, fixture: Fixture, threads: int | None = None) -> None:
-        """Send the inputs and references that later measurements use, large ones in parts.
-
-        ``threads`` replaces the runner's own number for these measurements.
-        """
-        blobs: list[Blob] = []
-
-        def blob(data: Blob) -> int:
-            blobs.append(data)
-            return len(blobs) - 1
-
-        args = [
-            {
-                "role": arg.role,
-                "dtype": arg.dtype,
     def generate(
         self, facts: Generation, ids: Sequence[int], sampling: Sampling
     ) -> Generator[Token, None, Generated]:
@@ -284,6 +285,21 @@ class PageRunner:
         with self._exclusive():
             return (yield from stream_tokens(self._hub, header, self._timeout_s))
 
+    def set_fixture(self, fixture: Fixture, threads: int | None = None) -> None:
+        """Send the inputs and references that later measurements use, large ones in parts.
+
+        ``threads`` replaces the runner's own number for these measurements.
+        """
+        blobs: list[Blob] = []
+
+        def blob(data: Blob) -> int:
+            blobs.append(data)
+            return len(blobs) - 1
+
+        args = [
+            {
+                "role": arg.role,
+                "dtype": arg.dtype,
                 "nbytes": arg.nbytes,
                 "pack": arg.pack,
                 "blob": None if arg.data is None else blob(arg.data),
@@ -340,6 +356,7 @@ class PageRunner:
             guard_ok=replies.flag(reply, "guard_ok"),
             stopped_early=replies.flag(reply, "stopped_early"),
             instantiate_ms=replies.number(reply, "instantiate_ms"),
+            digest=replies.optional(replies.text, reply, "digest") or "",
             error=replies.text(reply, "error"),
         )
 

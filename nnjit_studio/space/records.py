@@ -126,7 +126,8 @@ class MeasurePolicy:
 
     A sample is a batch of runs that lasts at least ``min_sample_ms`` and
     ``min_quanta`` quanta of the page's timer. Challenger and incumbent are
-    interleaved ABBA, ``pairs`` samples each.
+    interleaved ABBA, ``pairs`` samples each. With ``digest`` the result says
+    what the outputs were, bit by bit.
     """
 
     pairs: int = 6
@@ -135,6 +136,7 @@ class MeasurePolicy:
     warmup_ms: float = 30.0
     early_stop_ratio: float = 3.0
     max_ms: float = 4000.0
+    digest: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,8 @@ class RunResult:
         right. NaN counts as infinite unless the reference is NaN there.
     guard_ok
         False when the kernel wrote outside its outputs and workspaces.
+    digest
+        SHA-256 of all outputs, empty unless the policy asked for it.
     error
         Empty, or why there are no samples.
     """
@@ -197,7 +201,21 @@ class RunResult:
     guard_ok: bool = False
     stopped_early: bool = False
     instantiate_ms: float = 0.0
+    digest: str = ""
     error: str = ""
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """One look at a fixed kernel and at what surrounds the page.
+
+    ``gflops`` is the peak kernel's on one thread, the median of a few samples;
+    ``on_battery`` is None where the browser does not tell.
+    """
+
+    gflops: float
+    hidden: bool = False
+    on_battery: bool | None = None
 
 
 @dataclass(frozen=True)

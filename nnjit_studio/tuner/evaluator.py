@@ -19,7 +19,14 @@ from nnjit_studio.space.records import (
 from nnjit_studio.tuner.events import KnownCandidate, Measured
 from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Runner
-from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide, gflops_of, hopeless
+from nnjit_studio.tuner.swap_policy import (
+    SwapPolicy,
+    Verdict,
+    convincing,
+    decide,
+    gflops_of,
+    hopeless,
+)
 
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""
@@ -92,9 +99,13 @@ def duel(
         more = runner.measure(challenger, incumbent, replace(policy, pairs=pairs - taken))
         result = more if result is None else _joined(result, more)
         verdict = decide(result, flops, peak_gflops, thresholds)
-        open_still = verdict.state == "slower" and not result.stopped_early
+        if verdict.state == "won":
+            open_still = not convincing(result, verdict)
+        else:
+            open_still = verdict.state == "slower" and not result.stopped_early
+            open_still = open_still and not hopeless(result, thresholds)
         full = len(result.samples_ms) == pairs and _sampling_ms(result) < policy.max_ms
-        if not open_still or not full or hopeless(result, thresholds):
+        if not (open_still and full):
             break
     assert result is not None
     return result, verdict

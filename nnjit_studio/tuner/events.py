@@ -94,6 +94,20 @@ class Measured(Event):
 
 
 @dataclass(frozen=True)
+class Drift(Event):
+    """The sentinel kernel's rate or the page's surroundings have changed.
+
+    ``rate`` is a share of the usual one; ``doubtful`` are workload and candidate
+    of what was measured since it was last usual: they are measured again next.
+    """
+
+    name: ClassVar[str] = "drift"
+    what: str
+    rate: float
+    doubtful: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Swapped(Event):
     """A kernel was registered in the running engine."""
 

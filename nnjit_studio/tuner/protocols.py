@@ -18,6 +18,7 @@ from nnjit_studio.space.records import (
     Kernel,
     KernelKey,
     MeasurePolicy,
+    Pulse,
     RunResult,
     TuningRecord,
 )
@@ -52,6 +53,10 @@ class Runner(Protocol):
     def measure(
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult: ...
+
+    def pulse(self, tier: str) -> Pulse:
+        """How fast the tier's peak kernel runs now; about 10 ms, 40 the first time."""
+
 
 class Records(Protocol):
     """The kernel database as the tuner sees it."""

@@ -44,6 +44,7 @@ from nnjit_studio.tuner.evaluator import (
 )
 from nnjit_studio.tuner.events import (
     Compiled,
+    Drift,
     Event,
     Failed,
     Finished,
@@ -64,6 +65,7 @@ from nnjit_studio.tuner.payoff import (
 )
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.queue import KernelQueue
+from nnjit_studio.tuner.sentinel import Sentinel
 from nnjit_studio.tuner.summary import (
     compile_summary,
     seconds_to_within,
@@ -168,6 +170,12 @@ class TuningSession:
         self._tuning_s = 0.0
         self._order = SearchOrder(device, self._tier, options.thresholds.min_gain)
         self._pace = Pace(clock, cancelled, options.full_speed)
+        self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
+            lambda: runner.pulse(self._tier),
+            clock,
+            device.peak_gflops.get(self._tier),
+            may_hide=device.target.startswith("embedded"),
+        )
 
     def run(self) -> Iterator[Event]:
         """Yield every event; the last one is ``Finished`` or ``Failed``.
@@ -336,6 +344,7 @@ class TuningSession:
                 self._prepare(state, queue)
                 yield self._compiled(compiled)
                 verdict = yield from self._round(state, compiled, queue)
+                yield from self._repeat_doubtful(state, queue)
                 rounds += verdict != "duplicate"
                 if first and not self._options.served:
                     continue  # while kernels are slow an inference costs several rounds
@@ -353,11 +362,29 @@ class TuningSession:
         if not state.swept and waiting:
             queue.fixture_ahead(max(waiting, key=lambda s: s.share).workload)
 
+    def _repeat_doubtful(self, current: WorkloadState, queue: KernelQueue) -> Iterator[Event]:
+        """Measure again, once, what was measured while the machine changed."""
+        change = self._sentinel.check()
+        if change is None:
+            return
+        names = tuple((s.workload.key, settings_of(c.candidate)) for s, c in change.doubtful)
+        yield Drift(self._pace.t_s(), change.what, change.rate, names)
+        fixture = current
+        for state, compiled in change.doubtful:
+            if state is not fixture:
+                self._runner.set_fixture(queue.fixture(state.workload))
+                fixture = state
+            state.measured.pop(compiled.kernel(self._tier).sha256, None)
+            yield from self._round(state, compiled, queue, again=True)
+        if fixture is not current:
+            self._runner.set_fixture(queue.fixture(current.workload))
+
     def _round(
         self,
         state: WorkloadState,
         compiled: CompileResult,
         queue: KernelQueue,
+        again: bool = False,
     ) -> Generator[Event, None, str]:
         thresholds = self._options.thresholds
         policy, seconds = self._options.policy, self._options.seconds
@@ -370,6 +397,8 @@ class TuningSession:
             outcome = with_twins(outcome, twins, others, self._runner, thresholds)
         self._order.note(state, outcome)
         self._commit(outcome, state)
+        if outcome.verdict.state == "slower" and not again:
+            self._sentinel.note((state, compiled))
         state.rounds += 1
         yield measured_event(outcome, state.workload.key, self._pace.t_s())
         if outcome.verdict.state == "won" and outcome.kernel is not None:

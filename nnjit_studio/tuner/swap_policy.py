@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnjit_studio.space.records import RunResult
 
@@ -16,6 +18,10 @@ BOOTSTRAP_PAIRS = 8
 """From so many on the interval is a bootstrap's; fewer have too few resamples of their own."""
 LEAST_NOISE = 0.005
 """Few pairs may agree by luck: their spread counts as at least this share."""
+QUIET_SPREAD = 0.05
+"""Spread of the logarithms of the pairs' ratios up to which a machine is quiet."""
+BURST_PAIRS = 16
+"""On a busy machine fewer pairs may all lie in one burst of what disturbs it."""
 HOPELESS_CONFIDENCE = 0.9
 """Of the interval that gives a challenger up: 5 % on the side that matters."""
 
@@ -140,6 +146,20 @@ def hopeless(result: RunResult, policy: SwapPolicy | None = None) -> bool:
     return behind or high < 1 + policy.min_gain
 
 
+def convincing(result: RunResult, verdict: Verdict) -> bool:
+    """Whether a win may end a duel; if not, the verdict of a later look counts.
+
+    The interval takes pairs for independent, which they are not where another
+    program disturbs the machine for longer than a sample. There, below
+    :data:`BURST_PAIRS`, the interval has to keep from 1 as far as the pairs spread.
+    """
+    n = _pairs(result)
+    if n >= BURST_PAIRS or n < 2:
+        return True
+    spread = float(np.std(_log_ratios(result.samples_ms, result.incumbent_ms), ddof=1))
+    return spread <= QUIET_SPREAD or verdict.low > 1 + spread
+
+
 def speedup_interval(
     challenger_ms: Sequence[float],
     incumbent_ms: Sequence[float],
@@ -168,7 +188,7 @@ def speedup_interval(
     speedup = float(np.median(incumbent) / np.median(challenger))
     tail = (1 - (confidence or policy.confidence)) / 2
     if n < BOOTSTRAP_PAIRS:
-        logs = np.log(incumbent / challenger)
+        logs = _log_ratios(challenger_ms, incumbent_ms)
         spread = max(float(np.std(logs, ddof=1)), LEAST_NOISE)
         half = _t_quantile(1 - tail, n - 1) * spread / math.sqrt(n)
         middle = float(np.mean(logs))
@@ -178,6 +198,12 @@ def speedup_interval(
     tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _t_quantile(1 - tail, n - 1))
     low, high = np.quantile(ratios, (tail, 1 - tail))
     return speedup, float(low), float(high)
+
+
+def _log_ratios(challenger_ms: Sequence[float], incumbent_ms: Sequence[float]) -> NDArray[Any]:
+    n = min(len(challenger_ms), len(incumbent_ms))
+    ratios: NDArray[Any] = np.log(np.array(incumbent_ms[:n]) / np.array(challenger_ms[:n]))
+    return ratios
 
 
 def _pairs(result: RunResult) -> int:

@@ -56,6 +56,12 @@ export class FixtureMemory {
     for (const r of this.#regions.values()) if (!r.source) this.#bytes(r).fill(POISON);
   }
 
+  /** Makes good what a kernel did to inputs and guards, for the next one. */
+  restore() {
+    new Uint8Array(this.memory.buffer).fill(GUARD);
+    for (const r of this.#regions.values()) if (r.source) this.#bytes(r).set(r.source);
+  }
+
   /** @param {number} arg an output */
   output(arg) {
     return this.#bytes(this.#region(arg, 0));
@@ -113,7 +119,8 @@ export class FixtureMemory {
     if (rows.length < K * N * 4) throw new EngineError(`The data of argument ${arg} is smaller than its ${K} x ${N} weight.`);
     if (!width) return rows.subarray(0, K * N * 4);
     const panels = new Uint32Array(layoutBytes(K, N, width) / 4);
-    pack(new Uint32Array(rows.buffer, rows.byteOffset, K * N), panels, K, N, width);
+    panels.set(new Uint32Array(rows.buffer, rows.byteOffset, K * N));
+    pack(panels, K, N, width);
     return new Uint8Array(panels.buffer);
   }
 

@@ -5,6 +5,7 @@ import { decodeFrame, encodeFrame } from "./frames.js";
 import { PROTOCOL_VERSION } from "./messages.js";
 import { Router } from "./router.js";
 import { closed, connected, done, START, started } from "./state.js";
+import { watchSurroundings } from "./surroundings.js";
 import { makeView } from "./view.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -20,6 +21,8 @@ function become(next) {
 
 /** @param {string} name */
 const startWorker = (name) => new Worker(new URL(name, import.meta.url), { type: "module" });
+
+const surroundings = watchSurroundings();
 
 /** The token stands in the query or in the fragment of the page's address. */
 function readToken() {
@@ -45,6 +48,7 @@ function connect(token) {
     engine: () => startWorker("./engine_worker.js"),
     measurer: () => startWorker("./measure_worker.js"),
     send,
+    surroundings,
     onStart: (request) => become(started(state, request)),
     onDone: (request, reply) => become(done(state, request, reply)),
   });

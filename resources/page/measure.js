@@ -14,7 +14,7 @@ import { prime, takeSamples, warmUp } from "./timing.js";
  * iterations of its outermost loop on the caller.
  * @typedef {{all: () => void, run: () => void, part: (iterations: number) => void, choice: Choice | null, id: number}} Bound
  */
-/** @typedef {{guard_ok: boolean, error_ratio: number | "inf", instantiate_ms: number}} Check */
+/** @typedef {{guard_ok: boolean, error_ratio: number | "inf", instantiate_ms: number, digest: string}} Check */
 /**
  * A challenger that may be asked for again; `timed` is null where it is wrong.
  * @typedef {{sha256: string, id: number, check: Check, timed: import("./timing.js").Timed | null}} Challenger
@@ -29,6 +29,7 @@ import { prime, takeSamples, warmUp } from "./timing.js";
  * @property {boolean} guard_ok
  * @property {boolean} stopped_early
  * @property {number} instantiate_ms
+ * @property {string} digest SHA-256 of the outputs, where the policy asks for it
  * @property {string} error
  */
 
@@ -46,6 +47,7 @@ export function notMeasured(error) {
     guard_ok: false,
     stopped_early: false,
     instantiate_ms: 0,
+    digest: "",
     error,
   };
 }
@@ -143,13 +145,16 @@ export class Bench {
       const guard_ok = fixture.intact();
       const ratio = worstError(fixture);
       const right = ratio <= 1 && guard_ok;
+      if (!guard_ok) fixture.restore();
+      const digest = policy.digest ? await digestOf(fixture) : "";
       return {
         sha256: kernel.header.sha256 ?? "",
         id,
-        check: { guard_ok, error_ratio: ratio === Infinity ? "inf" : ratio, instantiate_ms },
+        check: { guard_ok, error_ratio: ratio === Infinity ? "inf" : ratio, instantiate_ms, digest },
         timed: right ? { run: settled(bound, policy, this.clock.now), batch: 0, begun } : null,
       };
     } catch (e) {
+      if (!fixture.intact()) fixture.restore(); // it may have done so before it trapped
       if (id) this.team?.drop([id]);
       throw e;
     }
@@ -222,4 +227,11 @@ function worstError(fixture) {
     return errorRatio(fixture.args[arg].dtype, fixture.output(arg), expected, bounds);
   });
   return Math.max(0, ...ratios);
+}
+
+/** @param {FixtureMemory} fixture */
+async function digestOf(fixture) {
+  const outputs = new Blob(fixture.outputs.map(({ arg }) => fixture.output(arg).slice()));
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await outputs.arrayBuffer()));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -4,6 +4,7 @@ import { Turnstile } from "./gate.js";
 import { Bench } from "./measure.js";
 import { probe } from "./probe.js";
 import { rates } from "./rates.js";
+import { Sentinel } from "./sentinel.js";
 import { serve } from "./serve.js";
 import { Team } from "./team.js";
 import { timerQuantum } from "./timing.js";
@@ -13,6 +14,7 @@ let turnstile = null;
 const now = () => turnstile?.now() ?? performance.now();
 const clock = { now, quantum_ms: timerQuantum(now) };
 let bench = new Bench(clock);
+const sentinel = new Sentinel(now);
 
 /** @param {number} threads */
 async function useThreads(threads) {
@@ -45,6 +47,8 @@ async function answer({ header, blobs }) {
       return { header: { type: "probed", ...(await probe(header.peak, blobs)) } };
     case "rates":
       return { header: { type: "rated", samples_ms: await rates(/** @type {any} */ (header), blobs, clock) } };
+    case "pulse":
+      return { header: { type: "pulsed", gflops: await sentinel.rate(blobs[0], header.flops_per_iteration) } };
     case "fixture":
       await useThreads(header.threads ?? 1);
       bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);

@@ -11,6 +11,7 @@ import { median } from "./engine.js";
  * @property {number} warmup_ms
  * @property {number} early_stop_ratio
  * @property {number} max_ms
+ * @property {boolean} [digest] whether the reply says what the outputs were, bit by bit
  */
 /**
  * When a kernel was first run, and how often since then.
@@ -91,7 +92,9 @@ export function prime(part, policy, now) {
 /**
  * Runs until two batches in a row agree, but at least for a third of
  * `warmup_ms`: V8 compiles the fast tier in the background, and the baseline
- * tier before it is just as steady.
+ * tier before it is just as steady. The fastest batch says how many runs make a
+ * sample: on a busy machine others take the core in the middle of a batch, and
+ * who has shorter samples than his rival meets that less often.
  *
  * @param {() => void} run
  * @param {MeasurePolicy} policy
@@ -105,19 +108,29 @@ export function warmUp(run, policy, target_ms, now, begun = { start: now(), call
   let batch = 1;
   let { calls } = begun;
   let before = Infinity;
+  let fastest = Infinity;
   for (;;) {
     const ms = timeBatch(run, batch, now);
     calls += batch;
     const each = ms / batch;
     const spent = now() - start;
     const long_enough = ms >= target_ms / 4;
-    const stable = long_enough && Math.abs(each - before) <= STABLE * before;
-    const warm = calls >= MIN_WARM_CALLS && ((stable && spent >= policy.warmup_ms / 3) || (long_enough && spent >= policy.warmup_ms));
-    if ((warm && ms > 0) || spent >= policy.max_ms / 4) return Math.max(1, Math.ceil(target_ms / Math.max(each, 1e-6)));
+    const second = long_enough && before < Infinity;
+    const stable = second && Math.abs(each - before) <= STABLE * before;
+    const over = second && spent >= policy.warmup_ms;
+    const warm = calls >= MIN_WARM_CALLS && ((stable && spent >= policy.warmup_ms / 3) || over);
+    if (long_enough) fastest = Math.min(fastest, each);
+    if ((warm && ms > 0) || spent >= policy.max_ms / 4) return runsFor(target_ms, Math.min(fastest, each));
     if (long_enough) before = each;
     else batch *= 2;
   }
 }
+
+/**
+ * @param {number} target_ms
+ * @param {number} each ms of one run
+ */
+const runsFor = (target_ms, each) => Math.max(1, Math.ceil(target_ms / Math.max(each, 1e-6)));
 
 /**
  * Interleaved samples, in the order C I I C C I I C ...: a slow drift of the
@@ -138,7 +151,13 @@ export function takeSamples(challenger, incumbent, policy, { now, quantum_ms }) 
   const samples_ms = [];
   /** @type {number[]} */
   const incumbent_ms = [];
-  const sample = (/** @type {Timed} */ { run, batch }) => timeBatch(run, batch, now) / batch;
+  const sample = (/** @type {Timed} */ timed) => {
+    for (;;) {
+      const ms = timeBatch(timed.run, timed.batch, now);
+      if (ms >= target_ms / 2 || now() - start >= policy.max_ms) return ms / timed.batch;
+      timed.batch = Math.max(timed.batch + 1, runsFor(target_ms, ms / timed.batch)); // too short for a sample
+    }
+  };
   const takeC = () => void samples_ms.push(sample(challenger));
   const takeI = () => incumbent && void incumbent_ms.push(sample(incumbent));
   let stopped_early = false;

@@ -16,7 +16,7 @@ from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import CHUNK_BYTES, PageRunner
 from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import Fixture, FixtureArg, Kernel, MeasurePolicy, Tap
+from nnjit_studio.space.records import Fixture, FixtureArg, Kernel, MeasurePolicy, Pulse, Tap
 
 KERNEL = Kernel("copy:4:f32#0", None, "simd128", b"\0asm", "ab")
 OTHER = Kernel(
@@ -291,6 +291,22 @@ def test_probe_tells_device_and_engine(hub: Hub) -> None:
     assert profile.cross_origin_isolated
     assert profile.l1_bytes >= 8 * 1024
     assert profile.l2_bytes > profile.l1_bytes
+
+
+def test_a_pulse_takes_the_peak_kernel_that_was_probed(hub: Hub) -> None:
+    def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
+        pulsed = {"type": "pulsed", "gflops": 38.5, "hidden": True, "on_battery": None}
+        page.reply(header, PROBED if header["type"] == "probe" else pulsed)
+
+    with fake_page(hub, answer) as page:
+        runner = PageRunner(hub, "embedded")
+        with pytest.raises(BugError, match="before the device was probed"):
+            runner.pulse("simd128")
+        runner.probe([("simd128", b"wasm", 96)])
+        assert runner.pulse("simd128") == Pulse(38.5, hidden=True)
+    header, blobs = page.seen[-1]
+    assert (header["type"], header["flops_per_iteration"]) == ("pulse", 96)
+    assert bytes(blobs[0]) == b"wasm"
 
 
 def test_threads_reach_the_page_and_the_identity(hub: Hub, tmp_path: Path) -> None:

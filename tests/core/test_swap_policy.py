@@ -13,6 +13,7 @@ from nnjit_studio.tuner.evaluator import Outcome, duel, measured_event
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
     _t_quantile,
+    convincing,
     decide,
     gflops_of,
     speedup_interval,
@@ -213,6 +214,18 @@ def test_a_duel_ends_after_the_last_look_or_when_its_time_is_over() -> None:
     short = NoisyRunner(1.0, noise=0.3, spikes=0.0)
     duels(20, short, MeasurePolicy(max_ms=50.0))
     assert set(short.asked) == {2}
+
+
+def test_a_win_within_one_burst_of_a_busy_machine_is_looked_at_again() -> None:
+    busy = [1.11, 1.34, 1.2, 1.11, 1.18, 1.79, 1.43, 1.11]  # seen: a kernel against itself
+    verdict = decide(with_ratios(*busy), FLOPS, 50.0)
+    assert verdict.state == "won"
+    assert not convincing(with_ratios(*busy), verdict)
+    for sure in (busy * 2, [r * 3 for r in busy], [1.11, 1.12] * 4):
+        result = with_ratios(*sure)
+        verdict = decide(result, FLOPS, 50.0)
+        assert verdict.state == "won"
+        assert convincing(result, verdict)
 
 
 def test_quantiles_of_students_t_are_those_of_the_tables() -> None:

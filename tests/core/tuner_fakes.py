@@ -22,6 +22,7 @@ from nnjit_studio.space.records import (
     Kernel,
     KernelKey,
     MeasurePolicy,
+    Pulse,
     RunResult,
     TuningRecord,
 )
@@ -107,6 +108,8 @@ class FakeRunner:
     fixtures: list[str] = field(default_factory=list)
     measured: list[tuple[str, str]] = field(default_factory=list)
     inferences: int = 0
+    pulse_of: Callable[[int], Pulse] = lambda n: Pulse(90.0)
+    pulses: int = 0
 
     def load(self, plan: Plan, weights: Path) -> None:
         self.plan = plan
@@ -126,6 +129,10 @@ class FakeRunner:
 
     def set_fixture(self, fixture: Fixture) -> None:
         self.fixtures.append(fixture.workload)
+
+    def pulse(self, tier: str) -> Pulse:
+        self.pulses += 1
+        return self.pulse_of(self.pulses)
 
     def measure(
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy

@@ -215,6 +215,24 @@ test("traps, foreign imports and broken bytes are failed candidates, not excepti
   assert.equal(broken.error_ratio, "inf");
 });
 
+test("what a wrong kernel did to inputs and guards is made good for the next one", async () => {
+  const bench = new Bench({ now: () => performance.now(), quantum_ms: 0.001 });
+  bench.setFixture(fixture, blobs);
+  const ask = (bytes, policy = quick) => bench.measure({ header: header("add", n), bytes }, null, policy);
+  const thenTraps = kernel(3, (i) => [...storeByte(get(0), int(7)), ...trap, ...store(at(2, i), load(at(0, i)))]);
+  for (const broken of [writes(get(0)), writes(add(get(2), int(n * 4))), thenTraps]) {
+    assert.equal((await ask(broken)).guard_ok, false);
+    const { guard_ok, error_ratio } = await ask(addKernel);
+    assert.deepEqual([guard_ok, error_ratio], [true, 0]);
+  }
+  const digests = [addKernel, addKernel, doubleKernel].map((bytes) => ask(bytes, { ...quick, digest: true }).then((r) => r.digest));
+  const [one, same, other] = [await digests[0], await digests[1], await digests[2]];
+  assert.match(one, /^[0-9a-f]{64}$/);
+  assert.equal(one, same);
+  assert.notEqual(one, other);
+  assert.equal((await ask(addKernel)).digest, "");
+});
+
 test("a kernel without its fixture is refused", async () => {
   const bench = new Bench({ now: () => performance.now(), quantum_ms: 0.001 });
   await assert.rejects(bench.measure({ header: header("add", n), bytes: addKernel }, null, quick), /no fixture of add/);
@@ -262,6 +280,24 @@ test("an incumbent that is warm already is not warmed up again", () => {
   clock.log.length = 0;
   takeSamples(cold(clock.work("C", 6)), incumbent, policy, clock);
   assert.equal(clock.log.filter((name) => name === "I").length, policy.pairs);
+});
+
+test("a batch that another program held up does not make the samples shorter", () => {
+  const clock = fakeClock();
+  let calls = 0;
+  const heldUp = clock.work("C", () => (calls++ === 2 ? 4 : 0.1)); // a long batch of one run, by accident
+  const batch = warmUp(heldUp, policy, 5, clock.now, { start: -100, calls: 100 });
+  assert.ok(batch >= 50 && batch <= 52, `a batch of ${batch}`);
+});
+
+test("a sample far below its length is taken again with more runs", () => {
+  const clock = fakeClock();
+  let slow = true;
+  const challenger = { run: clock.work("C", () => (slow ? 5 : 0.1)), batch: 1 };
+  slow = false; // it was warmed up while the machine was slow
+  const { samples_ms, batch } = takeSamples(challenger, null, policy, clock);
+  assert.equal(batch, 50);
+  assert.ok(samples_ms.length === 6 && samples_ms.every((ms) => Math.abs(ms - 0.1) < 0.01));
 });
 
 test("early stop is over the incumbent's median, not over one slow sample of it", () => {
