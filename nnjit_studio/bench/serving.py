@@ -24,7 +24,7 @@ from nnjit_studio.bench.kernels import load_average, utc_now
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.link.device import cpu_name
 from nnjit_studio.space.serving import ServeOptions, ServingStats
-from nnjit_studio.tuner.events import Event, Failed, RoundDone, Served, Swapped
+from nnjit_studio.tuner.events import Event, Failed, RoundDone, Served, SpaceBuilt, Swapped
 from nnjit_studio.workbench import Workbench
 
 BLOCK_S = 3.0
@@ -33,16 +33,26 @@ SETTLE_S = 0.5
 """After a block of tuning: what was compiled ahead gets done, and counts for neither side."""
 ENOUGH = 30
 """Inferences of a generation, on either side, that make a percentile."""
+MOST_TIMES = 3
+"""Times the seconds asked for, which count from the first lite space on: no longer in all."""
 FULL_SPEED_SHARE = 0.25
 """Of the seconds asked for; so long the same session then goes on at full speed."""
 
 
 @dataclass
 class Side:
-    """Latencies in ms by generation of kernels, with or without tuning."""
+    """Latencies in ms by generation of kernels, with or without tuning.
+
+    Attributes
+    ----------
+    rounds, rounds_s
+        Tuning rounds, and the seconds from the first lite space on: the check of
+        the default kernels comes before.
+    """
 
     seconds: float = 0.0
     rounds: int = 0
+    rounds_s: float = 0.0
     by_generation: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, seen: ServingStats | Served) -> None:
@@ -57,7 +67,7 @@ class Side:
             **latencies(self.all_ms()),
             "seconds": self.seconds,
             "rounds": self.rounds,
-            "rounds_per_s": self.rounds / self.seconds if self.seconds else 0.0,
+            "rounds_per_s": self.rounds / self.rounds_s if self.rounds_s else 0.0,
         }
 
 
@@ -71,7 +81,7 @@ class Watched:
     """
 
     def __init__(self, events: Iterator[Event]) -> None:
-        self.rounds = self.swaps = 0
+        self.rounds = self.swaps = self.spaces = 0
         self.seen: list[Served] = []
         self.error: Exception | None = None
         self._events = events
@@ -101,6 +111,7 @@ class Watched:
                     raise NnjitError(event.error["error"], event.error["hint"])
                 if isinstance(event, Served):
                     self.seen.append(event)
+                self.spaces += isinstance(event, SpaceBuilt)
                 self.rounds += isinstance(event, RoundDone)
                 self.swaps += isinstance(event, Swapped)
         except Exception as error:
@@ -130,9 +141,9 @@ def bench_serving(
     off.by_generation.clear()  # warm by now
     session = Watched(bench.tune(None, exhaustive=True))
     try:
-        while on.seconds < seconds and not session.over:
+        while on.rounds_s < seconds and on.seconds < MOST_TIMES * seconds and not session.over:
             rest(bench, off)
-            tune_block(bench, session, on, min(BLOCK_S, seconds - on.seconds))
+            tune_block(bench, session, on, BLOCK_S)
             note(f"{on.seconds:6.1f} s of tuning, {on.rounds} rounds, {session.swaps} swaps")
         rest(bench, off)
         swaps = session.swaps
@@ -171,13 +182,16 @@ def tune_block(bench: Workbench, session: Watched, side: Side, seconds: float) -
     """Let tuning go on for so long, or until the session is over."""
     bench.runner.served(hold=False)
     session.seen.clear()  # of the rest before
-    rounds, began = session.rounds, time.monotonic()
+    rounds, began, counts = session.rounds, time.monotonic(), session.spaces > 0
     while time.monotonic() - began < seconds and not session.over:
         time.sleep(min(0.1, seconds))
-    side.seconds += time.monotonic() - began
+    elapsed_s = time.monotonic() - began
     last = bench.runner.served(hold=True)
-    for event in [*session.seen, last]:
+    for event in session.seen:
         side.add(event)
+    side.add(last)
+    side.seconds += elapsed_s
+    side.rounds_s += elapsed_s if counts else 0.0
     side.rounds += session.rounds - rounds
 
 
