@@ -167,6 +167,7 @@ def doctor(
     import tempfile
 
     from nnjit_studio.doctor import as_text, examine
+    from nnjit_studio.space.measured_device import with_measured
 
     if microbench:
         measure_device(target, no_sandbox, database, as_json)
@@ -179,7 +180,8 @@ def doctor(
 
         def probe() -> Any:
             with workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run):
-                return run(bench.connect)
+                device = run(bench.connect)
+            return with_measured(device, stored_device(database or default_database(), device))
 
         report = examine(probe, no_sandbox)
     if as_json:
@@ -188,6 +190,18 @@ def doctor(
         click.echo(as_text(report))
     if not report["ok"]:
         sys.exit(1)
+
+
+def stored_device(path: Path, device: Any) -> Any:
+    """What a database knows of the device; None, and a line for people, where it cannot be read."""
+    from nnjit_studio.database import KernelDatabase
+
+    try:
+        with KernelDatabase.open_for_reading(path) as database:
+            return database.device(device.device_id, device.target)
+    except UserError as e:
+        tell(e, as_json=False)
+        return None
 
 
 def measure_device(target: str, no_sandbox: bool, database: Path | None, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from nnjit_studio import __version__
 from nnjit_studio.database import sqlite_safety
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.link import browsers
+from nnjit_studio.space.measured_device import binary_size
 from nnjit_studio.space.records import DeviceProfile
 
 PACKAGES = ("apache-tvm", "PySide6", "pyqtgraph", "onnx", "onnxruntime", "numpy", "sqlite-utils")
@@ -58,6 +59,20 @@ def _display() -> str:
     return "none: the window is drawn offscreen"
 
 
+def _limits(embedded: dict[str, Any]) -> str:
+    """Registers and capacities of a profile, and where each is from."""
+
+    def told(name: str, value: str) -> str:
+        return f"{value} ({embedded['sources'].get(name, 'assumed')})"
+
+    caches = (
+        told(name, f"{label} {binary_size(embedded[name])}")
+        for name, label in (("l1_bytes", "L1"), ("l2_bytes", "L2"))
+    )
+    registers = f"{embedded['vector_registers']} vector registers"
+    return ", ".join((told("vector_registers", registers), *caches))
+
+
 def as_text(report: dict[str, Any]) -> str:
     """The report for people."""
     embedded = report["embedded"]
@@ -75,6 +90,7 @@ def as_text(report: dict[str, Any]) -> str:
             f"{'yes' if embedded['cross_origin_isolated'] else 'no'}; "
             f"timer quantum {embedded['timer_quantum_ms'] * 1e3:.0f} us",
             f"{'':<14} measured peak of one thread: {peaks}",
+            f"{'device':<14} {_limits(embedded)}",
         ]
     else:
         lines.append(f"{'engine':<14} does not run: {embedded['error']} {embedded['hint']}")
