@@ -17,12 +17,12 @@ from nnjit_studio.space.records import Tap
 TOLERANCE = 1e-3
 """Of the largest error relative to the tensor's scale, above which a tensor is bad."""
 REASONS = {
-    "fused": "were fused into a step, which keeps its last tensor alone",
-    "view": "are views or constants, which no step computes",
-    "own": "are made on the way to one of the ONNX file's, which has none such",
-    "shape": "have another number of elements in ONNX Runtime",
+    "fused": "fused into a step, which keeps its last tensor alone",
+    "view": "a view or a constant, which no step computes",
+    "own": "made on the way to a tensor of the ONNX file, which has none such",
+    "shape": "of another size in ONNX Runtime",
 }
-PASS_BYTES = 24 * 2**20
+PASS_BYTES = 48 * 2**20
 """Copied in one run of the page: a frame holds 64 MiB."""
 
 
@@ -333,7 +333,7 @@ def as_text(diff: Diff, top: int) -> str:
     for kind, words in REASONS.items():
         names = [m.tensor for m in diff.missing if m.kind == kind]
         if names:
-            lines.append(f"Not compared: {len(names)} {words}, such as {names[0]!r}.")
+            lines.append(f"{len(names)} not compared: {words}, such as {names[0]!r}.")
     return "\n".join(lines)
 
 

@@ -97,7 +97,7 @@ def test_tensors_of_one_side_are_named_with_the_reason() -> None:
     assert missing["s"] == ("Shape", "a view or a constant: no step computes it")
     assert missing["value 7"][0] == "second"
     assert set(missing) == {"m", "c", "s", "value 7"}
-    assert "Not compared: 2 were fused into a step" in as_text(diff_model(Bench()), 10)
+    assert "2 not compared: fused into a step" in as_text(diff_model(Bench()), 10)
 
 
 def test_worst_first_and_the_first_bad_step_in_order() -> None:
