@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.ui import actions as registry
 from nnjit_studio.ui import dialogs, recent
 from nnjit_studio.ui.docks.database import DatabasePanel
@@ -299,7 +300,7 @@ class StudioWindow(QMainWindow):
         elif job in ("export", "report"):
             self.message.say(f"Written: {result}", "good")
         elif job == "device":
-            self.message.say("The device was measured: tuning builds on it from now on.", "good")
+            self._say_measured(result)
 
     def _problem(self, problem: Problem) -> None:
         self._enable()
@@ -375,6 +376,15 @@ class StudioWindow(QMainWindow):
         self.docks["device"].show()
         self.docks["device"].raise_()
         self.session.measure_device()
+
+    def _say_measured(self, device: MeasuredDevice) -> None:
+        if device.steady:
+            self.message.say("The device was measured: tuning builds on it from now on.", "good")
+        else:
+            self.message.say(
+                "The machine was too busy to tell registers and caches: close other programs and "
+                "measure again. What was known before holds."
+            )
 
     def _find(self) -> None:
         self.docks["graph"].show()

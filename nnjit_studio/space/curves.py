@@ -22,6 +22,8 @@ LEVEL_RISE = 1.8
 The next level takes about three times as long on every processor that we know;
 at this ratio about half of the hops miss.
 """
+LEVEL_STEP = 1.15
+"""Between two levels each larger working set takes at least this much longer."""
 LEVEL_POINTS = 4
 """Points whose least latency is that of a level."""
 
@@ -77,10 +79,6 @@ def cache_levels(sizes_bytes: Sequence[int], latency_ns: Sequence[float]) -> lis
         while at + 1 < len(sizes_bytes) and latency_ns[at + 1] > LEVEL_STEP * latency_ns[at]:
             at += 1  # between the levels: part of the hops still hit
     return found
-
-
-LEVEL_STEP = 1.15
-"""Between two levels each larger working set takes at least this much longer."""
 
 
 def _rising(values: np.ndarray) -> np.ndarray:

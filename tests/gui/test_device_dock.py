@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gui_fakes import measured_device
 
+from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.ui.docks.device import MEASURE, STOP
 
 
@@ -52,6 +53,12 @@ def test_the_button_measures_and_the_plots_show_it(qtbot, dock, window):
     assert np.allclose(bars.opts["width"], np.abs(np.array(speeds) - 1))
     assert not any(plot.empty.isVisibleTo(plot) for plot in dock.plots)
     assert "was measured" in window.message.text.text()
+
+
+def test_after_a_busy_moment_it_says_that_nothing_changed(qtbot, dock, window, monkeypatch):
+    monkeypatch.setattr(MeasuredDevice, "steady", property(lambda device: False))
+    measure(qtbot, dock, window)
+    assert "too busy" in window.message.text.text()
 
 
 def test_while_it_measures_the_button_stops_it(qtbot, dock, window, workbench):

@@ -178,6 +178,7 @@ class DevicePanel(QWidget):
         panel(self)
         self._session = session
         self.facts = QLabel(NOT_MEASURED, wordWrap=True)
+        panel(self.facts)
         self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.facts.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.phase = ElidedLabel()
