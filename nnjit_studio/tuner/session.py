@@ -79,6 +79,8 @@ TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
 DUEL_SHARE = 0.05
 """Of the budget: the most that one challenger may take, who may be as fast as the incumbent."""
+DUEL_RUNS = 12
+"""But so many runs of the incumbent: fewer warm nothing up and prove nothing."""
 AHEAD = 2
 """Candidates that are compiled while the page measures: the next ones as it looks then."""
 
@@ -389,7 +391,9 @@ class TuningSession:
         thresholds = self._options.thresholds
         policy, seconds = self._options.policy, self._options.seconds
         if seconds is not None:
-            policy = replace(policy, max_ms=min(policy.max_ms, DUEL_SHARE * seconds * 1000))
+            least_ms = DUEL_RUNS * state.best_ms
+            limit_ms = max(DUEL_SHARE * seconds * 1000, least_ms)
+            policy = replace(policy, max_ms=min(policy.max_ms, limit_ms))
         outcome = evaluate(compiled, state, self._runner, self._device, policy, thresholds)
         others = other_tiers(self._tier, self._device)
         if outcome.verdict.state == "won" and others:
