@@ -286,7 +286,14 @@ class Workbench:
         watcher.start()
         try:
             imported = self.compiler.import_model(path, weights, note)
-            check_fits(forecast(imported.plan))
+            expected = forecast(imported.plan)
+            check_fits(expected)
+            log.info(
+                "%s will take %.1f MiB in the page, %.1f MiB of them weights",
+                imported.graph.name,
+                expected.total_bytes / 2**20,
+                expected.weights_bytes / 2**20,
+            )
         except UserError:
             weights.unlink(missing_ok=True)
             if self._cancelled.is_set():
