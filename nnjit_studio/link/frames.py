@@ -9,7 +9,7 @@ from typing import Any
 
 from nnjit_studio.errors import PageError
 
-MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_FRAME_BYTES = 128 * 1024 * 1024
 ALIGNMENT_BYTES = 8
 
 Blob = bytes | bytearray | memoryview
@@ -22,7 +22,7 @@ def encode_frame(header: Mapping[str, Any], blobs: Sequence[Blob] = ()) -> bytes
     Raises
     ------
     PageError
-        When the frame would be larger than 64 MiB.
+        When the frame would be larger than 128 MiB.
     """
     views = [memoryview(blob).cast("B") for blob in blobs]
     full = {**header, "blobs": [view.nbytes for view in views]} if views else dict(header)

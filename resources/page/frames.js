@@ -4,7 +4,7 @@
  */
 import { EngineError } from "./errors.js";
 
-export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
+export const MAX_FRAME_BYTES = 128 * 1024 * 1024;
 
 /** @typedef {{type: string, id?: number, blobs?: number[], [field: string]: any}} Header */
 
@@ -24,7 +24,7 @@ export function encodeFrame(header, blobs = []) {
   const json = encoder.encode(JSON.stringify(full));
   const start = padded(4 + json.length);
   const total = blobs.reduce((n, b) => n + padded(b.byteLength), start);
-  if (total > MAX_FRAME_BYTES) throw new EngineError(`A frame of ${total} bytes is over the limit of 64 MiB.`);
+  if (total > MAX_FRAME_BYTES) throw new EngineError(`A frame of ${total} bytes is over the limit of 128 MiB.`);
   const frame = new Uint8Array(total);
   new DataView(frame.buffer).setUint32(0, json.length, true);
   frame.set(json, 4);
@@ -44,7 +44,7 @@ export function encodeFrame(header, blobs = []) {
  */
 export function decodeFrame(frame) {
   const total = frame.byteLength;
-  if (total > MAX_FRAME_BYTES) throw refused(`it has ${total} bytes, over the limit of 64 MiB`);
+  if (total > MAX_FRAME_BYTES) throw refused(`it has ${total} bytes, over the limit of 128 MiB`);
   if (total < 4) throw refused("it is shorter than its length field");
   const length = new DataView(frame).getUint32(0, true);
   if (4 + length > total) throw refused("its header is longer than the frame");

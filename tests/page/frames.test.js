@@ -22,7 +22,7 @@ for (const { name, hex } of fixtures.refused) {
   });
 }
 
-test("a frame over 64 MiB is neither made nor read", () => {
+test("a frame over 128 MiB is neither made nor read", () => {
   assert.throws(() => encodeFrame({ type: "weights" }, [new Uint8Array(MAX_FRAME_BYTES)]), /over the limit/);
   assert.throws(() => decodeFrame(new ArrayBuffer(MAX_FRAME_BYTES + 8)), /over the limit/);
 });
