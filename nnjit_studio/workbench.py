@@ -561,9 +561,7 @@ class Workbench:
         self.runner.register(kernels)
         self._registered = True
 
-    def infer(
-        self, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0
-    ) -> Inference:
+    def infer(self, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0) -> Inference:
         """Run the open model on its feeds with the registered kernels."""
         return self.runner.infer(self._feeds, runs, profile, least_step_ms)
 
