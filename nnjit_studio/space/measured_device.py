@@ -164,9 +164,9 @@ def with_measured(known: DeviceProfile, measured: MeasuredDevice | None) -> Devi
 
 
 def fixed_primitives(devices: Sequence[MeasuredDevice]) -> dict[str, str]:
-    """What all stored devices agree on, by the newest run of each; labs do not count."""
+    """What all stored devices agree on, by the newest steady run of each; labs do not count."""
     newest: dict[str, MeasuredDevice] = {}
-    for device in sorted(devices, key=lambda d: d.created):
+    for device in sorted(devices, key=lambda d: (d.steady, d.created)):
         if not is_lab(device.target):
             newest[device.device_id] = device
     return consistent_primitives({name: d.effects for name, d in newest.items()})
