@@ -16,6 +16,7 @@ from nnjit_studio.compiler.pipeline import Artifact, compile_program
 from nnjit_studio.compiler.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.subject import packed_weight, subject_of, workload_for
 from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.errors import BugError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.candidate import Candidate, settings_of
@@ -37,6 +38,8 @@ SPECS = (
 CHECK = MeasurePolicy(
     pairs=1, min_sample_ms=0.05, min_quanta=1, warmup_ms=0, max_ms=200, digest=True
 )
+MOST_EQUIVALENT = 10
+"""Times the mutants asked for: more means that the outputs say nothing."""
 MORE_SEEDS = tuple(SEED + i for i in range(1, 5))
 """Of independent inputs, on which an equivalent mutant has to agree bit by bit."""
 
@@ -144,6 +147,8 @@ def _judge(
             runner.set_fixture(make_fixture(workload.key, program))
             if not differs:
                 tally.equivalent += 1
+                if tally.equivalent > MOST_EQUIVALENT * (until + 1):
+                    raise BugError("Almost every wrong kernel gives the right one's outputs.")
                 continue
             tally.survivors.append({**what, "error_ratio": result.error_ratio, "found": differs})
         else:

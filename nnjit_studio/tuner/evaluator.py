@@ -168,6 +168,7 @@ def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
         speedup_low=verdict.low,
         speedup_high=verdict.high,
         error_ratio=ratio if ratio < MAX_ERROR_RATIO else MAX_ERROR_RATIO,
+        incumbent_ms=result.incumbent_ms if result is not None else (),
     )
 
 

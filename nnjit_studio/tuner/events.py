@@ -77,7 +77,10 @@ class Compiled(Event):
 
 @dataclass(frozen=True)
 class Measured(Event):
-    """One candidate's verdict; ``state`` as in ``TuningRecord``."""
+    """One candidate's verdict; ``state`` as in ``TuningRecord``.
+
+    Entry i of ``samples_ms`` and of ``incumbent_ms`` is one pair.
+    """
 
     name: ClassVar[str] = "measured"
     workload: str
@@ -91,6 +94,7 @@ class Measured(Event):
     speedup_low: float = 0.0
     speedup_high: float = 0.0
     error_ratio: float = 0.0
+    incumbent_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ QUIET_SPREAD = 0.05
 """Spread of the logarithms of the pairs' ratios up to which a machine is quiet."""
 BURST_PAIRS = 16
 """On a busy machine fewer pairs may all lie in one burst of what disturbs it."""
+UNKNOWN = 7.0
+"""Logarithm of the ends of an interval that says nothing: a thousandfold both ways."""
 HOPELESS_CONFIDENCE = 0.9
 """Of the interval that gives a challenger up: 5 % on the side that matters."""
 
@@ -192,7 +194,11 @@ def speedup_interval(
         spread = max(float(np.std(logs, ddof=1)), LEAST_NOISE)
         half = _t_quantile(1 - tail, n - 1) * spread / math.sqrt(n)
         middle = float(np.mean(logs))
-        return speedup, math.exp(max(middle - half, -50)), math.exp(min(middle + half, 50))
+        return (
+            speedup,
+            math.exp(max(middle - half, -UNKNOWN)),
+            math.exp(min(middle + half, UNKNOWN)),
+        )
     picks = np.random.default_rng(policy.seed).integers(0, n, (policy.resamples, n))
     ratios = np.median(incumbent[picks], axis=1) / np.median(challenger[picks], axis=1)
     tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _t_quantile(1 - tail, n - 1))
