@@ -42,6 +42,7 @@ class SearchOrder:
         self._device, self._tier, self._least_gain = device, tier, least_gain
         self._predictor = Predictor()
         self._history: dict[KernelKey, list[TuningRecord]] = {}
+        self._points: dict[tuple[str, Candidate], Point] = {}
 
     def remember(self, history: Sequence[TuningRecord], own: Collection[KernelKey]) -> None:
         """Learn from records of this tier, oldest first; those of the session's own keys have
@@ -123,11 +124,13 @@ class SearchOrder:
         incumbent = state.log_rates.get(state.incumbent.settings)
         if not state.pending or incumbent is None:
             return [1.0] * len(state.pending)
-        peak = self._peak(state)
-        points = [
-            point_of(state.workload.key, e.candidate, state.workload, self._device, peak)
-            for e in state.pending
-        ]
+        key = state.workload.key
+        for entry in state.pending:
+            if (key, entry.candidate) not in self._points:
+                self._points[key, entry.candidate] = point_of(
+                    key, entry.candidate, state.workload, self._device, self._peak(state)
+                )
+        points = [self._points[key, entry.candidate] for entry in state.pending]
         mean, deviation = self._predictor.predict(points)
         return list(map(float, expected_gain(mean, deviation, incumbent, self._least_gain)))
 

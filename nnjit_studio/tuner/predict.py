@@ -16,7 +16,8 @@ Optimization 13, 1998, equation 15.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,7 @@ FEATURES = (
     "block_rows",
 )
 """What the formula looks at; see :func:`features`."""
+BLOCKS_OF_K, BLOCK_ROWS = FEATURES.index("blocks_of_k"), FEATURES.index("block_rows")
 
 PRIOR_WEIGHTS: dict[str, tuple[float, ...]] = {
     "matmul": (0.19, -0.21, -0.51, -0.06, 0.09, 0.03, -0.04, -0.03, -0.09, -0.05, -0.01, -0.06, 0),
@@ -145,13 +147,22 @@ def _extents(workload: Workload, device: DeviceProfile) -> tuple[int, int, int, 
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate as the regression sees it; ``group`` holds what is compared directly."""
+    """A candidate as the regression sees it.
 
-    group: str
-    family: str
-    candidate: Candidate
+    Attributes
+    ----------
+    mean
+        Logarithm of GFLOP/s by the formula.
+    numbers
+        Its :func:`features`.
+    codes
+        What it may have in common with others, each as a checksum: group (what is
+        compared directly), family, tile, r0, order, blocks, all settings.
+    """
+
+    mean: float
     numbers: tuple[float, ...]
-    offset: float
+    codes: tuple[int, ...]
 
 
 def family_of(workload: Workload) -> str:
@@ -165,13 +176,12 @@ def point_of(
     group: str, candidate: Candidate, workload: Workload, device: DeviceProfile, peak: float
 ) -> Point:
     """``peak`` in GFLOP/s, of what the group was measured on."""
-    return Point(
-        group,
-        family_of(workload),
-        candidate,
-        features(candidate, workload, device),
-        math.log(peak) + LEVEL,
-    )
+    c, family, numbers = candidate, family_of(workload), features(candidate, workload, device)
+    blocks = numbers[BLOCKS_OF_K], numbers[BLOCK_ROWS]
+    shared = (group, family, (c.x0, c.y0), c.r0, c.order, blocks, c)
+    codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
+    mean = math.log(peak) + LEVEL + float(np.dot(PRIOR_WEIGHTS[family], numbers))
+    return Point(mean, numbers, codes)
 
 
 class Predictor:
@@ -182,9 +192,6 @@ class Predictor:
         self._rates: list[float] = []
         self._noise: list[float] = []
         self._solved: tuple[Array, Array, float] | None = None
-
-    def __len__(self) -> int:
-        return len(self._points)
 
     def learn(self, point: Point, log_rate: float, distant: bool = False) -> None:
         """``log_rate``: natural logarithm of GFLOP/s; ``distant``: from another device."""
@@ -198,56 +205,39 @@ class Predictor:
         mean, own = _means(points), covariance(points, points)
         if not self._points or not points:
             return mean, np.sqrt(np.diag(own))
-        factor, weights, scale = self._solve()
+        inverse, weights, scale = self._solve()
         across = covariance(points, self._points)
-        half = np.linalg.solve(factor, across.T)
-        variance = np.diag(own) - np.sum(half**2, axis=0)
+        variance = np.diag(own) - np.sum((inverse @ across.T) ** 2, axis=0)
         return mean + across @ weights, np.sqrt(scale * np.maximum(variance, 1e-12))
 
     def _solve(self) -> tuple[Array, Array, float]:
-        """Factor of the covariance, weights of the residuals, and the spread found, squared."""
+        """Inverse of the covariance's factor, weights of the residuals, and how wide they are."""
         if self._solved is None:
             matrix = covariance(self._points, self._points) + np.diag(self._noise)
-            factor = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+            inverse = np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)), dtype=np.float64)
             residual = np.array(self._rates) - _means(self._points)
-            half = np.linalg.solve(factor, residual)
-            weights = np.asarray(np.linalg.solve(factor.T, half), dtype=np.float64)
-            # 1 where the residuals are as wide as expected.
+            half = inverse @ residual
+            # Of the variance: 1 where the residuals are as wide as expected.
             wide = (SPREAD_WEIGHT + float(half @ half)) / (SPREAD_WEIGHT + len(residual))
-            self._solved = factor, weights, wide
+            self._solved = inverse, inverse.T @ half, wide
         return self._solved
 
 
 def _means(points: Sequence[Point]) -> Array:
-    zero = (0.0,) * len(FEATURES)
-    return np.array(
-        [p.offset + np.dot(PRIOR_WEIGHTS.get(p.family, zero), p.numbers) for p in points]
-    )
+    return np.array([p.mean for p in points], dtype=np.float64)
 
 
 def covariance(left: Sequence[Point], right: Sequence[Point]) -> Array:
     """What two candidates have in common; see :class:`Spread`."""
     s = SPREAD
-
-    def equal(of: Callable[[Point], object]) -> Array:
-        codes: dict[object, int] = {}
-        a, b = (
-            np.array([codes.setdefault(of(p), len(codes)) for p in side]) for side in (left, right)
-        )
-        return np.asarray(a[:, None] == b[None, :], dtype=np.float64)
-
-    tile = equal(lambda p: (p.candidate.x0, p.candidate.y0))
-    settings = (
-        equal(lambda p: p.candidate.r0)
-        + equal(lambda p: p.candidate.order)
-        + equal(lambda p: p.numbers[FEATURES.index("blocks_of_k")])
+    a, b = (np.array([p.codes for p in side], dtype=np.int64).T for side in (left, right))
+    group, family, tile, *settings, own = (
+        x[:, None] == y[None, :] for x, y in zip(a, b, strict=True)
     )
-    here = s.level**2 + s.tile_here**2 * tile + s.setting_here**2 * settings
-    here += s.own**2 * equal(lambda p: p.candidate)
+    here = s.level**2 + s.tile_here**2 * tile + s.setting_here**2 * sum(settings) + s.own**2 * own
     numbers = np.array([p.numbers for p in left]) @ np.array([p.numbers for p in right]).T
     kin = s.weights**2 * numbers + s.tile**2 * tile
-    both = equal(lambda p: p.group) * here + equal(lambda p: p.family) * kin
-    return np.asarray(both, dtype=np.float64)
+    return np.asarray(group * here + family * kin, dtype=np.float64)
 
 
 def expected_gain(mean: Array, deviation: Array, incumbent: float, least: float) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tuner_fakes import DEVICE, TUNABLE, FakeRecords, Stage, best_is_6x8
 
 from nnjit_studio.graph import Workload
@@ -19,6 +20,7 @@ from nnjit_studio.tuner.payoff import FIRST_LOOK, MIN_ROUNDS
 from nnjit_studio.tuner.predict import (
     FEATURES,
     PRIOR_WEIGHTS,
+    Point,
     Predictor,
     expected_gain,
     features,
@@ -30,9 +32,16 @@ TILE = Candidate(8, 6, 4, 8, 6, 768)
 CONV = Workload("conv2d", (1, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1), "f32")
 
 
-def points(workload: Workload, group: str = "a") -> list:  # type: ignore[type-arg]
-    entries = build_lite_space(workload, DEVICE, workload is BIG).entries
-    return [point_of(group, e.candidate, workload, DEVICE, 100.0) for e in entries]
+def candidates(workload: Workload) -> list[Candidate]:
+    return [e.candidate for e in build_lite_space(workload, DEVICE, workload is BIG).entries]
+
+
+def points(workload: Workload, group: str = "a") -> list[Point]:
+    return [point_of(group, c, workload, DEVICE, 100.0) for c in candidates(workload)]
+
+
+def twelve_rows(workload: Workload) -> NDArray[np.bool_]:
+    return np.array([c.y0 == 12 for c in candidates(workload)])
 
 
 def run(stage: Stage, **options: object) -> tuple[list[tuple[str, str]], Finished]:
@@ -64,7 +73,7 @@ def test_features_tell_what_they_say() -> None:
 def test_without_any_measurement_a_full_tile_comes_first(workload: Workload) -> None:
     found = points(workload)
     mean, deviation = Predictor().predict(found)
-    best = found[int(np.argmax(mean))].candidate
+    best = candidates(workload)[int(np.argmax(mean))]
     assert (best.y0, best.x0) in ((6, 8), (5, 8))
     assert np.all(deviation > 0)
 
@@ -72,18 +81,18 @@ def test_without_any_measurement_a_full_tile_comes_first(workload: Workload) -> 
 def test_a_measured_tile_tells_of_its_variations_and_of_other_workloads() -> None:
     some, predictor = points(BIG), Predictor()
     before, doubt = predictor.predict(some)
-    fast = next(i for i, p in enumerate(some) if p.candidate.y0 == 12)
+    tile = twelve_rows(BIG)
+    fast = int(np.argmax(tile))
     predictor.learn(some[fast], before[fast] + 0.5)
     predictor.learn(some[0], before[0])
     after, less = predictor.predict(some)
     gained = after - before
-    tile = [p.candidate.y0 == 12 for p in some]
     assert gained[fast] > 0.3
-    assert min(gained[tile]) > max(gained[~np.array(tile)])
+    assert min(gained[tile]) > max(gained[~tile])
     assert np.all(less < doubt)
     other = points(SMALL, "b")
     moved = predictor.predict(other)[0] - Predictor().predict(other)[0]
-    alike = np.array([p.candidate.y0 == 12 for p in other])
+    alike = twelve_rows(SMALL)
     assert min(moved[alike]) > max(moved[~alike])
 
 
