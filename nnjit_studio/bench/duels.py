@@ -154,7 +154,7 @@ def _aa(
         "false_swaps": swaps,
         "share": swaps / len(fought),
         "upper_95": upper_bound(swaps, len(fought)),
-        "rows": _rows(fought, "won"),
+        "rows": _rows(fought),
     }
 
 
@@ -180,14 +180,11 @@ def _roles(
         right = sum(_is_right(f, role) for f in fought)
         note(f"{len(fought)} duels with a {role} challenger: {right} right")
     right = sum(_is_right(f, role) for f in fought)
-    states = dict.fromkeys(f.state for f in fought if not _is_right(f, role))
-    rows = _rows(fought, "won")
     return {
         "duels": len(fought),
         "correct": right,
         "share": right / len(fought),
-        "states_of_the_others": list(states),
-        "rows": rows,
+        "rows": _rows(fought),
     }
 
 
@@ -248,6 +245,7 @@ def _slowed(
         "low": low,
         "high": high,
         "fastest": near,
+        "calibrated": abs(near - SLOWER) <= CALIBRATED,
     }
     return twin, row
 
@@ -260,7 +258,7 @@ def _kernel(arena: Arena, artifact: Artifact, names: Iterator[int]) -> Kernel:
     return kernel_of(arena.workload, arena.candidate, arena.tier, artifact, data)
 
 
-def _rows(fought: Sequence[Fought], state: str) -> list[dict[str, Any]]:
+def _rows(fought: Sequence[Fought]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys(f.workload for f in fought):
         mine = [f for f in fought if f.workload == name]
@@ -268,7 +266,7 @@ def _rows(fought: Sequence[Fought], state: str) -> list[dict[str, Any]]:
             {
                 "workload": name,
                 "duels": len(mine),
-                state: sum(f.state == state for f in mine),
+                "won": sum(f.state == "won" for f in mine),
                 "speedup": statistics.median(f.speedup for f in mine),
                 "pairs": statistics.mean(f.pairs for f in mine),
                 "seconds": statistics.median(f.seconds for f in mine),
@@ -326,7 +324,8 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     for row in result.get("slowed", ()):
         said.append(
             f"{row['workload']} ({row['ms']:.3g} ms) was slowed to {row['time']:.3f}x its time "
-            f"({row['low']:.3f}..{row['high']:.3f}; fastest samples {row['fastest']:.3f}x)."
+            f"({row['low']:.3f}..{row['high']:.3f}; fastest samples {row['fastest']:.3f}x)"
+            + ("." if row["calibrated"] else ": not 5 %, the machine was too busy; repeat it.")
         )
     for role in ("slower", "faster"):
         if part := result.get(role):

@@ -134,7 +134,7 @@ def test_right_decisions_in_both_roles() -> None:
     fought = [Fought("w", state, 1.0, 4, 0.1) for state in ("won", "slower", "wrong")]
     assert [_is_right(f, "slower") for f in fought] == [False, True, False]
     assert [_is_right(f, "faster") for f in fought] == [True, False, False]
-    (row,) = _rows(fought, "won")
+    (row,) = _rows(fought)
     assert (row["duels"], row["won"], row["pairs"]) == (3, 1, 4)
 
 
@@ -164,7 +164,15 @@ def test_results_read_as_sentences_and_tables() -> None:
         "threads": 1,
         "aa": {"duels": 2, "false_swaps": 0, "share": 0.0, "upper_95": 0.78, "rows": rows},
         "slowed": [
-            {"workload": "w", "ms": 1.0, "time": 1.05, "low": 1.04, "high": 1.06, "fastest": 1.05}
+            {
+                "workload": "w",
+                "ms": 1.0,
+                "time": 1.05,
+                "low": 1.04,
+                "high": 1.06,
+                "fastest": 1.05,
+                "calibrated": False,
+            }
         ],
         "slower": {"duels": 2, "correct": 2, "share": 1.0, "rows": rows},
         "mutants": {
@@ -179,4 +187,5 @@ def test_results_read_as_sentences_and_tables() -> None:
     for text in (duels_text(result), duels_markdown(result)):
         assert "2 duels of a kernel with itself: 0 false swaps" in text
         assert "slowed to 1.050x" in text
+        assert "not 5 %, the machine was too busy" in text
         assert "9 wrong kernels: 0 accepted; caught 8 by values, 1 by trap; 1 more" in text
