@@ -51,7 +51,8 @@ class _Ask(Protocol):
 class PageRunner:
     """``Runner`` and ``DeviceAware`` of the tuner, over a hub with a page.
 
-    Calls block; any thread may make them, they run one after another.
+    Calls block; any thread may make them, they run one after another. Those
+    about serving wait for none of the others.
 
     Parameters
     ----------

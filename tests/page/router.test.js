@@ -232,3 +232,55 @@ test("tokens go to the hub as they come, a stop does not wait for their end", as
   await assert.doesNotReject(ask({ ...generate, ids: 3 }));
   assert.match(sent.at(-1).error, /needs the field "ids"/);
 });
+
+test("a load that does not end is an error, and its worker is ended", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { ask, sent, workers } = office(() => "silence");
+  const asked = ask(load);
+  for (let i = 0; i < 5; i++) {
+    await new Promise((r) => setImmediate(r));
+    t.mock.timers.tick(60_000);
+  }
+  await asked;
+  assert.equal(sent[0].type, "error");
+  assert.match(sent[0].error, /"load" did not end within 110 s/);
+  assert.equal(workers.engine[0].ended, true);
+});
+
+test("serving without shared memory, or without a model, is refused", async () => {
+  const { ask, sent } = office();
+  const serve = { type: "serve", inputs: [], interval_ms: 0, budget: 0.05 };
+  await ask(load);
+  await ask(serve);
+  assert.match(sent.at(-1).error, /needs shared memory/);
+  await ask({ type: "served" });
+  assert.match(sent.at(-1).error, /is not serving/);
+  await ask({ type: "serve_stop" });
+  assert.equal(sent.at(-1).type, "ok");
+  await ask({ ...serve, budget: -1 });
+  assert.match(sent.at(-1).error, /budget of at least 0/);
+});
+
+test("serving and a measurement do not wait for each other", async () => {
+  Object.assign(globalThis, { crossOriginIsolated: true });
+  globalThis.navigator ??= /** @type {any} */ ({ hardwareConcurrency: 2 });
+  const { ask, sent, router, workers } = office(({ header }) => (header.type === "measure" ? "silence" : { header: { type: "ok" }, blobs: [] }));
+  try {
+    await ask(load);
+    await ask({ type: "serve", inputs: [], interval_ms: 0, budget: 0.05 });
+    await ask(fixture);
+    const measured = ask(measure, [blob()]); // stays at the gate
+    await new Promise((r) => setTimeout(r, 50));
+    await ask({ type: "served" });
+    assert.deepEqual(sent.map((h) => h.type), ["ok", "ok", "ok", "served"]);
+    const { latencies_ms, generations, touched } = sent.at(-1);
+    assert.ok(latencies_ms.length > 3);
+    assert.ok(generations.every((g) => g === 0) && touched.length === latencies_ms.length);
+    await ask({ type: "serve_stop" });
+    workers.measurer[0].dispatchEvent(Object.assign(new Event("error"), { message: "gone" }));
+    await measured;
+  } finally {
+    router.close();
+    Object.assign(globalThis, { crossOriginIsolated: undefined });
+  }
+});
