@@ -2,10 +2,10 @@
 
 A call that only moves elements, with a constant factor or without, is folded into
 all of its consumers, where each is a matmul that still reads neighbours (columns
-of B, or both operands along the reduction) or is a view itself; or else, if it
-only permutes, into the matmul that produces its input, where that still writes
-neighbouring columns. Attention's head splits, scales, merges and the transpose
-of K vanish so.
+of B, or both operands along the reduction), is elementwise and reads rows, or
+is a view itself; or else, if it only permutes, into the matmul that produces
+its input, where that still writes neighbouring columns. Attention's head
+splits, scales, merges and the transpose of K vanish so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnjit_studio.compiler.affine import linear_form
+from nnjit_studio.compiler.affine import linear_form, loads, stride
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.importer.views import View, in_parts, view_of, with_buffer
 from nnjit_studio.compiler.recognize import recognize
@@ -30,8 +30,7 @@ def fold_views(calls: ImportedCalls) -> ImportedCalls:
     for name in [call.outputs[0].name for call in current]:
         call = next((c for c in current if c.outputs[0].name == name), None)
         found = view_of(call) if call is not None else None
-        # In place order it is a reshape, which costs nothing anyway.
-        if call is None or found is None or (found.to == found.origin and found.scale is None):
+        if call is None or found is None or not found.moves:
             continue
         changed = None if name in results else _into_consumers(current, call, found)
         if changed is None and found.permutes and call.inputs[0].name not in results:
@@ -60,7 +59,7 @@ def _into_consumers(
             return None
         merged = replace(call, program=program, inputs=inputs, origin=_with_nodes(call, view))
         moves = view_of(call) is not None and view_of(merged) is not None
-        if not moves and not _still_fast(call.program, program):
+        if not (moves or _reads_rows(program) or _still_fast(call.program, program)):
             return None
         folded.append(merged)
         uses += 1
@@ -96,6 +95,22 @@ def _still_fast(before: Program, after: Program) -> bool:
         return False
     reads = new.packable or new.b.column == 1 or lies_along_k(new)
     return reads and len(new.batch) <= len(old.batch) and _joined(new)
+
+
+def _reads_rows(program: Program) -> bool:
+    """Whether it is elementwise, and reads neighbours or one element for neighbours."""
+    for stage in program.stages:
+        if stage.init or stage.steps or any(a.kind == "reduce" for a in stage.axes):
+            return False
+        extents = {a.var: a.extent for a in stage.axes}
+        for store in stage.body:
+            form = linear_form(store.index, extents)
+            inner = next((v for v, c in form[1].items() if c == 1), None) if form else None
+            if inner is None:
+                return False
+            if any(stride(load.index, inner) not in (0, 1) for load in loads(store.value)):
+                return False
+    return True
 
 
 def _joined(contraction: Contraction) -> bool:

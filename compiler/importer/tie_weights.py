@@ -48,7 +48,7 @@ def _tied(call: ProgramCall, tables: dict[tuple[int, ...], list[Value]]) -> Prog
     table = next((t for t in tables.get((c.n, c.k), ()) if _transposed(weight, t, c)), None)
     if table is None:
         return call
-    view = View({"k": c.k, "n": c.n}, (0, {"n": c.k, "k": 1}), (0, {"k": c.n, "n": 1}), None)
+    view = View({"k": c.k, "n": c.n}, (0, {"n": c.k, "k": 1}), (0, {"k": c.n, "n": 1}))
     program = with_buffer(call.program, c.b.buffer, table.shape, view.inward)
     after = recognize(program) if program is not None else None
     if program is None or after is None or not lies_along_k(after):

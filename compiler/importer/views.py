@@ -22,17 +22,26 @@ Move = Callable[[LinearForm, Mapping[str, int]], Expr | None]
 
 @dataclass(frozen=True)
 class View:
-    """``target[to] = scale * source[origin]`` over variables of the given extents."""
+    """``target[to] = scale * source[origin]`` over variables of the given extents.
+
+    ``whole``: the source has no more elements than the target.
+    """
 
     extents: Mapping[str, int]
     origin: LinearForm
     to: LinearForm
-    scale: Const | None
+    scale: Const | None = None
+    whole: bool = True
 
     @property
     def permutes(self) -> bool:
         """Whether it is a bijection without a factor, so that its inverse is a view too."""
-        return self.scale is None and one_to_one(self.origin, self.extents)
+        return self.whole and self.scale is None and one_to_one(self.origin, self.extents)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it does anything: a reshape, all in place, costs nothing anyway."""
+        return not self.permutes or self.to != self.origin
 
     def inward(self, form: LinearForm, known: Mapping[str, int]) -> Expr | None:
         """An index into the target as one into the source."""
@@ -64,8 +73,10 @@ def view_of(call: ProgramCall) -> View | None:
     to, origin = linear_form(store.index, extents), linear_form(value.index, extents)
     if to is None or origin is None:
         return None
-    whole = math.prod(target.shape) == math.prod(extents.values())
-    return View(extents, origin, to, scale) if whole and one_to_one(to, extents) else None
+    size = math.prod(target.shape)
+    if size != math.prod(extents.values()) or not one_to_one(to, extents):
+        return None
+    return View(extents, origin, to, scale, size == math.prod(source.shape))
 
 
 def in_parts(call: ProgramCall) -> tuple[ProgramCall, ...]:

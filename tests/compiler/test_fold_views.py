@@ -152,3 +152,44 @@ def test_a_matmul_of_transposed_batches(tmp_path: Path, perm: list[int]) -> None
     )
     assert transposes(built) == []
     assert len(built.graph.nodes) == 1
+
+
+def test_slices_that_join_a_past_are_read_in_place(tmp_path: Path) -> None:
+    """A decoder's step: new keys and values go from the one product behind the old ones."""
+    width = 16
+    rng = np.random.default_rng(4)
+    weight = rng.standard_normal((width, 2 * width)).astype(np.float32) / 4
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["kv"]),
+        helper.make_node("Split", ["kv"], ["k", "v"], axis=1),
+        helper.make_node("Concat", ["past_k", "k"], ["all_k"], axis=0),
+        helper.make_node("Concat", ["past_v", "v"], ["all_v"], axis=0),
+    ]
+    past, all_of_it = [5, width], [6, width]
+    path = save(
+        tmp_path / "step.onnx",
+        nodes,
+        {"x": [1, width], "past_k": past, "past_v": past},
+        {"all_k": all_of_it, "all_v": all_of_it},
+        {"w": weight},
+    )
+    given = {"x": (1, width), "past_k": (5, width), "past_v": (5, width)}
+    arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in given.items()}
+    built = check_against_onnxruntime(path, arrays)
+    assert len(built.graph.nodes) == 3
+
+
+def test_a_transpose_is_not_read_across_its_rows(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["t", "w"], ["a"]),
+        helper.make_node("Concat", ["t", "z"], ["b"], axis=0),
+    ]
+    rng = np.random.default_rng(6)
+    shapes = {"x": [6, 8], "z": [3, 6]}
+    arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    weight = rng.standard_normal((6, 5)).astype(np.float32)
+    outputs = {"a": [8, 5], "b": [11, 6]}
+    path = save(tmp_path / "across.onnx", nodes, shapes, outputs, {"w": weight})
+    built = check_against_onnxruntime(path, arrays)
+    assert len(built.graph.nodes) == 3

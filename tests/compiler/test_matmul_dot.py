@@ -43,7 +43,6 @@ def transposed(spec: str) -> Program:
         {**batch, "k": c.k, "n": c.n},
         (0, {**outer, "n": c.k, "k": 1}),
         (0, {**outer, "k": c.n, "n": 1}),
-        None,
     )
     shape = program.buffer(c.b.buffer).shape
     result = with_buffer(program, c.b.buffer, (*shape[:-2], c.n, c.k), view.inward)
