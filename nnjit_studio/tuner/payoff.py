@@ -18,9 +18,14 @@ ROUNDS_A_TURN = 4
 """Rounds in a row for one workload: a change of workload sends a fixture to the page."""
 FIRST_LOOK = 8
 """Candidates that a workload gets before its expected gain is trusted to be small."""
-MIN_GAIN = 0.005
-"""A workload whose next candidate is expected to save a smaller share of its time is done."""
-MIN_MODEL_GAIN = 0.001
+MIN_GAIN = 0.0003
+"""A workload whose next candidate is expected to save a smaller share of its time is done.
+
+A chance of one in a hundred of the least gain that is swapped in. On 480 synthetic spaces
+with the spreads of ``predict.py`` and half as much again it leaves a mean regret of 0.3 %
+after 11 rounds; 0.005 leaves 1.4 % after 8.
+"""
+MIN_MODEL_GAIN = 0.0001
 """The same as a share of the model's time."""
 
 
