@@ -53,24 +53,19 @@ export async function* generate(engine, facts, prompt, options = {}) {
   const pick = sampler(options);
   checkPrompt(prompt, facts, text.vocabulary);
   if (!(maxTokens >= 1)) throw new EngineError(`maxTokens is ${maxTokens}.`, "Ask for at least 1 token.");
-  const { tick, close } = ticker();
-  try {
-    let start = performance.now();
-    let logits = text.read(prompt);
-    for (let made = 1; ; made++) {
-      const token = pick(logits);
-      const now = performance.now();
-      yield { ...token, ms: now - start };
-      if (stopTokens.includes(token.id)) return "stop";
-      if (made >= maxTokens) return "length";
-      if (text.length >= facts.capacity) return "full";
-      await tick(); // a message that cancels has its turn here
-      if (signal?.aborted) return "cancelled";
-      start = performance.now();
-      logits = text.add(token.id);
-    }
-  } finally {
-    close();
+  let start = performance.now();
+  let logits = text.read(prompt);
+  for (let made = 1; ; made++) {
+    const token = pick(logits);
+    const now = performance.now();
+    yield { ...token, ms: now - start };
+    if (stopTokens.includes(token.id)) return "stop";
+    if (made >= maxTokens) return "length";
+    if (text.length >= facts.capacity) return "full";
+    await tick(); // a message that cancels has its turn here
+    if (signal?.aborted) return "cancelled";
+    start = performance.now();
+    logits = text.add(token.id);
   }
 }
 
@@ -256,15 +251,20 @@ function randomNumbers(seed) {
   };
 }
 
+/** @type {MessageChannel | null} one for all texts: a browser keeps the memory of each for long */
+let turns = null;
+
 /** A turn of the event loop; a timer would cost milliseconds. */
-function ticker() {
-  const { port1, port2 } = new MessageChannel();
-  return {
-    tick: () =>
-      new Promise((resolve) => {
-        port1.onmessage = resolve;
-        port2.postMessage(0);
-      }),
-    close: () => port1.close(),
-  };
+function tick() {
+  turns ??= new MessageChannel();
+  const { port1, port2 } = turns;
+  const held = /** @type {any} */ (port1); // in Node a port keeps the process alive, but while we wait only
+  return new Promise((resolve) => {
+    port1.onmessage = (event) => {
+      held.unref?.();
+      resolve(event);
+    };
+    held.ref?.();
+    port2.postMessage(0);
+  });
 }
