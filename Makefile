@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators fuzz replay-bless
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz replay-bless
 
 setup: .venv/ready
 
@@ -70,6 +70,21 @@ fuzz: .venv/ready
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
 	$(BIN)/python -m pytest tests/compiler/test_replay.py --bless -q
+
+# The tables in docs/models.md: the zoo, its weights formats, what torch.onnx exports.
+# An hour on two cores; TORCH is a Python that has benchmarks/models/requirements.txt.
+models: .venv/ready models-export sandbox-note
+	$(BIN)/nnjit bench import $(SANDBOX) --zoo --title "The zoo, in its real sizes" --markdown docs/models.md
+	for m in vit-tiny mobilenet-v2; do \
+	  $(BIN)/nnjit sample $$m -o $(OUT)/formats/$$m.onnx && \
+	  $(TORCH) benchmarks/models/quantise.py $(OUT)/formats/$$m.onnx $(OUT)/formats; done
+	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/formats --title "Weights formats" --markdown docs/models.md
+	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/exported --dim batch=1 --dim sequence=16 \
+	  --title "Exported by torch.onnx" --markdown docs/models.md
+
+TORCH ?= $(PYTHON)
+models-export:
+	$(TORCH) benchmarks/models/export.py $(OUT)/exported
 
 # The table in docs/operators.md, from running every case.
 operators: .venv/ready

@@ -65,7 +65,7 @@ def import_model(
             raise first from None
         model = folded
     on_phase("planning memory")
-    return build(
+    built = build(
         path.stem,
         calls,
         tuple(shapes),
@@ -74,3 +74,6 @@ def import_model(
         check.consumers_of_weights(model),
         weights_file,
     )
+    plan = built.plan
+    check.check_memory(plan.weights_bytes + plan.arena_bytes, "weights and intermediate tensors")
+    return built

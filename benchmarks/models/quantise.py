@@ -1,0 +1,73 @@
+"""Write a model in the weights formats that ONNX Runtime's own tools make.
+
+    python benchmarks/models/quantise.py MODEL.onnx FOLDER
+
+MODEL.f16, .dynamic (int8 weights, MatMulInteger and ConvInteger), .qdq (static, pairs of
+QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul) and .4bit
+(MatMulNBits). Calibrated on seeded images: what counts is the operators, not the accuracy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    quantize_dynamic,
+    quantize_static,
+)
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+
+class Once(CalibrationDataReader):
+    def __init__(self, source: Path) -> None:
+        rng = np.random.default_rng(0)
+        ports = onnxruntime.InferenceSession(source).get_inputs()
+        self.feeds = iter(
+            [{p.name: rng.standard_normal(p.shape).astype(np.float32) for p in ports}]
+        )
+
+    def get_next(self) -> dict[str, Any] | None:
+        return next(self.feeds, None)
+
+
+def static(kind: QuantFormat) -> Callable[[Path, Path], None]:
+    return lambda source, out: quantize_static(source, out, Once(source), quant_format=kind)
+
+
+def half(source: Path, out: Path) -> None:
+    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), out)
+
+
+def four_bits(source: Path, out: Path) -> None:
+    quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=32, is_symmetric=False)
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(out))
+
+
+FORMATS: dict[str, Callable[[Path, Path], None]] = {
+    "f16": half,
+    "dynamic": quantize_dynamic,
+    "qdq": static(QuantFormat.QDQ),
+    "qoperator": static(QuantFormat.QOperator),
+    "4bit": four_bits,
+}
+
+
+def main() -> None:
+    source, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, write in FORMATS.items():
+        write(source, folder / f"{source.stem}.{name}.onnx")
+
+
+if __name__ == "__main__":
+    main()
