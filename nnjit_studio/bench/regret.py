@@ -64,6 +64,8 @@ FINAL = MeasurePolicy(pairs=16, min_sample_ms=5.0, warmup_ms=60.0, max_ms=4000.0
 SECOND_LOOKS = 12
 """Best candidates of the screening, of each space, that are measured again."""
 FINALISTS = 3
+MAX_INTERVAL = 0.1
+"""A wider interval of the final ratio settles nothing: the machine was too busy."""
 NEAR = 0.03
 """The best is found when an incumbent comes so near to it (design section 8)."""
 
@@ -128,7 +130,7 @@ def bench_regret(
 
     Regret is the share of the chosen kernel's time that the best of all would
     have saved, from samples taken side by side after all choices were made:
-    1 - best ms / chosen ms, at least 0.
+    1 - best ms / chosen ms; 0 where its 95 % interval holds 0.
 
     Raises
     ------
@@ -168,7 +170,8 @@ def summary(rows: Sequence[Mapping[str, Any]], rounds: int) -> dict[str, Any]:
         found[space] = {"mean": statistics.fmean(regrets), "worst": max(regrets)}
     reached = [row["rounds_to_best"] for row in rows]
     in_time = sum(r is not None and r <= rounds for r in reached)
-    return {**found, "found_in_time": in_time / len(rows)}
+    unsettled = sum(not row["settled"] for row in rows)
+    return {**found, "found_in_time": in_time / len(rows), "unsettled": unsettled}
 
 
 def row_text(row: Mapping[str, Any]) -> str:
@@ -178,7 +181,8 @@ def row_text(row: Mapping[str, Any]) -> str:
     return (
         f"{row['shape']}: {row['rounds']} rounds, {row['reason']}; within {NEAR:.0%} of the best "
         f"{'never' if reached is None else f'after {reached}'}; regret {regret['lite']:.1%} of "
-        f"{of['lite']}, {regret['wide']:.1%} of {of['wide']} candidates "
+        f"{of['lite']}, {regret['wide']:.1%} of {of['wide']} candidates"
+        f"{'' if row['settled'] else ', not settled: the machine was too busy'} "
         f"({seconds['tuning']:.0f} + {seconds['exhaustive']:.0f} s)"
     )
 
@@ -214,12 +218,17 @@ def _one(bench: Workbench, spec: WorkloadSpec, times: int, rounds: int) -> dict[
         "best": {space: kernel.settings for space, kernel in best.items()},
         "duels": duels,
         "regret": {
-            "lite": max(0.0, 1 - 1 / duels["lite"]["speedup"]),
-            "wide": max(0.0, *(1 - 1 / d["speedup"] for d in duels.values())),
+            "lite": _regret(duels["lite"]),
+            "wide": max(map(_regret, duels.values())),
         },
+        "settled": all(d["high"] - d["low"] <= MAX_INTERVAL for d in duels.values()),
         "rounds_to_best": reached,
         "seconds": {"tuning": found.seconds, "exhaustive": clock.monotonic_s() - began_s},
     }
+
+
+def _regret(duel: Mapping[str, float]) -> float:
+    return 1 - 1 / duel["speedup"] if duel["low"] > 1 else 0.0
 
 
 def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
@@ -249,7 +258,8 @@ def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
     reason = ""
     for event in session.run():
         if isinstance(event, Measured):
-            order.append(event.candidate)
+            if event.candidate not in order:  # a repeat after drift is no further round
+                order.append(event.candidate)
         elif isinstance(event, Swapped):
             incumbents.append((len(order), Candidate.parse(event.candidate)))
         elif isinstance(event, Failed):

@@ -285,6 +285,7 @@ def _regret_summary(result: Mapping[str, Any]) -> str:
         f"{s['lite']['worst']:.1%}) against the lite space, {s['wide']['mean']:.1%} (worst "
         f"{s['wide']['worst']:.1%}) against the wide one; the best, within 3 %, after at most "
         f"{result['rounds']} rounds on {s['found_in_time']:.0%} of the shapes."
+        + (f" Not settled, as the machine was too busy: {s['unsettled']}." * bool(s["unsettled"]))
     )
 
 

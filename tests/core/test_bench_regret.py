@@ -85,20 +85,21 @@ def test_thirty_shapes_that_can_be_limited() -> None:
 
 def test_summary_counts_the_worst_and_what_came_in_time() -> None:
     rows = [
-        {"regret": {"lite": 0.0, "wide": 0.02}, "rounds_to_best": 4},
-        {"regret": {"lite": 0.01, "wide": 0.1}, "rounds_to_best": None},
-        {"regret": {"lite": 0.02, "wide": 0.03}, "rounds_to_best": 17},
+        {"regret": {"lite": 0.0, "wide": 0.02}, "rounds_to_best": 4, "settled": True},
+        {"regret": {"lite": 0.01, "wide": 0.1}, "rounds_to_best": None, "settled": False},
+        {"regret": {"lite": 0.02, "wide": 0.03}, "rounds_to_best": 17, "settled": True},
     ]
     found = summary(rows, 16)
     assert found["wide"] == {"mean": pytest.approx(0.05), "worst": 0.1}
     assert found["lite"] == {"mean": pytest.approx(0.01), "worst": 0.02}
     assert found["found_in_time"] == pytest.approx(1 / 3)
+    assert found["unsettled"] == 1
 
 
 def test_progress_says_never_where_the_best_was_not_found() -> None:
     row = {
         "shape": "K0", "rounds": 9, "reason": "converged", "rounds_to_best": None,
         "regret": {"lite": 0.0, "wide": 0.2}, "candidates": {"lite": 34, "wide": 340},
-        "seconds": {"tuning": 3.0, "exhaustive": 20.0},
+        "seconds": {"tuning": 3.0, "exhaustive": 20.0}, "settled": False,
     }  # fmt: skip
-    assert "never" in row_text(row) and "20.0% of 340" in row_text(row)
+    assert all(t in row_text(row) for t in ("never", "20.0% of 340", "not settled"))
