@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz replay-bless
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz replay-bless soak
 
 setup: .venv/ready
 
@@ -97,6 +97,16 @@ bench: .venv/ready benchmarks/node_modules/ready sandbox-note
 	$(BIN)/nnjit bench passes --target chromium $(SANDBOX) --markdown benchmarks/results.md
 	$(BIN)/nnjit bench kernels $(SANDBOX) --markdown benchmarks/results.md
 	$(BIN)/nnjit bench kernels --threads 2 $(SANDBOX) --markdown benchmarks/results.md
+
+# Text of GPT-2 for ten minutes: memory, rate, agreement; appends to benchmarks/results.md.
+SOAK ?= 600
+$(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx: $(OUT)/%.onnx: .venv/ready
+	@mkdir -p $(OUT)
+	$(BIN)/nnjit sample $* --sequence $(if $(filter gpt2-decode,$*),384,128) -o $@
+
+soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
+	$(BIN)/nnjit generate $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx \
+	  --tune 60 --soak $(SOAK) --check $(SANDBOX) --markdown benchmarks/results.md
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,6 @@ from nnjit_studio.cli_common import (
 )
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.graph import GenerationRequest, Sampling, Token
-
-TIE = 1e-3
-"""Logits that are nearer than this, relative to the largest deviation allowed, are a tie."""
 
 
 @click.command()
@@ -57,6 +53,16 @@ TIE = 1e-3
 @click.option("--tune", "seconds", type=click.FloatRange(0), help="Tune both plans first.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write a bundle that makes text.")
 @click.option("--check", is_flag=True, help="Compare each token with native ONNX Runtime.")
+@click.option(
+    "--soak",
+    type=click.FloatRange(0, min_open=True),
+    help="Make text after text for so many seconds, each with a prompt of its own.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append the figures of --soak to this file, as a dated section.",
+)
 @target_option
 @threads_option
 @sandbox_option
@@ -77,6 +83,8 @@ def generate(
     seconds: float | None,
     bundle: Path | None,
     check: bool,
+    soak: float | None,
+    markdown: Path | None,
     target: str,
     threads: int,
     no_sandbox: bool,
@@ -88,15 +96,29 @@ def generate(
     Takes and prints token ids; tokenising is the caller's. With --check, greedy tokens must be
     those of native ONNX Runtime, but for ties.
     """
-    from nnjit_studio.text_generation import TextGenerator, token_json, tokens_per_s
+    from nnjit_studio.bench.soak import soak_markdown, soak_text
+    from nnjit_studio.bench.tables import append
+    from nnjit_studio.text_generation import (
+        TextGenerator,
+        collect,
+        compare,
+        token_json,
+        tokens_per_s,
+    )
 
-    prompt = read_ids(ids, ids_file)
+    prompt = [] if soak is not None else read_ids(ids, ids_file)
     if check and top_k > 1:
         raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
     request = GenerationRequest(capacity, prefill_rows, str(prefill) if prefill else "")
     sampling = Sampling(tokens, top_k, temperature, seed, tuple(parse_ids(stop, "--stop")))
     with workbench(target, database, no_sandbox, threads) as (bench, run):
         generator = TextGenerator(bench)
+
+        def show(token: Token, index: int) -> None:
+            if as_json:
+                print_json(token_json(token, index))
+            else:
+                click.echo(f"{token.id} ", nl=False)
 
         def work() -> dict[str, Any]:
             opened = generator.open(model, request, note)
@@ -105,20 +127,9 @@ def generate(
             if seconds is not None:
                 tune(generator, seconds, as_json)
             generator.register_best()
-            made: list[Token] = []
-            stream = generator.generate(prompt, sampling)
-            while True:
-                try:
-                    token = next(stream)
-                except StopIteration as end:
-                    ended = end.value
-                    break
-                made.append(token)
-                if as_json:
-                    print_json(token_json(token, len(made) - 1))
-                else:
-                    click.echo(str(token.id), nl=False)
-                    click.echo(" ", nl=False)
+            if soak is not None:
+                return run_soak(bench, generator, soak, check, as_json)
+            made, ended = collect(generator.generate(prompt, sampling), show)
             if not as_json:
                 click.echo()
             summary = {
@@ -146,13 +157,38 @@ def generate(
     if as_json:
         print_json(summary)
     else:
-        click.echo(as_text(summary))
+        click.echo(as_text(summary) if soak is None else soak_text(summary))
+    if markdown is not None and soak is not None:
+        append(markdown, soak_markdown(summary))
+        note(f"appended to {markdown}")
     if check and summary["check"]["wrong"]:
         raise NnjitError(
             f"{summary['check']['wrong']} of {summary['tokens']} tokens are not those of native "
             "ONNX Runtime.",
             "Report this together with the model.",
         )
+
+
+def run_soak(
+    bench: Any, generator: Any, seconds: float, check: bool, as_json: bool
+) -> dict[str, Any]:
+    """The long run, one line a text; its summary."""
+    from nnjit_studio.bench.soak import soak as texts
+
+    last: dict[str, Any] = {}
+    for last in texts(bench, generator, seconds, check):
+        if last["event"] == "summary":
+            continue
+        if as_json:
+            print_json(last)
+        else:
+            mib = (last["resident_bytes"] or 0) / 2**20
+            wrong = f", {last['check']['wrong']} wrong" if check else ""
+            note(
+                f"{last['t_s']:6.1f} s  {last['tokens']} tokens, {last['tokens_per_s']:.1f} a "
+                f"second, renderer {mib:.0f} MiB{wrong}"
+            )
+    return last
 
 
 def tune(generator: Any, seconds: float, as_json: bool) -> None:
@@ -168,27 +204,6 @@ def tune(generator: Any, seconds: float, as_json: bool) -> None:
             note(f"{plan}: {ms['before']:.2f} ms before, {ms['after']:.2f} ms after")
         if isinstance(event, Failed):
             raise NnjitError(event.error["error"], event.error["hint"])
-
-
-def compare(made: Sequence[Token], choices: Sequence[tuple[int, float]]) -> dict[str, Any]:
-    """Tokens beside ONNX Runtime's choices behind the same text.
-
-    A different one is a tie when ONNX Runtime's own logits of both differ by less than
-    :data:`TIE`: there rounding decides.
-    """
-    differing = [
-        {"index": i, "id": token.id, "native": native, "deficit": deficit}
-        for i, (token, (native, deficit)) in enumerate(zip(made, choices, strict=True))
-        if token.id != native
-    ]
-    wrong = [d for d in differing if d["deficit"] >= TIE]
-    return {
-        "same": len(made) - len(differing),
-        "ties": len(differing) - len(wrong),
-        "wrong": len(wrong),
-        "smallest_margin": min(t.margin for t in made),
-        "differing": differing[:10],
-    }
 
 
 def read_ids(text: str, path: Path | None) -> list[int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import ImportedModel
@@ -34,6 +35,9 @@ STEPS_PER_PROMPT = 128
 """Decode steps that one prompt is expected to cost, where kernels of both plans are weighed."""
 _DEFAULT_GFLOPS, _UNTRIED_GFLOPS = 10.0, 5.0
 """What a kernel without a measurement is taken for."""
+
+TIE = 1e-3
+"""ONNX Runtime's logits of two tokens that are nearer than this are equal but for rounding."""
 
 Width = int
 """Columns of the panels that a kernel wants its weight in; 0 is row-major."""
@@ -278,7 +282,44 @@ def tokens_per_s(tokens: Sequence[Token]) -> float:
     return 1000 * (len(tokens) - 1) / ms if ms > 0 else 0.0
 
 
-def token_json(token: Token, index: int) -> Mapping[str, object]:
+def collect(
+    stream: Generator[Token, None, Generated],
+    show: Callable[[Token, int], None] = lambda token, index: None,
+) -> tuple[list[Token], Generated]:
+    """All tokens of a text and how it ended; ``show`` gets each as it comes."""
+    made: list[Token] = []
+    while True:
+        try:
+            token = next(stream)
+        except StopIteration as end:
+            ended: Generated = end.value
+            return made, ended
+        made.append(token)
+        show(token, len(made) - 1)
+
+
+def compare(made: Sequence[Token], choices: Sequence[tuple[int, float]]) -> dict[str, Any]:
+    """Tokens beside ONNX Runtime's choices behind the same text.
+
+    A different one is a tie when ONNX Runtime's own logits of both differ by less than
+    :data:`TIE`: there rounding decides.
+    """
+    differing = [
+        {"index": i, "id": token.id, "native": native, "deficit": deficit}
+        for i, (token, (native, deficit)) in enumerate(zip(made, choices, strict=True))
+        if token.id != native
+    ]
+    wrong = [d for d in differing if d["deficit"] >= TIE]
+    return {
+        "same": len(made) - len(differing),
+        "ties": len(differing) - len(wrong),
+        "wrong": len(wrong),
+        "smallest_margin": min(t.margin for t in made),
+        "differing": differing[:10],
+    }
+
+
+def token_json(token: Token, index: int) -> dict[str, Any]:
     return {
         "event": "token",
         "index": index,

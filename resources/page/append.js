@@ -26,6 +26,16 @@ export function checkAppend({ append, args, node }, plan) {
     throw new EngineError(`The step ${node} of the plan appends outside its buffers.`);
 }
 
+/** The last ones, made once: an append runs for each layer and token. @type {any} */
+let kept = { buffer: null };
+
+/** @param {WebAssembly.Memory} memory */
+function viewsOf(memory) {
+  const { buffer } = memory;
+  if (kept.buffer !== buffer) kept = { buffer, words: new Int32Array(buffer) };
+  return kept;
+}
+
 /**
  * @param {WebAssembly.Memory} memory
  * @param {Append} append
@@ -34,10 +44,11 @@ export function checkAppend({ append, args, node }, plan) {
  * @param {number | undefined} at address of the first slot, i64; slot 0 without it
  */
 export function appendRows(memory, { heads, rows, width, capacity, nbytes, columns }, from, to, at) {
-  const slot = at === undefined ? 0 : Number(new DataView(memory.buffer).getBigInt64(at, true));
+  const views = viewsOf(memory);
+  const slot = at === undefined ? 0 : views.words[at / 4] + 2 ** 32 * views.words[at / 4 + 1];
   if (!(slot >= 0 && slot + rows <= capacity))
     throw new EngineError(`The cache has ${capacity} slots; ${rows} rows at slot ${slot} do not fit.`);
-  const data = new ARRAYS[nbytes](memory.buffer);
+  const data = views[nbytes] ?? (views[nbytes] = new ARRAYS[nbytes](memory.buffer));
   const source = from / nbytes;
   const target = to / nbytes;
   if (!columns) {

@@ -244,16 +244,25 @@ export class Engine {
   }
 
   /**
-   * One run whose outputs stay where they are: {@link Engine.output} shows them.
+   * Runs a plan again and again with what its inputs' bytes hold then; outputs stay where
+   * they are ({@link Engine.output}). A run makes no objects: a token loop would leave
+   * megabytes of them, which browsers collect late.
+   *
    * @param {Tensor[]} inputs
    * @param {string} [name] of the plan
+   * @returns {() => void}
    */
-  step(inputs, name = MAIN) {
+  stepper(inputs, name = MAIN) {
     const loaded = this.#named(name);
     const feeds = this.#feeds(loaded, inputs);
-    const calls = loaded.calls ?? this.#missing(loaded);
-    for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
-    calls.forEach(execute);
+    /** @type {Uint8Array[]} */
+    let views = [];
+    return () => {
+      const calls = loaded.calls ?? this.#missing(loaded);
+      if (!views[0]?.length) views = feeds.map(({ address, data }) => this.#bytes(address, data.length));
+      for (let i = 0; i < views.length; i++) views[i].set(feeds[i].data);
+      for (let i = 0; i < calls.length; i++) execute(calls[i]);
+    };
   }
 
   /**
@@ -420,9 +429,10 @@ export class Engine {
       const { run, id } = kernel;
       const { parallel_extent } = kernel.header;
       const pointers = step.args.map((b) => addresses[b]);
+      const whole = [...pointers, 0, parallel_extent];
       calls.push({
         kernel,
-        solo: () => run(...pointers, 0, parallel_extent),
+        solo: () => run.apply(undefined, whole), // spreading would make an array each time
         team: () => team?.run(id, run, pointers, parallel_extent),
       });
     }

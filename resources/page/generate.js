@@ -74,6 +74,8 @@ class Text {
   #engine;
   #facts;
   #decode;
+  #step;
+  /** @type {Float32Array} */ #logits = new Float32Array(0);
   length = 0;
 
   /**
@@ -84,6 +86,7 @@ class Text {
     this.#engine = engine;
     this.#facts = facts;
     this.#decode = new Feeds(engine.plans[MAIN]);
+    this.#step = engine.stepper(this.#decode.tensors);
     const { shape, dtype } = engine.output(facts.logits);
     if (dtype !== "f32") throw new EngineError(`The logits are ${dtype}, text generation reads f32.`);
     this.vocabulary = shape[shape.length - 1];
@@ -111,10 +114,10 @@ class Text {
     });
     if (positions) for (let i = 0; i < this.#facts.rows; i++) feeds.set(positions, i, i);
     if (last) feeds.set(last, 0, ids.length - 1);
-    this.#engine.step(feeds.tensors, PREFILL);
+    this.#engine.stepper(feeds.tensors, PREFILL)();
     for (let i = 0; i < ids.length; i++) this.#decode.set(mask, i, 1);
     this.length = ids.length;
-    return this.#logits(this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
+    return this.#row(this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
   }
 
   /**
@@ -129,15 +132,16 @@ class Text {
     feeds.set(mask, position, 1);
     feeds.set(slot, 0, position);
     if (positions) feeds.set(positions, 0, position);
-    this.#engine.step(feeds.tensors);
-    return this.#logits(this.#engine.output(logits), 0);
+    this.#step();
+    if (!this.#logits.length) this.#logits = this.#row(this.#engine.output(logits), 0);
+    return this.#logits;
   }
 
   /**
    * @param {Tensor} output
    * @param {number} row
    */
-  #logits({ data }, row) {
+  #row({ data }, row) {
     return new Float32Array(data.buffer, data.byteOffset + row * this.vocabulary * 4, this.vocabulary);
   }
 }

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from nnjit_studio.cli_generate import compare, parse_ids, read_ids
+from nnjit_studio.cli_generate import parse_ids, read_ids
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Plan, PlanBuffer, PlanStep, Token
-from nnjit_studio.text_generation import groups_by_weight, tokens_per_s
+from nnjit_studio.text_generation import compare, groups_by_weight, tokens_per_s
 
 
 def plan(*reads: tuple[str, int]) -> Plan:

@@ -68,11 +68,11 @@ test("state outlives a run until it is reset", async () => {
   const engine = await ready();
   const i64 = (...values) => bytesOf(BigInt64Array.from(values.map(BigInt)));
   const step = (id, slot) =>
-    engine.step([
+    engine.stepper([
       { name: "ids", dtype: "i64", shape: [1, 1], data: i64(id) },
       { name: "mask", dtype: "i64", shape: [1, C], data: i64(1, 1, 1, 1, 1, 1) },
       { name: "slot", dtype: "i64", shape: [1], data: i64(slot) },
-    ]);
+    ])();
   const argmax = () => floats(engine.output("logits").data.slice()).indexOf(1);
   step(1, 0);
   step(2, 2);
