@@ -66,7 +66,8 @@ def view_of(call: ProgramCall) -> View | None:
     if isinstance(value, Binary) and value.op == "mul" and source.dtype == "f32":
         factors = (value.a, value.b)
         scale = next((f for f in factors if isinstance(f, Const)), None)
-        value = next((f for f in factors if f is not scale), value)
+        if scale is not None:  # else it is x * f(x), such as a GELU: no view
+            value = next((f for f in factors if f is not scale), value)
     if not isinstance(value, Load):
         return None
     extents = {a.var: a.extent for a in stage.axes}
