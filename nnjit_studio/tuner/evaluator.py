@@ -91,7 +91,8 @@ def duel(
 
     The challenger is judged after as many pairs as each of ``thresholds.looks``
     says. It ends with a proven win, a gain that is out of reach, a kernel that is
-    wrong, the last look, or about ``policy.max_ms`` of samples.
+    wrong, the last look, or about ``policy.max_ms`` of samples. A win that is not
+    :func:`~nnjit_studio.tuner.swap_policy.convincing` by then is none.
     """
     result: RunResult | None = None
     for pairs in thresholds.looks:
@@ -108,6 +109,9 @@ def duel(
         if not (open_still and full):
             break
     assert result is not None
+    if verdict.state == "won" and not convincing(result, verdict):
+        why = f"{verdict.reason}, too few for a machine as busy as this"
+        verdict = replace(verdict, state="slower", reason=why)
     return result, verdict
 
 

@@ -118,6 +118,8 @@ def decide(
         return Verdict("wrong", "wrote outside its outputs")
     if not result.samples_ms:
         return Verdict("failed", "the page took no sample")
+    if min((*result.samples_ms, *result.incumbent_ms)) <= 0:
+        return Verdict("failed", "a sample took no time by the page's clock")
     rate = gflops_of(flops, float(np.median(result.samples_ms)))
     if peak_gflops and rate > policy.peak_margin * peak_gflops:
         return Verdict("impossible", f"{rate:.1f} GFLOP/s on a device of {peak_gflops:.1f}")
@@ -149,7 +151,7 @@ def hopeless(result: RunResult, policy: SwapPolicy | None = None) -> bool:
 
 
 def convincing(result: RunResult, verdict: Verdict) -> bool:
-    """Whether a win may end a duel; if not, the verdict of a later look counts.
+    """Whether a win may end a duel; if not, the verdict of a later look counts, or it is none.
 
     The interval takes pairs for independent, which they are not where another
     program disturbs the machine for longer than a sample. There, below

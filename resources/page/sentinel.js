@@ -23,9 +23,17 @@ export class Sentinel {
    * @returns {Promise<number>} GFLOP/s, the median of some samples
    */
   async rate(bytes, flops_per_iteration) {
-    const { run, calls } = await this.#warm(bytes);
-    const call = () => run(0, CALL);
-    const samples = Array.from({ length: SAMPLES }, () => timeBatch(call, calls, this.now) / calls);
+    const known = await this.#warm(bytes);
+    const call = () => known.run(0, CALL);
+    const sample = () => {
+      // Calls that something interrupted seem long: with too few of them the clock sees nothing.
+      for (;;) {
+        const ms = timeBatch(call, known.calls, this.now);
+        if (ms >= SAMPLE_MS / 2) return ms / known.calls;
+        known.calls *= 2;
+      }
+    };
+    const samples = Array.from({ length: SAMPLES }, sample);
     return (CALL * flops_per_iteration) / median(samples) / 1e6;
   }
 
@@ -36,8 +44,6 @@ export class Sentinel {
     const { instance } = await WebAssembly.instantiate(bytes, { env: { memory: new WebAssembly.Memory({ initial: 1 }) } });
     const run = /** @type {(begin: number, end: number) => void} */ (instance.exports.run);
     prime((iterations) => run(0, iterations), WARMUP, this.now);
-    let calls = 1;
-    while (timeBatch(() => run(0, CALL), calls, this.now) < SAMPLE_MS) calls *= 2;
-    return (this.#known = { bytes: bytes.slice(), run, calls });
+    return (this.#known = { bytes: bytes.slice(), run, calls: 1 });
   }
 }

@@ -44,6 +44,8 @@ def test_a_clear_gain_wins() -> None:
     [
         ({"error": "trap: unreachable"}, "failed", "trap"),
         ({"samples_ms": ()}, "failed", "no sample"),
+        ({"samples_ms": (1.0, 0.0)}, "failed", "no time"),
+        ({"incumbent_ms": (0.0,)}, "failed", "no time"),
         ({"error_ratio": 1.5}, "wrong", "1.5"),
         ({"error_ratio": float("nan")}, "wrong", "nan"),
         ({"guard_ok": False}, "wrong", "outside"),
@@ -226,6 +228,30 @@ def test_a_win_within_one_burst_of_a_busy_machine_is_looked_at_again() -> None:
         verdict = decide(result, FLOPS, 50.0)
         assert verdict.state == "won"
         assert convincing(result, verdict)
+
+
+class ReplayRunner:
+    """Pairs of these ratios, in order."""
+
+    def __init__(self, *ratios: float) -> None:
+        self.ratios = list(ratios)
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
+        taken, self.ratios = self.ratios[: policy.pairs], self.ratios[policy.pairs :]
+        return with_ratios(*taken)
+
+
+def test_a_win_that_a_busy_machine_may_have_made_is_none_when_the_time_is_over() -> None:
+    ratios = (1.11, 1.34, 1.2, 1.11, 1.18, 1.79, 1.43, 1.11)
+    busy = with_ratios(*ratios)
+    short = MeasurePolicy(max_ms=2 * busy.batch * len(ratios))
+    runner = ReplayRunner(*ratios)
+    result, verdict = duel(runner, KERNEL, KERNEL, FLOPS, 50.0, short, SwapPolicy())  # type: ignore[arg-type]
+    assert len(result.samples_ms) == 8
+    assert verdict.state == "slower"
+    assert "busy" in verdict.reason
 
 
 def test_quantiles_of_students_t_are_those_of_the_tables() -> None:
