@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -91,7 +92,8 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
     """
     chatter = io.StringIO()
     try:
-        with contextlib.redirect_stdout(chatter):
+        with contextlib.redirect_stdout(chatter), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that TVM writes otherwise
             module = onnx_frontend.from_onnx(
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
