@@ -148,6 +148,7 @@ class Workbench:
         self._feeds: dict[str, NDArray[Any]] = {}
         self._chosen: dict[str, Candidate | None] = {}
         self._registered = False
+        self._session: TuningSession | None = None
         self._serving = False
         self._badges = (*badges, *_lab_badges(flags))
         self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
@@ -434,16 +435,20 @@ class Workbench:
             ),
             self._cancelled.is_set,
         )
-        for event in session.run():
-            self.events.append(event)
-            if isinstance(event, SpaceBuilt):
-                # Until something wins here, the default is the best: winners of other
-                # targets were never compared with it.
-                self._chosen[event.workload] = None
-                self._registered = True
-            elif isinstance(event, Swapped):
-                self._chosen[event.workload] = Candidate.parse(event.candidate)
-            yield event
+        self._session = session
+        try:
+            for event in session.run():
+                self.events.append(event)
+                if isinstance(event, SpaceBuilt):
+                    # Until something wins here, the default is the best: winners of other
+                    # targets were never compared with it.
+                    self._chosen[event.workload] = None
+                    self._registered = True
+                elif isinstance(event, Swapped):
+                    self._chosen[event.workload] = Candidate.parse(event.candidate)
+                yield event
+        finally:
+            self._session = None
 
     def explain(self, workload: str, settings: str) -> list[Verdict]:
         """Every rule's answer on a candidate of one of the model's workloads, by key.
@@ -485,8 +490,18 @@ class Workbench:
             yield event
 
     def request(self, workload: str, settings: str) -> bool:
-        """Whether a running session takes the candidate as its next one; none does yet."""
-        return False
+        """Have a running session measure the candidate next; False when none runs. Thread-safe.
+
+        Raises
+        ------
+        UserError
+            When the text is no candidate.
+        """
+        candidate, session = Candidate.parse(settings), self._session
+        if session is None:
+            return False
+        session.request(workload, candidate)
+        return True
 
     def _workload(self, key: str) -> Workload:
         found = next((w for w in self._need_model().workloads if w.key == key), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -170,6 +171,7 @@ class TuningSession:
         self._best_s = 0.0
         self._progress: list[tuple[float, float]] = []
         self._tuning_s = 0.0
+        self._requests: deque[tuple[str, Candidate]] = deque()
         self._order = SearchOrder(device, self._tier, options.thresholds.min_gain)
         self._pace = Pace(clock, cancelled, options.full_speed)
         self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
@@ -338,6 +340,9 @@ class TuningSession:
             while state.pending and rounds < (1 if first else ROUNDS_A_TURN):
                 if reason := self._pace.stop():
                     return reason
+                yield from self._take_requests(state, queue)
+                if not state.pending:
+                    break
                 entry = self._order.take(state)
                 compiled = queue.at_once(state.workload, entry.candidate, (self._tier,))
                 # Asked again after the wait: an ended compile process is no verdict.
@@ -355,6 +360,30 @@ class TuningSession:
                     break
             state.swept = True
             queue.forget()
+
+    def request(self, workload: str, candidate: Candidate) -> None:
+        """Have a candidate of the user's own measured next. Thread-safe."""
+        self._requests.append((workload, candidate))
+
+    def _take_requests(self, current: WorkloadState, queue: KernelQueue) -> Iterator[Event]:
+        """What the user asked for goes first, also what was measured before."""
+        loaded = current
+        while self._requests:
+            workload, candidate = self._requests.popleft()
+            state = next((s for s in self._tunable() if s.workload.key == workload), None)
+            if state is None:
+                continue
+            if state is not loaded:
+                self._runner.set_fixture(queue.fixture(state.workload))
+                loaded = state
+            compiled = queue.at_once(state.workload, candidate, (self._tier,))
+            if not compiled.error:
+                state.measured.pop(compiled.kernel(self._tier).sha256, None)
+            state.pending = [e for e in state.pending if e.candidate != candidate]
+            yield self._compiled(compiled)
+            yield from self._round(state, compiled, queue)
+        if loaded is not current:
+            self._runner.set_fixture(queue.fixture(current.workload))
 
     def _prepare(self, state: WorkloadState, queue: KernelQueue) -> None:
         """Let the compile process work while the page measures."""

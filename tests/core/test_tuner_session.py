@@ -29,7 +29,7 @@ from nnjit_studio.tuner.events import (
 from nnjit_studio.tuner.payoff import MIN_ROUNDS
 
 E = TypeVar("E", bound=Event)
-BIG = TUNABLE[0]
+BIG, SMALL = TUNABLE
 
 
 def of(kind: type[E], events: list[Event]) -> list[E]:
@@ -369,3 +369,37 @@ def test_the_best_so_far_never_falls_though_the_machine_slows_down() -> None:
     best = [e.best_gflops for e in of(RoundDone, events) if e.workload == BIG.key]
     assert best == sorted(best)
     assert best[-1] == max(max(e.gflops, e.gflops_before) for e in swapped)
+
+
+def test_a_candidate_of_the_users_own_comes_next() -> None:
+    stage = Stage()
+    own = Candidate(16, 3, 2, 16, 3, 64)
+    session = stage.session()
+    events: list[Event] = []
+    for event in session.run():
+        events.append(event)
+        if isinstance(event, RoundDone) and len(of(RoundDone, events)) == 2:
+            session.request(SMALL.key, own)
+            session.request("no such workload", own)
+    third = of(RoundDone, events)[2]
+    assert (third.workload, third.candidate) == (SMALL.key, str(own))
+    tried = [e.candidate for e in of(RoundDone, events) if e.workload == SMALL.key]
+    assert tried.count(str(own)) == 1
+    assert last(events).reason in ("converged", "exhausted")
+
+
+def test_a_known_candidate_is_measured_again_when_the_user_asks() -> None:
+    stage = Stage()
+    session = stage.session()
+    asked = ""
+    events: list[Event] = []
+    for event in session.run():
+        events.append(event)
+        if isinstance(event, RoundDone) and not asked and event.workload == BIG.key:
+            asked = event.candidate
+            session.request(BIG.key, Candidate.parse(asked))
+    verdicts = [
+        e.state for e in of(Measured, events) if (e.workload, e.candidate) == (BIG.key, asked)
+    ]
+    assert len(verdicts) == 2
+    assert "duplicate" not in verdicts
