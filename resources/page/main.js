@@ -4,7 +4,7 @@ import { bestTier } from "./features.js";
 import { decodeFrame, encodeFrame } from "./frames.js";
 import { PROTOCOL_VERSION } from "./messages.js";
 import { Router } from "./router.js";
-import { closed, connected, done, START, started } from "./state.js";
+import { came, closed, connected, done, START, started } from "./state.js";
 import { watchSurroundings } from "./surroundings.js";
 import { makeView } from "./view.js";
 
@@ -47,7 +47,10 @@ function connect(token) {
   const router = new Router({
     engine: () => startWorker("./engine_worker.js"),
     measurer: () => startWorker("./measure_worker.js"),
-    send,
+    send: (header, blobs) => {
+      if (header.type === "token") become(came(state, header));
+      send(header, blobs);
+    },
     surroundings,
     onStart: (request) => become(started(state, request)),
     onDone: (request, reply) => become(done(state, request, reply)),

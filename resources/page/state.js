@@ -7,7 +7,8 @@
  * @property {Phase} phase
  * @property {string} model
  * @property {number} threads that run it
- * @property {number[]} latencies_ms the last ones, oldest first
+ * @property {number[]} latencies_ms the last ones, oldest first: of inferences, or of tokens while a text is made
+ * @property {number} tokens of the text that is made, or was last; 0 when an inference came after it
  * @property {{workload: string, settings: string} | null} kernel measured now or last
  * @property {number} measured how many kernels were measured
  * @property {string} warning the last one
@@ -22,6 +23,7 @@ export const START = Object.freeze({
   model: "",
   threads: 1,
   latencies_ms: [],
+  tokens: 0,
   kernel: null,
   measured: 0,
   warning: "",
@@ -67,11 +69,13 @@ export function closed(state, why) {
 export function started(state, request) {
   switch (request.type) {
     case "load":
-      return { ...state, phase: "loading", model: request.plan.name ?? "", latencies_ms: [], kernel: null, measured: 0, warning: "" };
+      return { ...state, phase: "loading", model: request.plan.name ?? "", latencies_ms: [], tokens: 0, kernel: null, measured: 0, warning: "" };
     case "weights":
       return { ...state, phase: "loading" };
     case "infer":
-      return { ...state, phase: "running" };
+      return { ...state, phase: "running", latencies_ms: state.tokens ? [] : state.latencies_ms, tokens: 0 };
+    case "generate":
+      return { ...state, phase: "running", latencies_ms: [], tokens: 0 };
     case "probe":
       return { ...state, phase: "measuring" };
     case "measure": {
@@ -105,6 +109,27 @@ export function done(state, request, reply) {
     default:
       return { ...state, phase: request.type === "weights" ? "loading" : atRest(state) };
   }
+}
+
+/**
+ * A token came; the first waited for the prompt and tells nothing of the rate.
+ * @param {State} state
+ * @param {Header} token
+ * @returns {State}
+ */
+export function came(state, token) {
+  const latencies_ms = state.tokens ? [...state.latencies_ms, token.ms].slice(-LATENCIES_SHOWN) : [];
+  return { ...state, latencies_ms, tokens: state.tokens + 1 };
+}
+
+/**
+ * Tokens a second, by the last second of a text.
+ * @param {number[]} latencies_ms
+ */
+export function tokenRate(latencies_ms) {
+  let [ms, count] = [0, 0];
+  for (; ms < 1000 && count < latencies_ms.length; count++) ms += latencies_ms[latencies_ms.length - 1 - count];
+  return ms ? (1000 * count) / ms : 0;
 }
 
 /** @param {number} threads */

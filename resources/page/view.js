@@ -1,7 +1,7 @@
 /** Draws the state into index.html. */
 import { bestTier } from "./features.js";
 import { ENGINE_VERSION } from "./plan.js";
-import { formatMs, PHASE_TEXT, sparkline, threadsText } from "./state.js";
+import { formatMs, PHASE_TEXT, sparkline, threadsText, tokenRate } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -49,13 +49,15 @@ function draw(state) {
 }
 
 /** @param {State} state */
-function drawLatency({ latencies_ms }) {
+function drawLatency({ latencies_ms, tokens }) {
   const any = latencies_ms.length > 0;
-  element("latency").textContent = any ? formatMs(latencies_ms[latencies_ms.length - 1]) : "–";
+  const last = latencies_ms[latencies_ms.length - 1];
+  element("latency").textContent = any ? (tokens ? tokenRate(latencies_ms).toFixed(1) : formatMs(last)) : "–";
+  element("unit").textContent = tokens ? "tokens/s" : "ms";
   element("unit").hidden = !any;
   element("spark").toggleAttribute("hidden", latencies_ms.length < 2);
   if (latencies_ms.length < 2) {
-    element("spark-range").textContent = any ? "last inference" : "";
+    element("spark-range").textContent = any && !tokens ? "last inference" : "";
     return;
   }
   const points = sparkline(latencies_ms, SPARK.width, SPARK.height);
@@ -63,7 +65,8 @@ function drawLatency({ latencies_ms }) {
   element("spark-line").setAttribute("points", points);
   element("spark-area").setAttribute("points", `${first},${SPARK.height} ${points} ${SPARK.width},${SPARK.height}`);
   const range = `${formatMs(Math.min(...latencies_ms))} to ${formatMs(Math.max(...latencies_ms))} ms`;
-  element("spark-range").textContent = `last ${latencies_ms.length} inferences · ${range}`;
+  const what = tokens ? `${tokens} tokens, the last ${latencies_ms.length}` : `last ${latencies_ms.length} inferences`;
+  element("spark-range").textContent = `${what} · ${range}`;
 }
 
 function drawBadges() {

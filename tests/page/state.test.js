@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started, threadsText } from "../../resources/page/state.js";
+import { came, closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started, threadsText, tokenRate } from "../../resources/page/state.js";
 
 const load = { type: "load", plan: { name: "minilm" } };
 const measure = { type: "measure", challenger: { workload: "matmul:8x8x8:f32", settings: "x0=8" } };
@@ -56,4 +56,18 @@ test("the sparkline ends at the right edge and stays inside", () => {
   assert.deepEqual(points.map(([x]) => x), [117, 118, 119]);
   assert.ok(points.every(([, y]) => y >= 0 && y <= 50));
   assert.ok(points[0][1] > points[2][1]);
+});
+
+test("a text shows its rate, without the token that waited for the prompt", () => {
+  const busy = after(loaded, infer, { type: "inferred", runs_ms: [7] });
+  const generate = { type: "generate" };
+  const text = [900, 20, 25, 40].reduce((s, ms) => came(s, { type: "token", ms }), started(busy, generate));
+  assert.deepEqual([text.phase, text.tokens, text.latencies_ms], ["running", 4, [20, 25, 40]]);
+  const rest = done(text, generate, { type: "generated", made: 4 });
+  assert.deepEqual([rest.phase, rest.tokens], ["ready", 4]);
+  const next = started(rest, infer);
+  assert.deepEqual([next.tokens, next.latencies_ms], [0, []]);
+  assert.equal(tokenRate([]), 0);
+  assert.equal(Math.round(tokenRate([20, 25, 40])), 35);
+  assert.equal(tokenRate([5000, ...Array(10).fill(100)]), 10, "of the last second alone");
 });
