@@ -26,6 +26,7 @@ from nnjit_studio.cli_common import (
     workbench,
 )
 from nnjit_studio.diff import TOLERANCE
+from nnjit_studio.files import replacing
 
 TABLES = ("text", "markdown", "csv")
 
@@ -108,7 +109,8 @@ def profile(
     for path, content in files.items():
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(content, allow_nan=False))
+            with replacing(path) as part:
+                part.write_text(json.dumps(content, allow_nan=False))
             note(f"wrote {path}")
     if as_json:
         print_json(document)

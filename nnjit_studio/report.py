@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.files import replacing
 from nnjit_studio.plots import Plot, Series, line_plot
 
 TEMPLATE = "report.html.j2"
@@ -143,20 +142,8 @@ def write_report(
         When there are no events or the file cannot be written.
     """
     html = render_report(events, created=created, versions=versions or {})
-    try:
-        handle, part = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".part", dir=out.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(html)
-            os.chmod(part, 0o644)
-            os.replace(part, out)
-        finally:
-            Path(part).unlink(missing_ok=True)
-    except OSError as e:
-        raise UserError(
-            f"The report {out} cannot be written: {e.strerror or e}.",
-            "Choose a folder that you may write, with enough space.",
-        ) from e
+    with replacing(out, "The report") as part:
+        part.write_text(html, encoding="utf-8", newline="\n")
     return out
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nnjit_studio.files import replacing
+
 TITLE = (
     "# Results\n\nEach section is one run, newest last; how to repeat one: benchmarks/README.md.\n"
 )
@@ -15,7 +17,8 @@ def append(path: Path, section: str) -> None:
     """Add a section to a file of results; the file is made when missing."""
     before = path.read_text(encoding="utf-8") if path.exists() else TITLE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before.rstrip()}\n\n{section.strip()}\n", encoding="utf-8")
+    with replacing(path) as part:
+        part.write_text(f"{before.rstrip()}\n\n{section.strip()}\n", encoding="utf-8")
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -25,6 +23,7 @@ from nnjit_studio.bundle.manifest import (
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
 from nnjit_studio.errors import BundleError
+from nnjit_studio.files import replacing
 from nnjit_studio.graph import NUMPY_DTYPES, Generation, Plan, TensorSpec
 from nnjit_studio.space.records import TIERS, Kernel
 
@@ -124,7 +123,7 @@ def write_bundle(
         When something is missing or does not fit, or the file cannot be
         written. A bundle that was at ``out`` is then still there.
     """
-    try:
+    with replacing(out, "The bundle", BundleError) as part:
         weights_file = _streamed_file(WEIGHTS_FILE, weights)
         contents = dict(engine_files)
         engine = tuple(_file(file, contents[file]) for file in sorted(contents))
@@ -145,32 +144,17 @@ def write_bundle(
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest).encode()
-        handle, part = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".part", dir=out.parent)
-        try:
-            with os.fdopen(handle, "w+b") as file:
-                _write_zip(file, contents, weights, weights_file.nbytes)
-                file.flush()
-                os.fsync(file.fileno())
-            report = verify_bundle(Path(part))
-            if not report.ok:
-                raise BundleError(
-                    f"The bundle {out} was not written: {report.problems[0]}",
-                    "Tune or export the model again.",
-                )
-            # mkstemp makes private files; a bundle is for serving.
-            os.chmod(part, 0o644)
-            os.replace(part, out)
-        finally:
-            Path(part).unlink(missing_ok=True)
-    except OSError as e:
-        raise BundleError(
-            f"The bundle {out} cannot be written: {e.strerror or e}.",
-            "Choose a folder that you may write, with enough space.",
-        ) from e
+        _write_zip(part, contents, weights, weights_file.nbytes)
+        report = verify_bundle(part)
+        if not report.ok:
+            raise BundleError(
+                f"The bundle {out} was not written: {report.problems[0]}",
+                "Tune or export the model again.",
+            )
     return out
 
 
-def _write_zip(file: Any, contents: Mapping[str, bytes], weights: Path, nbytes: int) -> None:
+def _write_zip(file: Path, contents: Mapping[str, bytes], weights: Path, nbytes: int) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name in sorted((*contents, WEIGHTS_FILE)):
             info = zipfile.ZipInfo(name, ZIP_EPOCH)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -32,6 +30,7 @@ from nnjit_studio.database.schema import (
 )
 from nnjit_studio.database.transfer import read_json, write_csv, write_json
 from nnjit_studio.errors import BugError, DatabaseError
+from nnjit_studio.files import replacing
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import KernelKey, TuningRecord
@@ -300,16 +299,8 @@ class KernelDatabase:
         if path == self.path:
             raise DatabaseError(f"{path} is the open database itself.", "Choose another name.")
         records = self.all_records(workload=workload, state=state, target=target)[::-1]
-        try:
-            with tempfile.TemporaryDirectory(prefix=".nnjit-export-", dir=path.parent) as folder:
-                part = Path(folder) / f"export{path.suffix}"
-                writer(records, part)
-                os.replace(part, path)
-        except OSError as e:
-            raise DatabaseError(
-                f"The export {path} cannot be written: {e.strerror}.",
-                "Choose a folder that you may write, with enough space.",
-            ) from e
+        with replacing(path, "The export", DatabaseError) as part:
+            writer(records, part)
         return len(records)
 
     def vacuum(self) -> None:

@@ -237,7 +237,7 @@ def test_a_full_disk_keeps_the_old_bundle(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nnjit_studio.bundle.writer.os.fsync", full)
+    monkeypatch.setattr("nnjit_studio.files.os.fsync", full)
     with pytest.raises(BundleError, match="No space left"):
         write(created="later")
     assert (tmp_path / "tiny.zip").read_bytes() == before
