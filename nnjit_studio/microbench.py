@@ -141,8 +141,10 @@ def _effect(
     peak = lab.device.peak_gflops.get(kernel.tier)
     verdict = decide(result, workload.flops, peak)
     pairs = min(len(result.samples_ms), len(result.incumbent_ms))
-    if verdict.state in ("failed", "wrong", "impossible") or pairs < MIN_PAIRS:
-        return Effect(primitive, setting, error=verdict.reason or "too few samples")
+    if verdict.state in ("failed", "wrong", "impossible"):
+        return Effect(primitive, setting, error=verdict.reason)
+    if pairs < MIN_PAIRS:
+        return Effect(primitive, setting, error=f"only {pairs} pairs of samples")
     interval = speedup_interval(result.samples_ms, result.incumbent_ms, SwapPolicy())
     return Effect(
         primitive, setting, *interval, samples_ms=result.samples_ms, base_ms=result.incumbent_ms

@@ -45,6 +45,8 @@ SLOWER = 1.05
 CALIBRATED = 0.004
 """How near to that it has to come."""
 LONG = MeasurePolicy(pairs=32, min_sample_ms=8.0, warmup_ms=90.0, max_ms=30_000.0)
+DECIDED = ("won", "slower")
+"""Of right kernels; one that is wrong or failed says nothing about a swap."""
 TURN_NS = 0.4
 """First guess at a turn of the idle loop."""
 
@@ -149,11 +151,15 @@ def _aa(
         swaps = sum(f.state == "won" for f in fought)
         note(f"{len(fought)} duels of a kernel with itself: {swaps} false swaps")
     swaps = sum(f.state == "won" for f in fought)
+    undecided = sum(f.state not in DECIDED for f in fought)
+    if undecided == len(fought):
+        raise CompileError("No duel of a kernel with itself could be fought.", "Run it again.")
     return {
         "duels": len(fought),
+        "undecided": undecided,
         "false_swaps": swaps,
-        "share": swaps / len(fought),
-        "upper_95": upper_bound(swaps, len(fought)),
+        "share": swaps / (len(fought) - undecided),
+        "upper_95": upper_bound(swaps, len(fought) - undecided),
         "rows": _rows(fought),
     }
 
@@ -189,7 +195,7 @@ def _roles(
 
 
 def _is_right(fought: Fought, role: str) -> bool:
-    return (fought.state == "won") == (role == "faster") and fought.state in ("won", "slower")
+    return (fought.state == "won") == (role == "faster") and fought.state in DECIDED
 
 
 def _blocks(arenas: Sequence[Arena], count: int) -> Iterator[tuple[Arena, int]]:
@@ -267,6 +273,7 @@ def _rows(fought: Sequence[Fought]) -> list[dict[str, Any]]:
                 "workload": name,
                 "duels": len(mine),
                 "won": sum(f.state == "won" for f in mine),
+                "undecided": sum(f.state not in DECIDED for f in mine),
                 "speedup": statistics.median(f.speedup for f in mine),
                 "pairs": statistics.mean(f.pairs for f in mine),
                 "seconds": statistics.median(f.seconds for f in mine),
@@ -320,6 +327,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         said.append(
             f"{aa['duels']} duels of a kernel with itself: {aa['false_swaps']} false swaps "
             f"({aa['share']:.2%}; below {aa['upper_95']:.2%} at 95 % confidence)."
+            + (f" {aa['undecided']} failed and were not counted." if aa["undecided"] else "")
         )
     for row in result.get("slowed", ()):
         said.append(

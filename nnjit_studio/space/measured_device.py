@@ -133,6 +133,10 @@ class MeasuredDevice:
         made = cls(curves=curves, effects=effects, **plain)
         if not {SPILL, LATENCY, READ, COPY} <= set(made.curves):
             raise ValueError("a curve is missing")
+        for name, curve in made.curves.items():
+            good = len(curve.x) == len(curve.samples) > 0
+            if not good or any(len(s) < 2 or not min(s) > 0 for s in curve.samples):
+                raise ValueError(f"the curve {name!r} lacks samples")
         return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ from nnjit_studio.bench.duels import (
     upper_bound,
 )
 from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.errors import BugError
+from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.graph import Plan
 from nnjit_studio.space.records import DeviceProfile, Fixture, Kernel, MeasurePolicy, RunResult
 
@@ -130,6 +131,27 @@ def test_a_kernel_against_itself_is_counted_as_a_false_swap_when_it_wins() -> No
     assert _aa(runner, [arena], 6, itertools.count(), lambda text: None)["false_swaps"] == 6
 
 
+def test_duels_that_were_not_fought_are_no_right_decisions() -> None:
+    arena = make_arena(SMALL, DEVICE)
+
+    class Broken(Gate):
+        def measure(self, *_: Any) -> RunResult:
+            lost = len(broken) < broken.maxlen
+            broken.append(1)
+            return RunResult(SMALL, "", "", error="trap") if lost else same
+
+    same = RunResult(SMALL, "", "", (1.0, 1.01), (1.0, 1.01), 1, 0.1, True)
+    broken: deque[int] = deque(maxlen=4)
+    gate = Broken(set(), lambda k: True, lambda k: "")
+    result = _aa(gate, [arena], 6, itertools.count(), lambda text: None)  # type: ignore[arg-type]
+    assert (result["duels"], result["undecided"], result["false_swaps"]) == (6, 4, 0)
+    assert result["upper_95"] == upper_bound(0, 2)
+    assert "4 failed and were not counted" in duels_text({"aa": result})
+    broken = deque(maxlen=99)
+    with pytest.raises(CompileError, match="No duel"):
+        _aa(gate, [arena], 3, itertools.count(), lambda text: None)  # type: ignore[arg-type]
+
+
 def test_right_decisions_in_both_roles() -> None:
     fought = [Fought("w", state, 1.0, 4, 0.1) for state in ("won", "slower", "wrong")]
     assert [_is_right(f, "slower") for f in fought] == [False, True, False]
@@ -162,7 +184,14 @@ def test_results_read_as_sentences_and_tables() -> None:
         "versions": {},
         "target": "embedded",
         "threads": 1,
-        "aa": {"duels": 2, "false_swaps": 0, "share": 0.0, "upper_95": 0.78, "rows": rows},
+        "aa": {
+            "duels": 2,
+            "undecided": 0,
+            "false_swaps": 0,
+            "share": 0.0,
+            "upper_95": 0.78,
+            "rows": rows,
+        },
         "slowed": [
             {
                 "workload": "w",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 import pytest
@@ -10,6 +11,17 @@ from device_fakes import measured_device
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import DatabaseError
 from nnjit_studio.space.measured_device import SPILL, Curve
+
+
+def with_spill(*samples: list[float]) -> str:
+    """A row with such samples for the first points of a curve."""
+    document = measured_device().to_json()
+    curve = document["curves"][SPILL]
+    curve["samples"] = [*samples, *curve["samples"][len(samples) :]]
+    return json.dumps(document)
+
+
+NO_SAMPLES, NO_TIME = with_spill([1.0]), with_spill([1.0, 0.0, 2.0])
 
 
 @pytest.fixture
@@ -60,7 +72,9 @@ def test_a_database_of_the_schema_before_gets_the_table_and_keeps_a_copy(path):
         assert database.integrity() == "ok"
 
 
-@pytest.mark.parametrize("damage", ["{}", "[]", "no json", '{"curves": {}, "effects": []}'])
+@pytest.mark.parametrize(
+    "damage", ["{}", "[]", "no json", '{"curves": {}, "effects": []}', NO_SAMPLES, NO_TIME]
+)
 def test_a_damaged_row_is_one_sentence(path, damage):
     with KernelDatabase.open(path) as database:
         database.commit_device(measured_device())

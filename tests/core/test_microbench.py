@@ -120,6 +120,18 @@ def test_a_wrong_variant_gets_no_speed():
     assert effect.verdict == "failed" and "accepted error" in effect.error
 
 
+def test_a_variant_with_few_samples_says_how_few():
+    class Slow(PlayedPage):
+        def measure(self, challenger, incumbent, policy):
+            found = super().measure(challenger, incumbent, policy)
+            return replace(
+                found, samples_ms=found.samples_ms[:3], incumbent_ms=found.incumbent_ms[:3]
+            )
+
+    errors = {e.error for e in measure(Slow()).effects if not e.same_bytes}
+    assert errors == {"only 3 pairs of samples"}
+
+
 def test_without_shared_memory_bandwidth_is_that_of_one_thread():
     page = PlayedPage()
     found = measure(page, replace(DEVICE, cross_origin_isolated=False))
