@@ -23,7 +23,7 @@ REASONS = {
     "shape": "of another size in ONNX Runtime",
 }
 PASS_BYTES = 48 * 2**20
-"""Copied in one run of the page: a frame holds 64 MiB."""
+"""Copied in one run of the page: a frame holds 128 MiB."""
 
 
 class Comparable(Protocol):
@@ -139,7 +139,7 @@ def diff_model(
     Raises
     ------
     UserError
-        When nothing has that name, or ONNX Runtime cannot run the model.
+        When nothing has that name, nothing can be compared, or ONNX Runtime cannot run the model.
     """
     graph, plan = bench.model.graph, bench.model.plan
     on_phase("starting native ONNX Runtime")
@@ -156,6 +156,11 @@ def diff_model(
                 f"The model has no tensor or node {name!r}.",
                 "`nnjit diff MODEL --json` lists them all.",
             )
+    elif not common:
+        raise UserError(
+            "No tensor of the ONNX file is one that a step computes: nothing can be compared.",
+            "Name a node with --node to see what became of it.",
+        )
     rows: list[TensorDiff] = []
     for group in _groups(common):
         on_phase(f"comparing {len(rows)} to {len(rows) + len(group)} of {len(common)} tensors")

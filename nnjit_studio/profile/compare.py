@@ -129,6 +129,7 @@ def _delta(before: StepProfile | None, after: StepProfile | None) -> StepDelta:
     )
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 COLUMNS = ("step", "workload", "before ms", "after ms", "gain ms", "ratio")
 
 
@@ -150,7 +151,7 @@ def as_csv(comparison: Comparison) -> str:
     writer.writerow(COLUMNS)
     # A spreadsheet runs what begins like a formula; names come from a stranger's file.
     writer.writerows(
-        [f"'{cell}" if cell[:1] in "=+-@" and i < 2 else cell for i, cell in enumerate(row)]
+        [f"'{cell}" if i < 2 and cell.startswith(FORMULA) else cell for i, cell in enumerate(row)]
         for row in _cells(comparison)
     )
     return out.getvalue()

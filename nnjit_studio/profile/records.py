@@ -131,19 +131,15 @@ class ModelProfile:
                 )
                 for s in data["steps"]
             )
-            return cls(
-                data["model"],
-                data["target"]["name"],
-                data["target"]["user_agent"],
-                data["threads"],
-                data["tier"],
-                data["peak_gflops"],
-                data["bandwidth_gbs"],
-                {str(k): float(v) for k, v in data["cold_ms"].items()},
-                Steady(**_known(Steady, data["warm"])),
-                MeasuredMemory(**memory),
-                steps,
-            )
+            target = data["target"]
+            flat = {**data, "target": target["name"], "user_agent": target["user_agent"]}
+            parts = {
+                "cold_ms": {str(k): float(v) for k, v in data["cold_ms"].items()},
+                "warm": Steady(**_known(Steady, data["warm"])),
+                "memory": MeasuredMemory(**memory),
+                "steps": steps,
+            }
+            return cls(**{**_known(cls, flat), **parts})
         except (KeyError, TypeError, ValueError, AttributeError) as e:
             raise UserError(
                 f"This is no profile of this NNJIT Studio: {type(e).__name__} at {e}.",
@@ -153,4 +149,14 @@ class ModelProfile:
 
 def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass that are there; others, of a newer Studio, are left out."""
-    return {f.name: data[f.name] for f in fields(cls) if f.name in data}
+    known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+    for f in fields(cls):
+        plain, _, optional = str(f.type).partition(" | ")
+        wanted = (*_PLAIN.get(plain, ()), *((type(None),) if optional else ()))
+        if f.name in known and plain in _PLAIN and not isinstance(known[f.name], wanted):
+            raise TypeError(f"{f.name!r}, which is {known[f.name]!r}")
+    return known
+
+
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+"""Types of the fields that are no records themselves, by their annotation."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.profile.memory import (
@@ -126,10 +126,8 @@ def profile_model(
 
 def steady(runs_ms: tuple[float, ...]) -> Steady:
     """Median, minimum and spread of runs."""
-    quartiles = statistics.quantiles(runs_ms, n=4) if len(runs_ms) > 1 else [runs_ms[0]] * 3
-    return Steady(
-        statistics.median(runs_ms), min(runs_ms), quartiles[2] - quartiles[0], len(runs_ms)
-    )
+    low, middle, high = np.percentile(runs_ms, (25, 50, 75))
+    return Steady(float(middle), min(runs_ms), float(high - low), len(runs_ms))
 
 
 def _memory(plan: Any, wasm_bytes: int, before: tuple[int, int] | None) -> MeasuredMemory:

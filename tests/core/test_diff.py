@@ -121,6 +121,16 @@ def test_one_name_selects_a_tensor_a_step_or_an_onnx_node() -> None:
         diff_model(Bench(), "z")
 
 
+def test_a_model_without_a_common_tensor_is_not_called_right() -> None:
+    class Renamed(Bench):
+        def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
+            return [("Other", ("o",))]
+
+    with pytest.raises(UserError, match="nothing can be compared"):
+        diff_model(Renamed())
+    assert [m.tensor for m in diff_model(Renamed(), "Other").missing] == ["o"]
+
+
 def test_large_tensors_come_in_parts_and_many_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diff_module, "PASS_BYTES", 16)
     bench = Bench()

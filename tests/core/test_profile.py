@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from profiles import BANDWIDTH, GRAPH, PLAN, TRANSPOSE, profile
@@ -27,7 +28,9 @@ from nnjit_studio.profile import (
 )
 from nnjit_studio.profile.compare import as_csv, as_markdown
 from nnjit_studio.profile.compare import as_text as comparison_text
+from nnjit_studio.profile.records import Steady
 from nnjit_studio.profile.rows import bytes_moved
+from nnjit_studio.profile.run import steady
 
 
 def test_rates_count_the_threads_that_ran() -> None:
@@ -148,6 +151,33 @@ def test_json_comes_back(tmp_path: Path) -> None:
     assert ModelProfile.from_json(newer) == before
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("steps", 0, "ms"), "1"),
+        (("steps", 0, "ms"), None),
+        (("steps", 0, "node"), 3),
+        (("steps", 0, "percent_of_peak"), "much"),
+        (("warm", "median_ms"), []),
+        (("threads",), "two"),
+        (("memory", "forecast", "arena_bytes"), 1.5),
+    ],
+)
+def test_a_profile_with_a_wrong_field_is_none(path: tuple[Any, ...], value: object) -> None:
+    data = json.loads(json.dumps(profile().to_json()))
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(UserError, match=f"no profile.*{path[-1]}"):
+        ModelProfile.from_json(data)
+
+
+def test_the_spread_of_few_runs_lies_within_them() -> None:
+    assert steady((1.0, 2.0)) == Steady(1.5, 1.0, 0.5, 2)
+    assert steady((3.0,)) == Steady(3.0, 3.0, 0.0, 1)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": "g", "target": 3}', "\x00"])
 def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "p.json"
@@ -179,7 +209,7 @@ def test_steps_are_matched_and_sorted_by_gain() -> None:
 
 def test_comparisons_as_tables() -> None:
     steps = tuple(
-        replace(s, node=n) for s, n in zip(profile().steps, ("a|b", "=1+1", "c"), strict=True)
+        replace(s, node=n) for s, n in zip(profile().steps, ("a|b", "=1+1", "\t=2"), strict=True)
     )
     named = replace(profile(), steps=steps)
     found = compare(named, named)
@@ -188,6 +218,7 @@ def test_comparisons_as_tables() -> None:
     assert any(
         row.startswith("'=1+1,transpose:8x8:f32,0.0002,0.0002,+0.0000,1.000") for row in rows
     )
+    assert any(row.startswith("'\t=2,") for row in rows)
     table = as_markdown(found).splitlines()
     assert table[3] == "|---|---|--:|--:|--:|--:|"
     assert any(line.startswith("| a\\|b | matmul:8x8x8:f32 |") for line in table)
