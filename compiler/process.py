@@ -125,11 +125,7 @@ class CompileProcess:
                 IMPORT_TIMEOUT_S,
                 on_phase,
             )
-        if header.get("lost"):
-            raise ModelError(
-                f"The import of {path.name!r} ended: {header['error']}",
-                "The model may be damaged or too large for this machine.",
-            )
+        _raise_loss(header, f"The import of {path.name!r}")
         _raise_failure(header)
         self._programs.update(zip(header["keys"], blobs, strict=True))
         return ImportedModel(
@@ -146,10 +142,11 @@ class CompileProcess:
         Raises
         ------
         ModelError, UserError
-            Also when ONNX Runtime cannot run it.
+            Also when ONNX Runtime cannot run it, is too slow, or kills its process.
         """
         with self._lock:
             header, _ = self._job({"op": "reference", "path": str(path)}, IMPORT_TIMEOUT_S)
+        _raise_loss(header, f"Opening {path.name!r} in native ONNX Runtime")
         _raise_failure(header)
         return [(name, tuple(outputs)) for name, outputs in header["nodes"]]
 
@@ -161,7 +158,7 @@ class CompileProcess:
         Raises
         ------
         UserError
-            When ONNX Runtime fails.
+            When ONNX Runtime fails, is too slow, or kills its process.
         """
         arrays = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
         described = [
@@ -172,6 +169,7 @@ class CompileProcess:
             header, blobs = self._job(
                 request, IMPORT_TIMEOUT_S, blobs=[a.tobytes() for a in arrays.values()]
             )
+        _raise_loss(header, "The run in native ONNX Runtime")
         _raise_failure(header)
         return {
             name: np.frombuffer(blob, np.dtype(t["dtype"])).reshape(t["shape"])
@@ -202,11 +200,7 @@ class CompileProcess:
         }
         with self._lock:
             header, blobs = self._job(job, IMPORT_TIMEOUT_S, on_phase)
-        if header.get("lost"):
-            raise ModelError(
-                f"The import of {path.name!r} ended: {header['error']}",
-                "The model may be damaged or too large for this machine.",
-            )
+        _raise_loss(header, f"The import of {path.name!r}")
         _raise_failure(header)
         self._programs.update(zip(header["keys"], blobs, strict=True))
         models = [
@@ -231,6 +225,7 @@ class CompileProcess:
         job = {"op": "native_decoder", "path": str(path), "prompt": list(prompt)}
         with self._lock:
             header, _ = self._job(job, IMPORT_TIMEOUT_S)
+        _raise_loss(header, f"Opening {path.name!r} in native ONNX Runtime")
         _raise_failure(header)
 
     def native_tokens(self, tokens: Sequence[int]) -> list[tuple[int, float]]:
@@ -243,6 +238,7 @@ class CompileProcess:
         """
         with self._lock:
             header, _ = self._job({"op": "native_tokens", "tokens": list(tokens)}, IMPORT_TIMEOUT_S)
+        _raise_loss(header, "The run in native ONNX Runtime")
         _raise_failure(header)
         return [(c["id"], c["deficit"]) for c in header["choices"]]
 
@@ -504,6 +500,15 @@ class CompileProcess:
 
 def _lost(why: str) -> dict[str, Any]:
     return {"ok": False, "kind": "bug", "error": why + ".", "hint": "", "lost": True}
+
+
+def _raise_loss(header: dict[str, Any], what: str) -> None:
+    """The process is gone: a stranger's model did that, which is no bug of ours."""
+    if header.get("lost"):
+        raise ModelError(
+            f"{what} ended: {header['error']}",
+            "The model may be damaged or too large for this machine.",
+        )
 
 
 def _raise_failure(header: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 from onnx_models import mlp, save
 
+from nnjit_studio.compiler import process
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import ModelError, UserError
 
@@ -49,3 +50,14 @@ def test_a_process_that_died_says_so(compiler: CompileProcess, tmp_path: Path) -
     compiler.kill()
     with pytest.raises(UserError, match="ended"):
         compiler.reference_tensors({"x": np.ones((5, 6), np.float32)}, ["y"])
+
+
+def test_a_run_that_never_ends_is_the_models_fault(
+    compiler: CompileProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler.open_reference(mlp(tmp_path / "m.onnx"))
+    monkeypatch.setattr(process, "IMPORT_TIMEOUT_S", 0.0)
+    with pytest.raises(ModelError, match=r"The run in native ONNX Runtime ended: no answer"):
+        compiler.reference_tensors({"x": np.ones((5, 6), np.float32)}, ["y"])
+    with pytest.raises(ModelError, match=r"Opening 'm.onnx' in native ONNX Runtime ended"):
+        compiler.open_reference(tmp_path / "m.onnx")
