@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import shutil
 import statistics
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -148,10 +150,8 @@ def compare(
     link = folder / "model"
     if not link.exists():
         link.mkdir()
-        # A model with external data needs its neighbours; a link costs no copy.
-        for file in model.onnx.parent.iterdir():
-            if file.name.startswith(model.onnx.stem):
-                os.link(file, link / file.name)
+        for file in _files_of(model.onnx):
+            _link(file, link / file.name)
     roots = {"files": folder} | ({"node_modules": node_modules} if node_modules else {})
     with ExitStack() as stack:
         server = stack.enter_context(BenchServer(roots))
@@ -222,6 +222,20 @@ def row_text(row: Mapping[str, Any]) -> str:
     return f"{row['model']:<16} {row['threads']}T  {times}  {ratio}  {memory}"
 
 
+def _files_of(onnx: Path) -> list[Path]:
+    """The model and the external data beside it, which exporters name after it."""
+    beside = onnx.parent.glob(f"{glob.escape(onnx.stem)}*")
+    return [f for f in beside if f.is_file() and (f.suffix != ".onnx" or f.name == onnx.name)]
+
+
+def _link(file: Path, place: Path) -> None:
+    """A second name costs no copy, but is not to be had on another disk."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
+
+
 def _file_name(name: str) -> str:
     return "input-" + "".join(c if c.isalnum() else "_" for c in name)
 
@@ -234,7 +248,5 @@ def _worst_error(outputs: Sequence[TensorSpec], uploads: Mapping[str, bytes], pe
         ours, theirs = (
             np.frombuffer(uploads[f"{name}-{spec.name}"], dtype) for name in ("ours", peer)
         )
-        worst = max(
-            worst, relative_error(ours, theirs.astype(np.float64)) if np.any(theirs) else 0.0
-        )
+        worst = max(worst, relative_error(ours, theirs.astype(np.float64)))
     return worst

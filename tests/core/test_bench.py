@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import urllib.error
 import urllib.request
@@ -24,7 +25,7 @@ from nnjit_studio.compiler.builders import WorkloadSpec, program_for, seeded_inp
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.errors import BugError, PageError, UserError
 from nnjit_studio.graph import TensorSpec
 from nnjit_studio.space.candidate import Candidate
 
@@ -37,6 +38,34 @@ def test_statistics() -> None:
     assert ratios(ms) == {"ort": 2.5}
     got = np.array([1.0, 2.5], np.float32)
     assert relative_error(got, np.array([1.0, 2.0])) == 0.25
+    assert relative_error(got, np.zeros(2)) == 2.5
+    both = np.array([np.nan, np.inf, 4.0])
+    assert relative_error(both + np.array([0, 0, 1.0]), both) == 0.25
+    assert relative_error(np.array([], np.float32), np.array([])) == 0
+
+
+@pytest.mark.parametrize("got", [[np.nan, 1.0], [np.inf, 1.0], [1.0]])
+def test_outputs_that_are_nothing_are_not_timed(got: list[float]) -> None:
+    with pytest.raises(BugError, match="An output"):
+        relative_error(np.array(got, np.float32), np.array([1.0, 1.0]))
+
+
+def test_files_of_a_model_are_those_named_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bert.onnx", "bert.onnx.data", "bert_weights.bin", "bert-large.onnx", "gpt.onnx"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "bert").mkdir()
+    found = models._files_of(tmp_path / "bert.onnx")
+    assert sorted(f.name for f in found) == ["bert.onnx", "bert.onnx.data", "bert_weights.bin"]
+
+    def other_disk(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    models._link(tmp_path / "bert.onnx", tmp_path / "bert" / "linked")
+    monkeypatch.setattr("os.link", other_disk)
+    models._link(tmp_path / "bert.onnx", tmp_path / "bert" / "copied")
+    assert {f.read_text() for f in (tmp_path / "bert").iterdir()} == {"bert.onnx"}
 
 
 def test_shapes_by_name_or_spelling() -> None:
