@@ -453,14 +453,20 @@ class Workbench:
     def explain(self, workload: str, settings: str) -> list[Verdict]:
         """Every rule's answer on a candidate of one of the model's workloads, by key.
 
+        For the window's own thread: it waits for nothing.
+
         Raises
         ------
         UserError
-            When the text is no candidate, or the workload has no lite space.
+            When the text is no candidate, the workload has no lite space, or no page
+            has told yet what the device is.
         """
         found = self._workload(workload)
         packable = workload in self._need_model().packable
-        return explain(Candidate.parse(settings), found, self.connect(), packable)
+        candidate = Candidate.parse(settings)
+        if self.device is None:
+            raise UserError("The device is not known yet.", "Wait for the page to connect.")
+        return explain(candidate, found, self.device, packable)
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
         """Compile, check and time a candidate of the user's beside the kernel that runs.

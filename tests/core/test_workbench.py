@@ -133,3 +133,20 @@ def test_example_feeds_have_the_dtypes_of_the_inputs() -> None:
     assert all(array.shape == (2, 3) for array in feeds.values())
     assert (feeds["i64"] == 1).all() and feeds["bool"].all()
     assert len(set(feeds["f32"].ravel().tolist())) == 6
+
+
+def test_the_rules_are_asked_without_waiting_for_a_page(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waits(*_: object) -> None:
+        raise AssertionError("it waits for the page")
+
+    monkeypatch.setattr(bench.hub, "wait_for_page", waits)
+    plan = Plan("m", (), (), (), (), 0, 0)
+    graph = Graph("m", (), (), (), {})
+    bench.model = OpenedModel(Path("m"), graph, TUNABLE, plan, Path("w"), frozenset())
+    key = TUNABLE[0].key
+    with pytest.raises(UserError, match="device is not known yet"):
+        bench.explain(key, str(TILES[0]))
+    bench.device = DEVICE
+    assert bench.explain(key, str(TILES[0]))
