@@ -100,7 +100,8 @@ class KernelDatabase:
         """Open a database that is only read: beside a Studio that writes it, too.
 
         A file that is not there is an empty database, which is not written anywhere.
-        One with an older schema is opened for writing once, which upgrades it.
+        One with an older schema, or one whose writer was killed while it wrote, is
+        opened for writing once, which upgrades it or takes the half record back.
 
         Raises
         ------
@@ -113,7 +114,7 @@ class KernelDatabase:
             return cls(path, executor, None, executor.submit(_empty).result())
         try:
             return cls.open(path, read_only=True)
-        except _OlderSchema:
+        except _NeedsWriter:
             cls.open(path).close()
             return cls.open(path, read_only=True)
 
@@ -377,8 +378,8 @@ def _lock(path: Path) -> FileLock:
     return lock
 
 
-class _OlderSchema(DatabaseError):
-    pass
+class _NeedsWriter(DatabaseError):
+    """It cannot be read before somebody has written to it."""
 
 
 def _empty() -> Database:
@@ -394,10 +395,19 @@ def _connect(path: Path, read_only: bool) -> tuple[Database, Path | None]:
         # Plugins of sqlite-utils are other people's code: never loaded here.
         db = Database(connection, execute_plugins=False)
         if read_only:
-            if check_version(db, path) < SCHEMA_VERSION:
-                raise _OlderSchema(
+            try:
+                version = check_version(db, path)
+            except sqlite3.OperationalError as e:
+                if "readonly" not in str(e):
+                    raise
+                raise _NeedsWriter(
+                    f"The kernel database {path} was left in the middle of a record.",
+                    "`nnjit db vacuum` takes that back.",
+                ) from e
+            if version < SCHEMA_VERSION:
+                raise _NeedsWriter(
                     f"The kernel database {path} has an older schema.",
-                    "Open it once for writing, which upgrades it.",
+                    "`nnjit db vacuum` upgrades it.",
                 )
             return db, None
         db.execute("PRAGMA synchronous=FULL")

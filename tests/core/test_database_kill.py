@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.errors import DatabaseError
 
 WRITER = """
 import sys
@@ -27,6 +28,18 @@ with KernelDatabase.open(Path(sys.argv[1])) as db:
         record = TuningRecord(key, "w", str(n), "won", 1.0, 1.0, (1.0,) * 12,
             hashlib.sha256(wasm).hexdigest(), wasm, (), 1, 1.0, "b", "", 0.1, str(n))
         print(db.commit_record(record), n, flush=True)
+"""
+
+HALF = """
+import os, signal, sqlite3, sys
+
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA journal_mode=truncate").fetchone()
+db.execute("PRAGMA cache_size=5")  # so that pages reach the file before the commit
+db.execute("BEGIN IMMEDIATE")
+for n in range(500):
+    db.execute("INSERT INTO kernels VALUES (?, ?)", (str(n), os.urandom(4000)))
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -55,3 +68,16 @@ def test_killed_writers_lose_nothing(tmp_path: Path, mode: str) -> None:
     plain = sqlite3.connect(path)
     assert plain.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     plain.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")
+def test_who_only_reads_is_not_stopped_by_a_writer_that_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.db"
+    KernelDatabase.open(path).close()
+    subprocess.run([sys.executable, "-c", HALF, str(path)], check=False)
+    assert path.with_name("kernels.db-journal").stat().st_size > 0
+    with pytest.raises(DatabaseError, match="in the middle of a record"):
+        KernelDatabase.open(path, read_only=True)
+    with KernelDatabase.open_for_reading(path) as db:
+        assert db.integrity() == "ok"
+        assert db._call(lambda: db._db["kernels"].count) == 0
