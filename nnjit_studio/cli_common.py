@@ -18,6 +18,7 @@ from nnjit_studio.cli_shapes import given_shapes, hint_shapes, shape_options
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.lab import LABS
+from nnjit_studio.terminal import printable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -163,6 +164,11 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, allow_nan=False))
 
 
+def say(text: str) -> None:
+    """A result for people, on stdout."""
+    click.echo(printable(text, keep="\n\t"))
+
+
 def note(text: str) -> None:
     """A line for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(printable(text, keep="\n\t"), err=True)

@@ -21,6 +21,7 @@ from nnjit_studio.cli_common import (
     note,
     print_json,
     sandbox_option,
+    say,
     target_option,
     threads_option,
     workbench,
@@ -115,7 +116,7 @@ def profile(
     if as_json:
         print_json(document)
     else:
-        click.echo(as_text(found, top))
+        say(as_text(found, top))
 
 
 def print_comparison(before: Path, after: Path, table: str, as_json: bool) -> None:
@@ -126,7 +127,7 @@ def print_comparison(before: Path, after: Path, table: str, as_json: bool) -> No
         print_json(found.to_json())
     else:
         writers = {"text": as_text, "markdown": as_markdown, "csv": as_csv}
-        click.echo(writers[table](found).rstrip("\n"))
+        say(writers[table](found).rstrip("\n"))
 
 
 def print_forecast(model: Path, as_json: bool) -> None:
@@ -146,7 +147,7 @@ def print_forecast(model: Path, as_json: bool) -> None:
             {"ok": True, **asdict(found), "total_bytes": found.total_bytes, "live_bytes": live}
         )
     else:
-        click.echo(as_text(found))
+        say(as_text(found))
 
 
 @click.command()
@@ -198,6 +199,6 @@ def diff(
     if as_json:
         print_json(found.to_json())
     else:
-        click.echo(details(found) if node else as_text(found, top))
+        say(details(found) if node else as_text(found, top))
     if found.bad:
         sys.exit(1)

@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from nnjit_studio.errors import UserError
 from nnjit_studio.files import replacing
 from nnjit_studio.plots import Plot, Series, line_plot
+from nnjit_studio.terminal import printable
 
 TEMPLATE = "report.html.j2"
 PLOTTED_WORKLOADS = 6
@@ -231,8 +232,7 @@ def percent(share: float) -> str:
 
 def short_name(workload: str) -> str:
     """A workload without its fingerprint and without characters that steer a terminal."""
-    name = workload.rsplit("#", 1)[0]
-    return "".join(c if c.isprintable() else "\ufffd" for c in name)
+    return printable(workload.rsplit("#", 1)[0])
 
 
 def gain(workload: Mapping[str, Any]) -> str:

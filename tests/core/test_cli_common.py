@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnjit_studio.cli import failure
-from nnjit_studio.cli_common import load_inputs
+from nnjit_studio.cli_common import load_inputs, note, say
 from nnjit_studio.errors import NnjitError, PageError, UserError
 
 
@@ -34,6 +34,12 @@ def test_inputs_that_are_no_arrays_are_refused(tmp_path: Path, case: str) -> Non
         path.write_bytes({"cut": whole[:200], "empty": b"", "changed": changed, "text": b"x"}[case])
     with pytest.raises(UserError, match=r"in\.npz"):
         load_inputs(path)
+
+
+def test_what_a_model_names_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("step \x1b[2Jname\n\tms")
+    note("wrote \x9b31m\r")
+    assert capsys.readouterr() == ("step \ufffd[2Jname\n\tms\n", "wrote \ufffd31m\ufffd\n")
 
 
 def test_a_failed_session_keeps_its_kind_of_error() -> None:
