@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nnjit_studio.compiler.process import CompileProcess, DeviceKernels
-from nnjit_studio.errors import CompileError
+from nnjit_studio.errors import PageError
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import cpu_name
 from nnjit_studio.space.measured_device import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
@@ -85,7 +85,7 @@ def registers(lab: Lab, findings: Findings) -> Iterator[str]:
     yield "vector registers"
     items = tuple(RateItem(i) for i in range(len(lab.kernels.spill)))
     modules = [data for data, _ in lab.kernels.spill]
-    times = lab.target.rates(modules, replace(SPILL_RATES, items=items))
+    times = _times(lab, modules, replace(SPILL_RATES, items=items))
     samples = [
         tuple(flops / ms / 1e6 for ms in each)
         for (_, flops), each in zip(lab.kernels.spill, times, strict=True)
@@ -97,7 +97,7 @@ def caches(lab: Lab, findings: Findings) -> Iterator[str]:
     """Latency of a dependent load by the size of what it walks through."""
     yield "caches"
     items = tuple(RateItem(0, chain_bytes=size) for size in WORKING_SETS)
-    times = lab.target.rates([lab.kernels.chase], replace(LATENCY_RATES, items=items))
+    times = _times(lab, [lab.kernels.chase], replace(LATENCY_RATES, items=items))
     samples = tuple(tuple(ms * 1e6 for ms in each) for each in times)
     findings.curves[LATENCY] = Curve(WORKING_SETS, samples)
 
@@ -112,7 +112,7 @@ def bandwidth(lab: Lab, findings: Findings) -> Iterator[str]:
         extent = STREAM_BYTES // block
         items = tuple(RateItem(i, extent, threads) for i in range(2))
         modules = [lab.kernels.read, lab.kernels.copy]
-        times = lab.target.rates(modules, replace(STREAM_RATES, items=items))
+        times = _times(lab, modules, replace(STREAM_RATES, items=items))
         for name, moved, each in zip((READ, COPY), (block, 2 * block), times, strict=True):
             found[name].append((threads, tuple(moved / ms / 1e6 for ms in each)))
     for name, points in found.items():
@@ -132,6 +132,13 @@ def primitives(lab: Lab, findings: Findings) -> Iterator[str]:
             findings.effects.append(Effect(primitive, setting, 1.0, 1.0, 1.0, same_bytes=True))
         else:
             findings.effects.append(_effect(lab, workload, primitive, setting, kernel, base))
+
+
+def _times(lab: Lab, modules: list[bytes], request: RateRequest) -> list[list[float]]:
+    times = lab.target.rates(modules, request)
+    if not all(ms > 0 for samples in times for ms in samples):
+        raise PageError("A device experiment took no time by the page's clock.", "Measure again.")
+    return times
 
 
 def _effect(
@@ -185,8 +192,6 @@ def measure_device(
         for part in experiment(lab, findings):
             on_phase(f"measuring the device, {number} of {len(EXPERIMENTS)}: {part}")
         seconds[name] = round(time.perf_counter() - start, 3)
-    if any(not all(s) for c in findings.curves.values() for s in c.samples):
-        raise CompileError("The device experiments have samples of no time.", "Measure again.")
     return MeasuredDevice(
         device.device_id,
         device.target,

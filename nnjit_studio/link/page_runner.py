@@ -152,7 +152,7 @@ class PageRunner:
         """Milliseconds of one iteration: for each item, one for each round."""
         with self._exclusive() as ask:
             reply, _ = ask({"type": "rates", **asdict(request)}, kernels)
-        return [[float(ms) for ms in samples] for samples in reply["samples_ms"]]
+        return [list(samples) for samples in replies.number_rows(reply, "samples_ms")]
 
     def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
         """Drop any model, load this one: its plan, then its weights in chunks.

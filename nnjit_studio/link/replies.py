@@ -34,6 +34,11 @@ def numbers(reply: Mapping[str, Any], name: str) -> tuple[float, ...]:
     return tuple(_field(reply, name, "a list of numbers", _list_of(_is_number)))
 
 
+def number_rows(reply: Mapping[str, Any], name: str) -> tuple[tuple[float, ...], ...]:
+    rows = _field(reply, name, "a list of lists of numbers", _list_of(_list_of(_is_number)))
+    return tuple(map(tuple, rows))
+
+
 def integers(reply: Mapping[str, Any], name: str) -> tuple[int, ...]:
     return tuple(_field(reply, name, "a list of integers", _list_of(_is_integer)))
 

@@ -16,7 +16,16 @@ from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import CHUNK_BYTES, PageRunner
 from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import Fixture, FixtureArg, Kernel, MeasurePolicy, Pulse, Tap
+from nnjit_studio.space.records import (
+    Fixture,
+    FixtureArg,
+    Kernel,
+    MeasurePolicy,
+    Pulse,
+    RateItem,
+    RateRequest,
+    Tap,
+)
 
 KERNEL = Kernel("copy:4:f32#0", None, "simd128", b"\0asm", "ab")
 OTHER = Kernel(
@@ -340,6 +349,21 @@ def test_an_engine_without_simd_is_no_target(hub: Hub) -> None:
     no_simd = says(**{**PROBED, "simd": False})
     with fake_page(hub, no_simd), pytest.raises(TargetError, match="'old' has no WebAssembly SIMD"):
         PageRunner(hub, "old").probe()
+
+
+@pytest.mark.parametrize("rows", [None, [1.0], [["1"]], {"0": [1.0]}])
+def test_rates_that_are_no_rows_of_numbers_are_an_error(hub: Hub, rows: Any) -> None:
+    with (
+        fake_page(hub, says(type="rated", samples_ms=rows)),
+        pytest.raises(PageError, match="'samples_ms' is not a list of lists of numbers"),
+    ):
+        PageRunner(hub, "fake").rates([b"k"], RateRequest((RateItem(0),)))
+
+
+def test_rates_are_one_row_for_each_item(hub: Hub) -> None:
+    with fake_page(hub, says(type="rated", samples_ms=[[1, 2.5]])):
+        request = RateRequest((RateItem(0),))
+        assert PageRunner(hub, "fake").rates([b"k"], request) == [[1, 2.5]]
 
 
 def test_cancel_ends_the_call_that_waits_and_those_behind_it(hub: Hub) -> None:

@@ -132,6 +132,16 @@ def test_a_variant_with_few_samples_says_how_few():
     assert errors == {"only 3 pairs of samples"}
 
 
+@pytest.mark.parametrize("still", [b"spill9", b"chase", b"copy"])
+def test_a_clock_that_stands_still_is_told(still):
+    class Stopped(PlayedPage):
+        def _ms(self, kernel, item):
+            return 0.0 if kernel == still else super()._ms(kernel, item)
+
+    with pytest.raises(PageError, match="took no time"):
+        measure(Stopped())
+
+
 def test_without_shared_memory_bandwidth_is_that_of_one_thread():
     page = PlayedPage()
     found = measure(page, replace(DEVICE, cross_origin_isolated=False))
