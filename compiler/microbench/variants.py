@@ -170,17 +170,19 @@ def _scalar_tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
     names = {(i, j): f"sum{i}_{j}" for i in range(rows) for j in range(columns)}
     zero = Const(0.0, "f32")
     body: list[Statement] = []
-    for (i, j), name in names.items():
-        b = Load(c.b.buffer, linear_expr((j, {PANEL: plan.columns * c.k, K: plan.columns})))
-        product = Binary("mul", Load(c.a.buffer, _a_index(plan, i)), b)
-        body.append(_assign(name, Binary("add", Var(name), product)))
+    for step in range(plan.unroll):
+        for (i, j), name in names.items():
+            place = {PANEL: plan.columns * c.k, K: plan.columns}
+            b = Load(c.b.buffer, linear_expr((step * plan.columns + j, place)))
+            product = Binary("mul", Load(c.a.buffer, _a_index(plan, i, step)), b)
+            body.append(_assign(name, Binary("add", Var(name), product)))
     stores: list[Statement] = []
     for (i, j), name in names.items():
         terms, constant = plan.epilogue.raw_index(i, j)
         index = linear_expr((constant, {str(var): factor for var, factor in terms}))
         stores.append(Put((Store(_output(plan), index, Var(name)),)))
     starts = [_assign(name, zero) for name in names.values()]
-    return [*starts, _over_k(plan, body, 1), *stores]
+    return [*starts, _over_k(plan, body, plan.unroll), *stores]
 
 
 _TILES = {"cache_read": _cached_tile, "cache_write": _written_tile, "vectorize": _scalar_tile}
@@ -205,8 +207,8 @@ def _a_element(plan: Plan, row: int, step: int) -> Affine:
     return Affine(terms, a.offset + row * a.row + step * a.column)
 
 
-def _a_index(plan: Plan, row: int) -> Expr:
-    terms, constant = _a_element(plan, row, 0)
+def _a_index(plan: Plan, row: int, step: int = 0) -> Expr:
+    terms, constant = _a_element(plan, row, step)
     return linear_expr((constant, {str(var): factor for var, factor in terms}))
 
 

@@ -77,6 +77,9 @@ def test_a_variant_changes_what_its_primitive_says(made):
         ((_, data),) = [(k, d) for k, d in by_name.items() if k[0] == name]
         assert data != base
     assert relaxed not in by_name["vectorize", "0"]
+    base_steps = next(p.settings[0] for p in PRIMITIVES if p.name == "unroll")
+    scalars = by_name["vectorize", "0"].count(bytes([0x94, 0x92]))  # f32.mul, f32.add
+    assert scalars == int(base_steps) * 6 * 8, "the tile, and as many steps as elsewhere"
     sizes = [len(by_name["unroll", s]) for s in ("1", "2", "8")]
     assert sizes == sorted(sizes)
 
