@@ -85,9 +85,9 @@ def test_named_commands_exist(page: Path) -> None:
     assert [(words, problem_of(words)) for words in named if problem_of(words)] == []
 
 
-def test_the_readme_names_most_verbs() -> None:
+def test_the_readme_names_every_verb() -> None:
     named = {words[0] for words in commands(PAGES[0].read_text("utf-8"))}
-    assert {"tune", "run", "profile", "export", "verify", "db", "doctor"} <= named
+    assert named == set(cli.commands)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
