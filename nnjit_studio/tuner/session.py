@@ -73,7 +73,7 @@ from nnjit_studio.tuner.summary import (
     target_json,
     workload_summaries,
 )
-from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
+from nnjit_studio.tuner.swap_policy import SwapPolicy, decide, gflops_of
 from nnjit_studio.tuner.twins import other_tiers, with_twins
 
 TIMING_LIMIT_S = 5.0
@@ -82,6 +82,8 @@ DUEL_SHARE = 0.05
 """Of the budget: the most that one challenger may take, who may be as fast as the incumbent."""
 DUEL_RUNS = 12
 """But so many runs of the incumbent: fewer warm nothing up and prove nothing."""
+PULSES = 3
+"""Of the peak kernel, when a rate seems to pass the peak."""
 AHEAD = 2
 """Candidates that are compiled while the page measures: the next ones as it looks then."""
 
@@ -265,12 +267,26 @@ class TuningSession:
         policy = check_policy(options.policy, state.workload)
         result = self._runner.measure(state.default, None, policy)
         outcome = judge_default(compiled, state, result, self._device, options.thresholds)
+        outcome = self._at_true_peak(outcome, state)
         others = other_tiers(self._tier, self._device)
         outcome = with_twins(outcome, compiled, others, self._runner, options.thresholds)
-        if outcome.verdict.state != "won":
+        if outcome.verdict.state not in ("won", "impossible"):
             raise wrong_default(state, outcome.verdict)
         self._commit(outcome, state, "default")
         return outcome.ms
+
+    def _at_true_peak(self, outcome: Outcome, state: WorkloadState) -> Outcome:
+        """Judge an impossible rate once more: the peak may have been probed in a slow moment."""
+        if outcome.verdict.state != "impossible" or outcome.result is None:
+            return outcome
+        known = self._device.peak_gflops
+        rates = [self._runner.pulse(self._tier).gflops for _ in range(PULSES)]
+        self._device = replace(
+            self._device, peak_gflops={**known, self._tier: max(known[self._tier], *rates)}
+        )
+        peak = self._device.peak(self._tier, state.workload.kind)
+        verdict = decide(outcome.result, outcome.flops, peak, self._options.thresholds)
+        return replace(outcome, verdict=verdict)
 
     # The lite spaces and what is known of them
 
@@ -424,6 +440,7 @@ class TuningSession:
             limit_ms = max(DUEL_SHARE * seconds * 1000, least_ms)
             policy = replace(policy, max_ms=min(policy.max_ms, limit_ms))
         outcome = evaluate(compiled, state, self._runner, self._device, policy, thresholds)
+        outcome = self._at_true_peak(outcome, state)
         others = other_tiers(self._tier, self._device)
         if outcome.verdict.state == "won" and others:
             twins = queue.at_once(state.workload, compiled.candidate, others)

@@ -13,7 +13,7 @@ from tuner_fakes import DEVICE, SOFTMAX, TUNABLE, WORKLOADS, FakeRecords, Stage
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import TIERS
+from nnjit_studio.space.records import TIERS, Pulse
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,
@@ -217,6 +217,7 @@ def test_only_winners_are_swapped_in(whole: tuple[Stage, list[Event]]) -> None:
 
 def test_impossible_rates_are_not_swapped_in() -> None:
     stage = Stage(device=replace(DEVICE, peak_gflops={"relaxed-simd": 10.0}))
+    stage.runner.pulse_of = lambda n: Pulse(9.8)
     events = list(stage.session().run())
     impossible = {m.candidate for m in of(Measured, events) if m.state == "impossible"}
     assert any("y0=6" in c for c in impossible)
@@ -403,3 +404,21 @@ def test_a_known_candidate_is_measured_again_when_the_user_asks() -> None:
     ]
     assert len(verdicts) == 2
     assert "duplicate" not in verdicts
+
+
+def test_a_peak_probed_in_a_slow_moment_is_probed_again() -> None:
+    slow = replace(DEVICE, peak_gflops={"simd128": 1.0, "relaxed-simd": 1.0})
+    stage = Stage(device=slow)
+    events = list(stage.session().run())
+    assert last(events).model_ms["after"] < last(events).model_ms["before"]
+    assert not [m for m in of(Measured, events) if m.state == "impossible"]
+    assert of(Swapped, events)
+
+
+def test_a_default_kernel_above_every_probe_is_kept() -> None:
+    slow = replace(DEVICE, peak_gflops={"simd128": 1.0, "relaxed-simd": 1.0})
+    stage = Stage(device=slow)
+    stage.runner.pulse_of = lambda n: Pulse(1.0)
+    events = list(stage.session().run())
+    assert last(events).reason in ("converged", "exhausted")
+    assert {m.state for m in of(Measured, events)} <= {"impossible", "slower", "duplicate"}

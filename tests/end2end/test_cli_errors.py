@@ -46,7 +46,7 @@ def bad_models(folder: Path) -> dict[str, tuple[Path, str]]:
         "missing data": (missing, "missing"),
         "outside": (outside, "outside the model's folder"),
         "operator": (unsupported, "Det of node 'determinant'"),
-        "dynamic": (mlp(folder / "open.onnx", rows="batch"), "no static shape"),
+        "dynamic": (mlp(folder / "open.onnx", rows="batch"), "open shape: x [batch, 6]"),
         "absent": (folder / "absent.onnx", "There is no file"),
     }
 
