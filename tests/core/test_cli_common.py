@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnjit_studio.cli import failure
 from nnjit_studio.cli_common import load_inputs, note, say
+from nnjit_studio.cli_tune import failure
 from nnjit_studio.errors import NnjitError, PageError, UserError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_report import session
 
-from nnjit_studio import cli
+from nnjit_studio import cli_tune
 from nnjit_studio.errors import UserError
 from nnjit_studio.figure import progress_svg
 
@@ -45,12 +45,12 @@ def test_a_session_cut_short_and_hostile_names() -> None:
 
 def test_the_picture_is_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no picture"):
-        cli.check_plot(tmp_path / "a.pdf")
+        cli_tune.check_plot(tmp_path / "a.pdf")
     with pytest.raises(UserError, match="no folder"):
-        cli.check_plot(tmp_path / "missing" / "a.png")
+        cli_tune.check_plot(tmp_path / "missing" / "a.png")
 
 
 def test_svg_is_written_as_it_is(tmp_path: Path) -> None:
     events = session()
-    cli.write_plot(tmp_path / "a.svg", events)
+    cli_tune.write_plot(tmp_path / "a.svg", events)
     assert (tmp_path / "a.svg").read_text() == progress_svg(events)
