@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
-import logging
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
@@ -27,22 +24,22 @@ from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import CompileError, NnjitError, PageError, UserError
-from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
-from nnjit_studio.link.device import device_id, host_profile
+from nnjit_studio.graph import Workload
+from nnjit_studio.known import Here, known_device, stored_best
+from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.microbench import measure_device
-from nnjit_studio.profile.memory import check_fits, forecast
+from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
     READ,
     MeasuredDevice,
     fixed_primitives,
-    with_measured,
 )
 from nnjit_studio.space.primitives import passes_off, primitive_vector
 from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, Tap, TuningRecord
@@ -51,22 +48,9 @@ from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
 
-log = logging.getLogger(__name__)
+__all__ = ["OpenedModel", "SystemClock", "Workbench", "example_feeds"]
 
 PAGE_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True)
-class OpenedModel:
-    """A model that was imported; ``import_ms`` by phase."""
-
-    path: Path
-    graph: Graph
-    workloads: tuple[Workload, ...]
-    plan: Plan
-    weights: Path
-    packable: frozenset[str]
-    import_ms: dict[str, float] = field(default_factory=dict)
 
 
 class SystemClock:
@@ -77,21 +61,6 @@ class SystemClock:
 
     def now_iso(self) -> str:
         return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
-
-
-def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
-    """Inputs to run a model on when none are given.
-
-    Integers are ones (a valid index almost everywhere, and an open mask);
-    floats are seeded uniform numbers in [-1, 1).
-    """
-    rng = np.random.default_rng(0)
-    feeds: dict[str, NDArray[Any]] = {}
-    for spec in inputs:
-        dtype = NUMPY_DTYPES[spec.dtype]
-        drawn = rng.uniform(-1, 1, spec.shape) if dtype.kind == "f" else np.ones(spec.shape)
-        feeds[spec.name] = drawn.astype(dtype)
-    return feeds
 
 
 def _lab_badges(flags: str) -> tuple[tuple[str, str], ...]:
@@ -274,62 +243,17 @@ class Workbench:
         self, path: Path, on_phase: Callable[[str], None] = lambda phase: None
     ) -> OpenedModel:
         """Import alone, without a page."""
-        phases: list[tuple[str, float]] = []
-
-        def note(phase: str) -> None:
-            phases.append((phase, time.perf_counter()))
-            on_phase(phase)
-
         self._models_opened += 1
         weights = self._folder / f"weights-{self._models_opened}.bin"
-        stop = threading.Event()
-        watcher = threading.Thread(target=self._kill_on_cancel, args=(stop,), daemon=True)
-        watcher.start()
-        try:
-            imported = self.compiler.import_model(path, weights, note)
-            expected = forecast(imported.plan)
-            check_fits(expected)
-            log.info(
-                "%s will take %.1f MiB in the page, %.1f MiB of them weights",
-                imported.graph.name,
-                expected.total_bytes / 2**20,
-                expected.weights_bytes / 2**20,
-            )
-        except UserError:
-            weights.unlink(missing_ok=True)
-            if self._cancelled.is_set():
-                raise UserError("Opening the model was cancelled.") from None
-            raise
-        finally:
-            stop.set()
-            watcher.join()
-        note("done")
-        return OpenedModel(
-            path,
-            imported.graph,
-            imported.workloads,
-            imported.plan,
-            weights,
-            imported.packable,
-            {a[0]: (b[1] - a[1]) * 1e3 for a, b in itertools.pairwise(phases)},
-        )
-
-    def _kill_on_cancel(self, stop: threading.Event) -> None:
-        while not stop.wait(0.1):
-            if self._cancelled.is_set():
-                self.compiler.kill()
-                return
+        return import_model(self.compiler, path, weights, self._cancelled.is_set, on_phase)
 
     def connect(self) -> DeviceProfile:
         """Wait for the page and learn what it can do; done once."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
             probed = self.runner.probe(self.compiler.peak_kernels(TIERS, is_lab(self.target)))
-            measured = self.database.device(probed.device_id, probed.target)
-            known = with_measured(probed, measured)
-            self.device = replace(known, primitive_vector=primitive_vector(self._fixed))
-            if "simd128" not in self.device.tiers:
-                raise PageError("The page's engine has no Wasm SIMD.", "Use a current browser.")
+            vector = primitive_vector(self._fixed)
+            self.device = known_device(self.database, replace(probed, primitive_vector=vector))
         return self.device
 
     def measure_device(
@@ -374,10 +298,7 @@ class Workbench:
         finally:
             self._opening = False
         self.database.commit_device(measured)
-        host = host_profile(self.target)
-        limits = {n: getattr(host, n) for n in ("vector_registers", "l1_bytes", "l2_bytes")}
-        before = replace(probed, **limits, sources=host.sources)
-        self.device = with_measured(before, self.measured_device())
+        self.device = known_device(self.database, probed)
         return measured
 
     def fixed_primitives(self) -> dict[str, str]:
@@ -533,34 +454,12 @@ class Workbench:
             if workload.key in self._chosen:
                 settings = self._chosen[workload.key]
             elif workload.tunable:
-                settings = self._stored_best(workload)
+                settings = stored_best(self.database, workload, self._here())
             chosen[workload.key] = settings
         return chosen
 
-    def _stored_best(self, workload: Workload) -> Candidate | None:
-        """Settings of the newest winner among those measured most like here."""
-        won = [
-            r
-            for r in self.database.all_records(workload=workload.key)
-            if r.state == "won"
-            and r.key.compiler_version == self.compiler.version
-            and is_lab(r.key.target) == is_lab(self.target)
-        ]
-        best = max(won, key=self._likeness, default=None)
-        if best is None or best.settings == DEFAULT_SETTINGS:
-            return None
-        return Candidate.parse(best.settings)
-
-    def _likeness(self, record: TuningRecord) -> tuple[bool, ...]:
-        key, device = record.key, self.device
-        if device is None:
-            return key.device_id == device_id(), key.threads == self.threads
-        return (
-            key.device_id == device.device_id,
-            key.target == device.label,
-            key.threads == self.threads,
-            key.tier == device.best_tier,
-        )
+    def _here(self) -> Here:
+        return Here(self.compiler.version, self.target, self.threads, self.device)
 
     def kernels(self, tiers: Sequence[str]) -> list[Kernel]:
         """The best known kernel of every workload in the given tiers."""

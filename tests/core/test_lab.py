@@ -9,6 +9,7 @@ import pytest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
+from nnjit_studio.known import stored_best
 from nnjit_studio.space.lab import LABS
 from nnjit_studio.workbench import OpenedModel, Workbench
 
@@ -58,6 +59,8 @@ def test_a_session_knows_only_results_of_its_own_kind(tmp_path: Path, flags: str
     settings = {"": "x0=8,y0=6,r0=4,x1=8,y1=6,r1=64,order=nm,pack=1"}
     settings["+revectorize"] = settings[""].replace("8,y", "16,y")
 
+    workload = Workload("matmul", (64, 64, 64), "f32")
+
     def record(suffix: str) -> SimpleNamespace:
         key = SimpleNamespace(
             compiler_version=bench.compiler.version,
@@ -65,7 +68,8 @@ def test_a_session_knows_only_results_of_its_own_kind(tmp_path: Path, flags: str
             device_id="cpu",
             threads=1,
         )
-        return SimpleNamespace(state="won", key=key, settings=settings[suffix])
+        what = {"state": "won", "workload": workload.key, "settings": settings[suffix]}
+        return SimpleNamespace(key=key, **what)
 
     own = "+revectorize" if flags == FLAGS else ""
     other = "" if own else "+revectorize"
@@ -74,7 +78,7 @@ def test_a_session_knows_only_results_of_its_own_kind(tmp_path: Path, flags: str
             known = SimpleNamespace(all_records=lambda workload, r=records: [record(s) for s in r])
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bench, "database", known)
-                found = bench._stored_best(Workload("matmul", (64, 64, 64), "f32"))
+                found = stored_best(bench.database, workload, bench._here())
             assert (None if found is None else str(found)) == expected
     finally:
         bench.close()

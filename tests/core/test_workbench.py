@@ -12,6 +12,7 @@ from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 from nnjit_studio.compiler.process import ImportedModel
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.known import stored_best
 from nnjit_studio.link.device import device_id
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import KernelKey, TuningRecord
@@ -36,9 +37,13 @@ def winner(bench: Workbench, candidate: Candidate, **key: str) -> TuningRecord:
     )
 
 
+def best(bench: Workbench) -> Candidate | None:
+    return stored_best(bench.database, BIG, bench._here())
+
+
 def test_the_winner_measured_most_like_here_counts(bench: Workbench) -> None:
     bench.device = DEVICE
-    assert bench._stored_best(BIG) is None
+    assert best(bench) is None
     records = [
         winner(bench, TILES[0]),
         winner(bench, TILES[1], target="chromium"),
@@ -47,16 +52,19 @@ def test_the_winner_measured_most_like_here_counts(bench: Workbench) -> None:
     ]
     for newest, record in enumerate(records):
         bench.database.commit_record(record)
-        assert bench._stored_best(BIG) == TILES[0], newest
+        assert best(bench) == TILES[0], newest
     bench.database.commit_record(winner(bench, TILES[2]))
-    assert bench._stored_best(BIG) == TILES[2]
+    assert best(bench) == TILES[2]
+    other = replace(winner(bench, TILES[3]), workload=f"batch_{BIG.key}")
+    bench.database.commit_record(other)
+    assert best(bench) == TILES[2], "a key is no part of another"
 
 
 def test_without_a_page_the_newest_of_this_machine_counts(bench: Workbench) -> None:
     bench.database.commit_record(winner(bench, TILES[0], device_id=device_id()))
     bench.database.commit_record(winner(bench, TILES[1], device_id=device_id(), target="firefox"))
     bench.database.commit_record(winner(bench, TILES[2], device_id="another"))
-    assert bench._stored_best(BIG) == TILES[1]
+    assert best(bench) == TILES[1]
 
 
 def test_a_session_that_kept_the_default_keeps_it(

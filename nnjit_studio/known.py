@@ -1,0 +1,58 @@
+"""What the database knows of this device and of a workload's best kernel on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.graph import Workload
+from nnjit_studio.link.device import device_id, host_profile
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.lab import is_lab
+from nnjit_studio.space.measured_device import with_measured
+from nnjit_studio.space.records import DeviceProfile, TuningRecord
+
+
+def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfile:
+    """A probed device with the limits that were measured of it, else those the system tells."""
+    host = host_profile(probed.target)
+    limits = {n: getattr(host, n) for n in ("vector_registers", "l1_bytes", "l2_bytes")}
+    before = replace(probed, **limits, sources=host.sources)
+    return with_measured(before, database.device(probed.device_id, probed.target))
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where a kernel would run; without a page its device is None."""
+
+    compiler_version: str
+    target: str
+    threads: int
+    device: DeviceProfile | None
+
+
+def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Candidate | None:
+    """Settings of the newest winner among those measured most like here."""
+    won = [
+        r
+        for r in database.all_records(workload=workload.key)
+        if (r.state, r.workload) == ("won", workload.key)
+        and r.key.compiler_version == here.compiler_version
+        and is_lab(r.key.target) == is_lab(here.target)
+    ]
+    best = max(won, key=lambda record: _likeness(record, here), default=None)
+    if best is None or best.settings == DEFAULT_SETTINGS:
+        return None
+    return Candidate.parse(best.settings)
+
+
+def _likeness(record: TuningRecord, here: Here) -> tuple[bool, ...]:
+    key, device = record.key, here.device
+    if device is None:
+        return key.device_id == device_id(), key.threads == here.threads
+    return (
+        key.device_id == device.device_id,
+        key.target == device.label,
+        key.threads == here.threads,
+        key.tier == device.best_tier,
+    )

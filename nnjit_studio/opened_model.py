@@ -1,0 +1,109 @@
+"""A model that was imported, ready for the page."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.profile.memory import check_fits, forecast
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model that was imported; ``import_ms`` by phase."""
+
+    path: Path
+    graph: Graph
+    workloads: tuple[Workload, ...]
+    plan: Plan
+    weights: Path
+    packable: frozenset[str]
+    import_ms: dict[str, float] = field(default_factory=dict)
+
+
+def import_model(
+    compiler: CompileProcess,
+    path: Path,
+    weights: Path,
+    cancelled: Callable[[], bool],
+    on_phase: Callable[[str], None],
+) -> OpenedModel:
+    """Import a file, its weights to ``weights``; ends soon once it is cancelled.
+
+    Raises
+    ------
+    ModelError, UserError
+        Also when it was cancelled, or no page can hold the model. No weights are left then.
+    """
+    phases: list[tuple[str, float]] = []
+
+    def note(phase: str) -> None:
+        phases.append((phase, time.perf_counter()))
+        on_phase(phase)
+
+    def kill_on_cancel() -> None:
+        while not stop.wait(0.1):
+            if cancelled():
+                compiler.kill()
+                return
+
+    stop = threading.Event()
+    watcher = threading.Thread(target=kill_on_cancel, daemon=True)
+    watcher.start()
+    try:
+        imported = compiler.import_model(path, weights, note)
+        expected = forecast(imported.plan)
+        check_fits(expected)
+        log.info(
+            "%s will take %.1f MiB in the page, %.1f MiB of them weights",
+            imported.graph.name,
+            expected.total_bytes / 2**20,
+            expected.weights_bytes / 2**20,
+        )
+    except UserError:
+        weights.unlink(missing_ok=True)
+        if cancelled():
+            raise UserError("Opening the model was cancelled.") from None
+        raise
+    finally:
+        stop.set()
+        watcher.join()
+    note("done")
+    return OpenedModel(
+        path,
+        imported.graph,
+        imported.workloads,
+        imported.plan,
+        weights,
+        imported.packable,
+        {a[0]: (b[1] - a[1]) * 1e3 for a, b in itertools.pairwise(phases)},
+    )
+
+
+def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
+    """Inputs to run a model on when none are given.
+
+    Integers are ones (a valid index almost everywhere, and an open mask);
+    floats are seeded uniform numbers in [-1, 1).
+    """
+    rng = np.random.default_rng(0)
+    feeds: dict[str, NDArray[Any]] = {}
+    for spec in inputs:
+        dtype = NUMPY_DTYPES[spec.dtype]
+        drawn = rng.uniform(-1, 1, spec.shape) if dtype.kind == "f" else np.ones(spec.shape)
+        feeds[spec.name] = drawn.astype(dtype)
+    return feeds
