@@ -99,6 +99,8 @@ def profile(
         print_forecast(model, as_json)
         return
     feeds = load_inputs(inputs)
+    for out in filter(None, (trace, save, explorer)):
+        out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
     with workbench(target, database, no_sandbox, threads, lab, read_only=True) as (bench, run):
         found = run(lambda: profile_model(bench, model, feeds, runs, note))
     document = found.to_json()
@@ -109,7 +111,6 @@ def profile(
     }
     for path, content in files.items():
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
                 part.write_text(json.dumps(content, allow_nan=False))
             note(f"wrote {path}")

@@ -26,11 +26,11 @@ export class Sentinel {
     const known = await this.#warm(bytes);
     const call = () => known.run(0, CALL);
     const sample = () => {
-      // Calls that something interrupted seem long: with too few of them the clock sees nothing.
+      // A call that something interrupted seemed long: with too few of them the clock sees nothing.
       for (;;) {
         const ms = timeBatch(call, known.calls, this.now);
         if (ms >= SAMPLE_MS / 2) return ms / known.calls;
-        known.calls *= 2;
+        known.calls *= 4;
       }
     };
     const samples = Array.from({ length: SAMPLES }, sample);
@@ -44,6 +44,8 @@ export class Sentinel {
     const { instance } = await WebAssembly.instantiate(bytes, { env: { memory: new WebAssembly.Memory({ initial: 1 }) } });
     const run = /** @type {(begin: number, end: number) => void} */ (instance.exports.run);
     prime((iterations) => run(0, iterations), WARMUP, this.now);
-    return (this.#known = { bytes: bytes.slice(), run, calls: 1 });
+    let calls = 1;
+    while (timeBatch(() => run(0, CALL), calls, this.now) < SAMPLE_MS) calls *= 2;
+    return (this.#known = { bytes: bytes.slice(), run, calls });
   }
 }
