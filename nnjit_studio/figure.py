@@ -61,11 +61,13 @@ def progress_svg(events: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _speed_plot(session: Session, workloads: Sequence[str], axis: str, label: str) -> Plot:
+    began_s = min((space["t_s"] for space in session.spaces.values()), default=0.0)
+    begun = {w["workload"]: w["gflops"]["before"] for w in session.summary["workloads"]}
     series = []
     for workload in workloads:
         rounds = session.rounds[workload]
-        default = [m for m in session.measured[workload] if m["state"] == "default"]
-        start = [(0.0 if axis == "round" else d["t_s"], d["gflops"]) for d in default[:1]]
+        before = begun.get(workload, 0.0)
+        start = [(0.0 if axis == "round" else began_s, before)] if before > 0 else []
         best = [(float(r[axis]), r["best_gflops"]) for r in rounds]
         tried = [(float(r[axis]), r["gflops"]) for r in rounds if r["gflops"] > 0]
         series.append(Series(short_name(workload), start + best, tried, steps=True))

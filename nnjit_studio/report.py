@@ -195,14 +195,15 @@ def _latency_plot(session: Session) -> Plot:
 def _progress_plot(session: Session) -> Plot:
     order = [w["workload"] for w in session.summary["workloads"]]
     tuned = [w for w in order if session.rounds.get(w)][:PLOTTED_WORKLOADS]
+    begun = {w["workload"]: w["gflops"]["before"] for w in session.summary["workloads"]}
     series = []
     for workload in tuned:
         rounds = session.rounds[workload]
         # The line begins at the kernel of the default schedule, as round 0.
-        start = [(0, m["gflops"]) for m in session.measured[workload] if m["state"] == "default"]
+        start = [(0, begun[workload])]
         best = [(r["round"], r["best_gflops"]) for r in rounds]
         tried = [(r["round"], r["gflops"]) for r in rounds if r["gflops"] > 0]
-        series.append(Series(short_name(workload), start[:1] + best, tried, steps=True))
+        series.append(Series(short_name(workload), start + best, tried, steps=True))
     return line_plot("Best GFLOP/s so far, by round", "round", "GFLOP/s", series)
 
 
