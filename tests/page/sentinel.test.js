@@ -16,7 +16,7 @@ test("the sentinel's rate is work over time; the kernel is warmed up once", asyn
   const third = performance.now();
   assert.ok(one > 0 && two > 0 && Number.isFinite(one + two));
   assert.ok(second - first >= 30, "warming up takes its time");
-  assert.ok(third - second >= 8, "five samples of at least 2 ms, about");
+  assert.ok(third - second >= 5, "five samples of at least 1 ms");
   const half = await sentinel.rate(busy, 1);
   assert.ok(half < two, "half the work of an iteration in the same time");
 });
