@@ -32,6 +32,7 @@ from nnjit_studio.compiler.tensor_ir import (
 )
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.conv2d_space import CONV2D
+from nnjit_studio.space.dot_space import DOT_KINDS
 
 EPILOGUES = ("bias", "gelu", "relu", "residual")
 SPELLING = """\
@@ -40,6 +41,9 @@ A workload is written kind:dims:dtype, then +bias, +gelu, +relu or +residual in 
   matmul:MxKxN:f32           A x B with a constant B, a weight: it may be packed
   matmul_var:MxKxN:f32       the same with B an input like A
   batch_matmul:BxMxKxN:f32   B products, both operands inputs
+  matmul_dot:MxKxN:f32       inputs, B stored as N rows of K: QK^T without a transpose,
+  batch_matmul_dot:BxMxKxN:f32
+                             a head that reads the table of embeddings
   conv2d:NxCxHxWxOxKHxKWxSTRIDExPADxDILATIONxGROUPS:f32
                              NCHW, constant weights; no +gelu
 
@@ -121,7 +125,8 @@ def seeded_input(spec: str, name: str, shape: tuple[int, ...]) -> NDArray[np.flo
 
 def _matmul(spec: WorkloadSpec) -> Program:
     m, k, n = _dims(spec, "MxKxN", 3)
-    return _product(spec, (), m, k, n, constant=spec.kind == "matmul")
+    constant, along_k = spec.kind == "matmul", spec.kind == DOT_KINDS["matmul"]
+    return _product(spec, (), m, k, n, constant, along_k)
 
 
 def _conv2d(spec: WorkloadSpec) -> Program:
@@ -130,33 +135,42 @@ def _conv2d(spec: WorkloadSpec) -> Program:
 
 def _batch_matmul(spec: WorkloadSpec) -> Program:
     batch, m, k, n = _dims(spec, "BxMxKxN", 4)
-    return _product(spec, (batch,), m, k, n, constant=False)
+    return _product(spec, (batch,), m, k, n, False, spec.kind == DOT_KINDS["batch_matmul"])
 
 
 BUILDERS: dict[str, Callable[[WorkloadSpec], Program]] = {
     "matmul": _matmul,
     "matmul_var": _matmul,
     "batch_matmul": _batch_matmul,
+    DOT_KINDS["matmul"]: _matmul,
+    DOT_KINDS["batch_matmul"]: _batch_matmul,
     CONV2D: _conv2d,
 }
 
 
 def _product(
-    spec: WorkloadSpec, batch: tuple[int, ...], m: int, k: int, n: int, constant: bool
+    spec: WorkloadSpec,
+    batch: tuple[int, ...],
+    m: int,
+    k: int,
+    n: int,
+    constant: bool,
+    along_k: bool,
 ) -> Program:
     points = (*((f"b{i}", extent) for i, extent in enumerate(batch)), ("i", m), ("j", n))
     outer = points[:-2]
     shape = (*batch, m, n)
+    of_b = (("j", n), ("r", k)) if along_k else (("r", k), ("j", n))
     buffers = [
         Buffer("in0", "f32", (*batch, m, k), "input"),
-        Buffer("in1", "f32", (*batch, k, n), "input", constant),
+        Buffer("in1", "f32", (*batch, *(extent for _, extent in of_b)), "input", constant),
     ]
     place = row_major(points)
     target = "ws0" if spec.epilogue else "out0"
     product = Binary(
         "mul",
         Load("in0", row_major((*outer, ("i", m), ("r", k)))),
-        Load("in1", row_major((*outer, ("r", k), ("j", n)))),
+        Load("in1", row_major((*outer, *of_b))),
     )
     total = Stage(
         "sum",

@@ -100,9 +100,6 @@ def _schedule(state: _State) -> None:
 
 
 def _untuned(program: Program, subject: Subject | None) -> Scheduled:
-    if isinstance(subject, Contraction) and not subject.packable and lies_along_k(subject):
-        with contextlib.suppress(CompileError):
-            return schedule_dot(program, subject)
     if isinstance(subject, Contraction | Conv2d):
         guess = first_guess(subject)
         if guess is not None:
@@ -118,6 +115,8 @@ def _by_template(program: Program, subject: Subject, candidate: Candidate) -> Sc
     if isinstance(subject, Quantised):
         schedule = schedule_4bit if subject.block else schedule_int8
         return schedule(program, subject, candidate)
+    if lies_along_k(subject):
+        return schedule_dot(program, subject, candidate)
     return schedule_matmul(program, subject, candidate)
 
 

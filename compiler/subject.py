@@ -8,10 +8,12 @@ from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.recognize_conv2d import Conv2d, recognize_conv2d, with_staging
 from nnjit_studio.compiler.recognize_quantised import Quantised, recognize_quantised
+from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.workload import workload_of
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.conv2d_space import CONV2D
+from nnjit_studio.space.dot_space import DOT_KINDS
 from nnjit_studio.space.quantised import QUANTISED_KINDS
 
 Subject = Contraction | Conv2d | Quantised
@@ -63,9 +65,13 @@ def workload_for(program: Program, subject: Subject | None) -> Workload:
         tunable = not subject.contraction.batch
         return replace(workload, kind=QUANTISED_KINDS[subject.per_word], tunable=tunable)
     if not isinstance(subject, Conv2d):
-        # The matmul template can read no other B.
-        readable = subject is not None and _has_columns(subject)
-        return replace(workload_of(program, subject), tunable=readable)
+        workload = workload_of(program, subject)
+        if subject is None:
+            return workload
+        # Lite spaces are of float32 results, and the matmul templates read no other B.
+        along_k, is_float = lies_along_k(subject), workload.dtype == "f32"
+        kind = DOT_KINDS[workload.kind] if along_k else workload.kind
+        return replace(workload, kind=kind, tunable=is_float and (along_k or _has_columns(subject)))
     return replace(
         workload_of(program, None),
         kind=CONV2D,

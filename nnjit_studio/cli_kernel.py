@@ -149,10 +149,12 @@ def space(subject: str, settings: str | None, as_json: bool) -> None:
 def _workloads(subject: str) -> list[tuple[Workload, bool]]:
     with compile_process() as compiler:
         if looks_like_spec(subject):
-            return [compiler.define(subject)]
-        with tempfile.TemporaryDirectory() as folder:
-            model = compiler.import_model(Path(subject), Path(folder) / "weights.bin", note)
-    found = [(w, w.key in model.packable) for w in model.workloads if w.tunable]
+            found = [compiler.define(subject)]
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                model = compiler.import_model(Path(subject), Path(folder) / "weights.bin", note)
+            found = [(w, w.key in model.packable) for w in model.workloads]
+    found = [(w, packable) for w, packable in found if w.tunable]
     if not found:
         raise UserError(f"{subject!r} has no tunable workload.", "Try a model with a MatMul.")
     return found

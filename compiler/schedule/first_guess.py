@@ -10,10 +10,13 @@ from nnjit_studio.compiler.affine import LANES
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize_conv2d import Conv2d
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
+from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.space.candidate import Candidate
 
 _COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vector registers
 _ROW_VECTOR_UNROLL = 8
+_DOT_COLUMNS, _DOT_ROWS = 4, 2  # results are whole vectors, and no x64 engine spills
+_DOT_COLUMNS_OF_ROW = 8
 _DEPTHWISE_ROWS = 4
 _BLOCKS = 4  # of a convolution's rows: work for some threads
 _MAX_STEP = 100  # SIMD operations of one kernel row of taps
@@ -27,6 +30,8 @@ def first_guess(subject: Contraction | Conv2d) -> Candidate | None:
 
 
 def _matmul(c: Contraction) -> Candidate | None:
+    if lies_along_k(c):
+        return _dot(c)
     if not c.packable and c.b.column != 1:
         return None
     rows = min(c.m, _ROWS)
@@ -36,6 +41,13 @@ def _matmul(c: Contraction) -> Candidate | None:
         columns = LANES
     unroll = min(c.k, _ROW_VECTOR_UNROLL if rows == 1 else _UNROLL)
     return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
+
+
+def _dot(c: Contraction) -> Candidate:
+    rows = min(c.m, _DOT_ROWS)
+    wide = rows == 1 and c.n >= _DOT_COLUMNS_OF_ROW
+    columns = _DOT_COLUMNS_OF_ROW if wide else _DOT_COLUMNS
+    return Candidate(columns, rows, _UNROLL, columns, rows, c.k, "nm", False)
 
 
 def _convolution(conv: Conv2d) -> Candidate:

@@ -2,9 +2,11 @@
 
 ``A @ B^T`` with B row-major: attention's scores read K as it is, and the head
 of a language model reads the table of embeddings that its first step looks up.
-A vector holds four steps of the reduction; a tile of rows x columns has an
-accumulator for each output, whose lanes are summed at the end. A tile loads as
-much for each multiply-add as the tiles of columns do.
+A vector holds four steps of the reduction; a tile of y0 rows x x0 columns has
+an accumulator for each output, whose lanes are summed at the end, four outputs
+at once. ``r0`` counts vectors. The shorter side of the tile stays in registers
+for a step, the other is loaded one by one; its space counts them so
+(:mod:`nnjit_studio.space.dot_space`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
 )
 from nnjit_studio.compiler.schedule.matmul import (
+    MAX_TILE_OPERATIONS,
     PANEL,
     TILE,
     K,
@@ -33,30 +36,44 @@ from nnjit_studio.compiler.schedule.matmul import (
 )
 from nnjit_studio.compiler.schedule.rewrite import int32
 from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.space.candidate import Candidate
-
-_ROWS, _COLUMNS, _COLUMNS_OF_ROW = 2, 4, 8  # more rows spill on sixteen vector registers
-_UNROLL = 4
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import ORDERS, Candidate
 
 
 def lies_along_k(c: Contraction) -> bool:
-    """Whether neighbouring steps of the reduction are neighbours in both operands."""
-    return c.a.column == 1 and c.b.row == 1 and c.k >= LANES and c.n > 1
+    """Whether steps of the reduction are neighbours in both operands, columns of B are not."""
+    strides = (c.a.column, c.b.row) == (1, 1) and c.b.column != 1
+    return strides and c.k >= LANES and c.n > 1
 
 
-def schedule_dot(program: Program, c: Contraction) -> Scheduled:
-    """The loops of the one tile that is used.
+def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Scheduled:
+    """The loops of one candidate.
 
     Raises
     ------
     CompileError
-        When no output can hold a sum that its epilogue cannot finish in registers.
+        When the candidate does not fit this contraction or is too large, or no
+        output can hold a sum that its epilogue cannot finish in registers.
     """
-    rows = min(c.m, _ROWS)
-    columns = _COLUMNS_OF_ROW if rows == 1 and c.n >= _COLUMNS_OF_ROW else _COLUMNS
+    rows, columns, unroll = candidate.y0, candidate.x0, candidate.r0
+    if candidate.order not in ORDERS:
+        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
+    if candidate.pack:
+        raise CompileError("B is read along the reduction, never from panels.", "Choose pack=0.")
+    if candidate.r1 < c.k:
+        raise CompileError(
+            f"r1={candidate.r1} cuts the reduction of {c.k}; dot products are summed at once.",
+            "Choose r1 >= K.",
+        )
+    operations = unroll * (rows * columns + rows + columns)
+    if operations > MAX_TILE_OPERATIONS:
+        raise CompileError(
+            f"The tile {rows}x{columns} with r0={unroll} is {operations} SIMD operations.",
+            f"Stay at or below {MAX_TILE_OPERATIONS}.",
+        )
     epilogue = plan_epilogue(program, c)
-    plan = Plan(c, epilogue, columns, rows, _UNROLL, c.k, False, _tile)
-    return over_tiles(program, plan, Candidate(columns, rows, _UNROLL, columns, rows, c.k))
+    plan = Plan(c, epilogue, columns, rows, unroll, c.k, False, _tile)
+    return over_tiles(program, plan, candidate)
 
 
 def _tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
@@ -98,16 +115,31 @@ def _step(plan: Plan, rows: int, columns: int, offset: int, lanes: int) -> list[
     c = plan.c
     a_terms = terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, 1)))
     b_terms = terms(c, c.b, ((PANEL, plan.columns * c.b.column), (K, 1)))
-    body: list[Statement] = []
-    for i in range(rows):
+
+    def load_a(i: int, name: str) -> Statement:
         index = Affine(a_terms, c.a.offset + i * c.a.row + offset)
-        body.append(AssignVector(f"a{i}", Element(c.a.buffer, index, lanes)))
-    for j in range(columns):
+        return AssignVector(name, Element(c.a.buffer, index, lanes))
+
+    def load_b(j: int, name: str) -> Statement:
         index = Affine(b_terms, c.b.offset + j * c.b.column + offset)
-        body.append(AssignVector("b", Element(c.b.buffer, index, lanes)))
+        return AssignVector(name, Element(c.b.buffer, index, lanes))
+
+    body: list[Statement] = []
+    if plan.rows <= plan.columns:
+        body += [load_a(i, f"a{i}") for i in range(rows)]
+        for j in range(columns):
+            body.append(load_b(j, "b"))
+            body += [_add_product(f"a{i}", "b", _sum(i, j)) for i in range(rows)]
+    else:
+        body += [load_b(j, f"b{j}") for j in range(columns)]
         for i in range(rows):
-            body.append(AssignVector(_sum(i, j), MultiplyAdd(f"a{i}", "b", _sum(i, j))))
+            body.append(load_a(i, "a"))
+            body += [_add_product("a", f"b{j}", _sum(i, j)) for j in range(columns)]
     return body
+
+
+def _add_product(a: str, b: str, total: str) -> Statement:
+    return AssignVector(total, MultiplyAdd(a, b, total))
 
 
 def _lanes_summed(row: int, first: int, columns: int) -> list[Statement]:

@@ -48,7 +48,8 @@ class Workload:
     Attributes
     ----------
     kind
-        ``matmul``, ``batch_matmul`` or the name of another fused operator.
+        ``matmul``, ``batch_matmul`` (with ``_dot`` where B lies along the
+        reduction) or the name of another fused operator.
     dims
         ``matmul``: M, K, N. ``batch_matmul``: batch, M, K, N.
         Others: the shape of the output.

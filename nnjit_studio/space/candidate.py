@@ -19,8 +19,8 @@ class Candidate:
     Attributes
     ----------
     x0, y0, r0
-        Inner tile: columns (a multiple of 4, held in vectors), rows, and the
-        unroll of the reduction.
+        Inner tile: columns (a multiple of 4, held in vectors; of dot products
+        any number), rows, and the unroll of the reduction.
     x1, y1, r1
         Second tile: what a block keeps in L1. ``r1`` is the depth of a
         reduction block; at K or above the reduction is not blocked.

@@ -8,7 +8,7 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space
+from nnjit_studio.space import conv2d_space, dot_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import (
     CONV2D,
@@ -17,8 +17,10 @@ from nnjit_studio.space.conv2d_space import (
     conv2d_naive_size,
     conv_problem,
 )
+from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_candidates, dot_problem
 from nnjit_studio.space.heuristics import (
     ELEMENT_BYTES,
+    LANES,
     MIN_TILES,
     R0_CHOICES,
     REGISTER_LOW_STEPS,
@@ -97,7 +99,8 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
     Parameters
     ----------
     workload
-        ``matmul`` (M, K, N) or ``batch_matmul`` (batch, M, K, N), float32.
+        ``matmul`` (M, K, N) or ``batch_matmul`` (batch, M, K, N), float32; or a
+        kind with rules of its own: ``conv2d``, ``matmul_dot``, ``batch_matmul_dot``.
     device
         Registers and cache sizes in bytes.
     packable
@@ -110,6 +113,8 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
     """
     if workload.kind == CONV2D:
         return _conv2d_space(workload, device)
+    if workload.kind in DOT_KINDS.values():
+        return _dot_space(workload, device)
     problem = problem_of(workload, device, packable)
     accepted = [c for c in _grid(problem) if all(rule(c, problem)[0] for rule in RULES)]
     entries = sorted((_entry(c, problem) for c in accepted), key=lambda e: _rank(e, problem))
@@ -128,6 +133,8 @@ def explain(
     """
     if workload.kind == CONV2D:
         return _conv2d_verdicts(candidate, conv_problem(workload, device))
+    if workload.kind in DOT_KINDS.values():
+        return _dot_verdicts(candidate, dot_problem(workload, device))
     problem = problem_of(workload, device, packable)
     answers = ((rule.__name__, rule(candidate, problem)) for rule in RULES)
     return [Verdict(name, ok, text) for name, (ok, text) in answers]
@@ -146,6 +153,24 @@ def _conv2d_space(workload: Workload, device: DeviceProfile) -> LiteSpace:
 
 def _conv2d_verdicts(candidate: Candidate, problem: ConvProblem) -> list[Verdict]:
     answers = ((rule.__name__, rule(candidate, problem)) for rule in conv2d_space.RULES)
+    return [Verdict(name, ok, text) for name, (ok, text) in answers]
+
+
+def _dot_space(workload: Workload, device: DeviceProfile) -> LiteSpace:
+    problem = dot_problem(workload, device)
+    entries = []
+    for c in dot_candidates(problem):
+        elements = LANES * dot_space.vectors(c.x0, c.y0)
+        told = (dot_space.registers, dot_space.l1_cache, dot_space.one_at_a_time)
+        reason = "; ".join(rule(c, problem)[1] for rule in told)
+        varies = "".join(dot_space.variations(c, problem))
+        usage = Usage(elements, dot_space.block_bytes(c, problem.k))
+        entries.append(SpaceEntry(c, usage, reason, varies))
+    return LiteSpace(workload, tuple(entries), naive_size(workload))
+
+
+def _dot_verdicts(candidate: Candidate, problem: DotProblem) -> list[Verdict]:
+    answers = ((rule.__name__, rule(candidate, problem)) for rule in dot_space.RULES)
     return [Verdict(name, ok, text) for name, (ok, text) in answers]
 
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import product
 
 from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space
+from nnjit_studio.space import conv2d_space, dot_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import CONV2D, ConvProblem, conv_problem
+from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_problem
 from nnjit_studio.space.heuristics import (
     LANES,
     MIN_R1,
@@ -54,6 +55,8 @@ def build_wide_space(
     lite = [e.candidate for e in build_lite_space(workload, device, packable).entries]
     if workload.kind == CONV2D:
         others = set(_conv2d_grid(conv_problem(workload, device)))
+    elif workload.kind in DOT_KINDS.values():
+        others = set(_dot_grid(dot_problem(workload, device)))
     else:
         others = set(_grid(problem_of(workload, device, packable)))
     mixed = sorted(others - set(lite), key=lambda c: hashlib.sha256(str(c).encode()).digest())
@@ -97,5 +100,19 @@ def _conv2d_grid(problem: ConvProblem) -> Iterator[Candidate]:
                 conv2d_space.function_size,
                 conv2d_space.unrolling,
             )
+            if all(rule(c, problem)[0] for rule in rules):
+                yield c
+
+
+def _dot_grid(problem: DotProblem) -> Iterator[Candidate]:
+    low, high = (share * problem.device.vector_registers for share in REGISTER_RANGE)
+    low = min(low, problem.register_low * low)
+    for x0, y0 in product((*range(1, 9), 12, 16), Y0_CHOICES):
+        if not low <= dot_space.vectors(x0, y0) <= high:
+            continue
+        blocks = problem.blocks(x0, y0)
+        for r0, (x1, y1), order in product(R0_CHOICES, blocks, ORDERS):
+            c = Candidate(x0, y0, r0, x1, y1, problem.k, order, False)
+            rules = (dot_space.problem_size, dot_space.function_size)
             if all(rule(c, problem)[0] for rule in rules):
                 yield c

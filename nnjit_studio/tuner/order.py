@@ -170,7 +170,8 @@ class SearchOrder:
 
 def workload_of(key: KernelKey) -> Workload:
     """As much of a workload as its key tells."""
-    return Workload(key.kind, tuple(map(int, key.dims.split("x"))), key.dtype)
+    epilogue = tuple(key.layout.split("+")[1:])
+    return Workload(key.kind, tuple(map(int, key.dims.split("x"))), key.dtype, epilogue)
 
 
 def _spelled(record: TuningRecord) -> str:

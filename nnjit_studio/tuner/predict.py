@@ -24,8 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.graph import Workload
+from nnjit_studio.space import dot_space
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.conv2d_space import CONV2D, conv_problem
+from nnjit_studio.space.dot_space import DOT_KINDS
 from nnjit_studio.space.heuristics import LANES, block_bytes, intensity
 from nnjit_studio.space.records import DeviceProfile
 
@@ -43,7 +45,7 @@ FEATURES = (
     "over_l1",
     "streamed",
     "order_mn",
-    "narrow_rows_of_b",
+    "narrow_rows",
     "block_rows",
 )
 """What the formula looks at; see :func:`features`."""
@@ -54,13 +56,16 @@ PRIOR_WEIGHTS: dict[str, tuple[float, ...]] = {
     "row": (0.40, -0.22, -0.13, 0, 0.29, 0, -0.09, 0.04, -0.16, -0.05, 0.08, -0.70, 0),
     "conv2d": (0.20, -0.43, -0.62, -0.18, 0.21, -0.03, -0.11, 0, 0, 0, 0.01, 0, -0.02),
     "depthwise": (0.08, 0.06, -0.19, 0.08, -0.03, 0.01, -0.01, 0, 0, 0, 0.08, 0, 0),
+    "dot": (0.19, -0.21, -2, -0.06, 0, 0.03, -0.04, 0, -0.09, -0.05, -0.01, -0.30, 0),
 }
 """What a unit of each feature adds to the logarithm of the rate, by :func:`family_of`.
 
 Robust ridge regression within workloads on 2103 kernels of 28 shapes, one thread,
 QtWebEngine 6.140 on an AMD EPYC (x64, 16 vector registers), 2026-11-21; none of the
 shapes is one of ``nnjit bench regret``. The median residual was 0.11 (0.14 for
-convolutions) on a machine that did other work too.
+convolutions) on a machine that did other work too. ``dot`` was not fitted: it is ``matmul``
+without its weights for B's columns, and with steeper ones for spills (a tile of 16 vectors was
+a fifth slower than one of 15) and for results in parts.
 """
 
 
@@ -95,7 +100,8 @@ def features(c: Candidate, workload: Workload, device: DeviceProfile) -> tuple[f
         Share of eight sums that the tile lacks: two multiply-add units with a
         latency of four cycles want eight that do not wait for each other.
     spilled
-        Vectors that find no register (sums, one row of B, one splat of A), by all registers.
+        Vectors that find no register (sums, one row of B, one splat of A; of dot products
+        the operands and the engine's own), by all registers.
     tail_rows, tail_columns
         Share of M (of N) in remainders, which are smaller tiles.
     unroll, no_unroll
@@ -108,11 +114,15 @@ def features(c: Candidate, workload: Workload, device: DeviceProfile) -> tuple[f
         log2 of the operand that is read again for each block by half of L2, where larger.
     order_mn
         1 for the order ``mn``.
-    narrow_rows_of_b
-        1 where four columns are read out of the rows of a B that is not packed.
+    narrow_rows
+        1 where four columns are read out of the rows of a B that is not packed; of dot
+        products with an epilogue: share of columns that fill no whole vector of results.
     block_rows
-        Of a convolution: log2 of output rows by rows of a block, else 0.
+        Of a convolution: log2 of output rows by rows of a block; of dot products: 1 where
+        a block holds several tiles; else 0.
     """
+    if workload.kind in DOT_KINDS.values():
+        return _dot_features(c, workload, device)
     m, k, n, rows = _extents(workload, device)
     vectors = math.ceil(c.x0 / LANES)
     sums, registers = c.y0 * vectors, device.vector_registers
@@ -133,6 +143,29 @@ def features(c: Candidate, workload: Workload, device: DeviceProfile) -> tuple[f
         float(c.order == "mn"),
         float(not is_conv and not c.pack and c.x0 == LANES and n > LANES),
         math.log2(rows / c.x1) if is_conv else 0.0,
+    )
+
+
+def _dot_features(c: Candidate, workload: Workload, device: DeviceProfile) -> tuple[float, ...]:
+    """:func:`features` of dot products: each sum is a vector, r0 counts vectors."""
+    m, k, n = workload.dims[-3:]
+    blocked = c.y1 > c.y0
+    streamed = 0 if blocked else (m if c.order == "nm" else n) * k * 4
+    over_l1 = dot_space.block_bytes(c, k) / device.l1_bytes
+    return (
+        math.log2(intensity(c.x0, c.y0)),
+        max(0.0, 1 - c.x0 * c.y0 / 8),
+        max(0.0, (dot_space.vectors(c.x0, c.y0) + 1) / device.vector_registers - 1),
+        (m % c.y0) / m,
+        (n % c.x0) / n,
+        math.log2(c.r0),
+        float(c.r0 == 1),
+        0.0,
+        max(0.0, math.log2(over_l1)),
+        max(0.0, math.log2(max(1, 2 * streamed) / device.l2_bytes)),
+        float(c.order == "mn"),
+        dot_space.partial(c.x0) if workload.epilogue else 0.0,
+        float(blocked),
     )
 
 
@@ -166,9 +199,13 @@ class Point:
 
 
 def family_of(workload: Workload) -> str:
-    """Which weights a workload has: ``matmul``, ``row`` (M = 1), ``conv2d`` or ``depthwise``."""
+    """Which weights a workload has: ``matmul``, ``row`` (its M is 1), ``dot``, ``conv2d`` or
+    ``depthwise``.
+    """
     if workload.kind == CONV2D:
         return "depthwise" if workload.dims[-1] > 1 else CONV2D
+    if workload.kind in DOT_KINDS.values():
+        return "dot"
     return "row" if workload.dims[-3] == 1 else "matmul"
 
 

@@ -288,7 +288,7 @@ def compare(got: np.ndarray, expected: np.ndarray, error: np.ndarray) -> str:
 
 
 def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | None]]:
-    """A random matmul, batch matmul or convolution with some of its candidates."""
+    """A random matmul of any kind, or a convolution, with some of its candidates."""
 
     def dim(high: int) -> int:
         return int(rng.integers(1, high))
@@ -299,6 +299,8 @@ def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | No
         spec = f"matmul:{dim(40)}x{dim(70)}x{dim(70)}:f32{tail}"
     elif form < 0.6:
         spec = f"batch_matmul:{dim(5)}x{dim(24)}x{dim(30)}x{dim(40)}:f32"
+    elif form < 0.7:
+        spec = f"batch_matmul_dot:{dim(5)}x{dim(24)}x{dim(70)}x{dim(40)}:f32{tail}"
     else:
         spec = convolution(rng)
     program = program_for(spec)

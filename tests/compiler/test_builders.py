@@ -21,6 +21,8 @@ SPECS = [
     "matmul:5x1x3:f32",
     "matmul_var:3x4x5:f32",
     "batch_matmul:2x3x4x5:f32",
+    "matmul_dot:3x4x5:f32+bias",
+    "batch_matmul_dot:2x3x4x5:f32",
     "matmul:6x5x8:f32+bias",
     "matmul:6x5x8:f32+bias+gelu",
     "matmul:1x5x8:f32+bias+relu",
@@ -32,7 +34,8 @@ SPECS = [
 
 def expected(spec: WorkloadSpec, inputs: dict[str, np.ndarray]) -> np.ndarray:
     given = iter(inputs.values())
-    value = next(given) @ next(given)
+    a, b = next(given), next(given)
+    value = a @ (b.swapaxes(-1, -2) if "_dot" in spec.kind else b)
     for word in spec.epilogue:
         if word in ("bias", "residual"):
             value = value + next(given)

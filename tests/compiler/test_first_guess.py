@@ -21,6 +21,8 @@ SPECS = (
     "matmul:2x1x9:f32",
     "matmul_var:13x8x11:f32+bias+residual",
     "batch_matmul:3x5x7x9:f32",
+    "batch_matmul_dot:3x5x7x9:f32",
+    "matmul_dot:1x40x33:f32+bias",
     "conv2d:1x3x9x9x8x3x3x2x1x1x1:f32+bias+relu",
     "conv2d:2x6x8x5x6x3x3x1x1x1x6:f32+bias",
     "conv2d:1x3x16x16x2x7x7x2x3x1x1:f32",

@@ -129,7 +129,7 @@ def test_split_heads_with_factors_are_read_in_place(tmp_path: Path) -> None:
     path = save(tmp_path / "attention.onnx", nodes, {"x": shape}, {"y": shape}, constants)
     built = check_against_onnxruntime(path, _feeds())
     kinds = [w.split(":")[0] for w in (n.workload for n in built.graph.nodes)]
-    assert kinds == ["matmul", "batch_matmul", "softmax", "batch_matmul"]
+    assert kinds == ["matmul", "batch_matmul_dot", "softmax", "batch_matmul"]
 
 
 def test_a_boolean_asked_through_integers_runs_on_lanes(tmp_path: Path) -> None:
