@@ -15,8 +15,8 @@ from nnjit_studio.space.candidate import Candidate
 
 _COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vector registers
 _ROW_VECTOR_UNROLL = 8
-_DOT_COLUMNS, _DOT_ROWS = 4, 2  # results are whole vectors, and no x64 engine spills
-_DOT_COLUMNS_OF_ROW = 8
+_DOT_ROWS, _DOT_COLUMNS, _DOT_COLUMNS_OF_ROW = 2, 6, 8  # of dot products: 15 registers at most
+_DOT_COLUMNS_WITH_EPILOGUE = LANES  # it works on whole vectors of results
 _DEPTHWISE_ROWS = 4
 _BLOCKS = 4  # of a convolution's rows: work for some threads
 _MAX_STEP = 100  # SIMD operations of one kernel row of taps
@@ -45,8 +45,9 @@ def _matmul(c: Contraction) -> Candidate | None:
 
 def _dot(c: Contraction) -> Candidate:
     rows = min(c.m, _DOT_ROWS)
-    wide = rows == 1 and c.n >= _DOT_COLUMNS_OF_ROW
-    columns = _DOT_COLUMNS_OF_ROW if wide else _DOT_COLUMNS
+    columns = _DOT_COLUMNS_WITH_EPILOGUE if c.labels else _DOT_COLUMNS
+    columns = _DOT_COLUMNS_OF_ROW if rows == 1 else columns
+    columns = columns if columns <= c.n else LANES
     return Candidate(columns, rows, _UNROLL, columns, rows, c.k, "nm", False)
 
 

@@ -84,13 +84,14 @@ def test_blocks_of_tiles_are_right() -> None:
 
 
 def test_equal_settings_give_equal_bytes_and_the_default_is_one() -> None:
-    first, second = (program_for("matmul_dot:9x40x21:f32") for _ in range(2))
-    candidate = Candidate(6, 2, 4, 48, 8, 40, "nm", False)
-    made = compile_program(first, candidate, "simd128").data
-    assert made == compile_program(second, candidate, "simd128").data
-    guess = Candidate(4, 2, 4, 4, 2, 40, "nm", False)
-    default = compile_program(first, None, "simd128").data
-    assert default == compile_program(second, guess, "simd128").data != made
+    for spec, columns in (("matmul_dot:9x40x21:f32", 6), ("matmul_dot:9x40x21:f32+bias", 4)):
+        first, second = (program_for(spec) for _ in range(2))
+        candidate = Candidate(6, 2, 4, 48, 8, 40, "nm", False)
+        made = compile_program(first, candidate, "simd128").data
+        assert made == compile_program(second, candidate, "simd128").data
+        guess = Candidate(columns, 2, 4, columns, 2, 40, "nm", False)
+        default = compile_program(first, None, "simd128").data
+        assert default == compile_program(second, guess, "simd128").data != made
 
 
 @pytest.mark.parametrize(
