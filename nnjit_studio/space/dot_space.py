@@ -47,8 +47,9 @@ L1_ROWS_SHARE = 0.5
 PARTIAL_COST = 0.5
 """What a tile's intensity loses where an epilogue works on columns that fill no whole vector.
 
-Measured on this project, V8, one thread, 2026-11-21: with a bias 2x4 is 8 % faster than 2x6 and
-35 % faster than 3x3; without an epilogue 2x6 is the fastest tile, by 5 to 15 %.
+Measured on this project, V8 of Node.js 24, one thread, a machine with other work, 2026-11-21:
+with a bias 2x4 is 8 to 20 % faster than 2x6 and a third faster than 3x3; without an epilogue
+2x6 is the fastest of all tiles, 4 to 30 % faster than 2x4.
 """
 
 
