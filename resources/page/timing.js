@@ -158,6 +158,8 @@ export function takeSamples(challenger, incumbent, policy, { now, quantum_ms }) 
       timed.batch = Math.max(timed.batch + 1, runsFor(target_ms, ms / timed.batch)); // too short for a sample
     }
   };
+  // After a rest of the page the first runs are slow: they would all be the challenger's.
+  if (incumbent) timeBatch(incumbent.run, Math.ceil(incumbent.batch / 2), now);
   const takeC = () => void samples_ms.push(sample(challenger));
   const takeI = () => incumbent && void incumbent_ms.push(sample(incumbent));
   let stopped_early = false;
