@@ -36,19 +36,8 @@ def model(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def first(model: Path, folder: Path) -> list[dict[str, Any]]:
     """Events of a first session, until every space is exhausted."""
-    return json_lines(
-        nnjit(
-            "tune",
-            model,
-            "--seconds",
-            60,
-            "--exhaustive",
-            "--json",
-            "--database",
-            folder / "k.db",
-            *SANDBOX,
-        )  # fmt: skip
-    )
+    words = ("--seconds", 60, "--exhaustive", "--json", "--database", folder / "k.db")
+    return json_lines(nnjit("tune", model, *words, *SANDBOX))
 
 
 def test_events_come_in_order_and_end_with_the_summary(first: list[dict[str, Any]]) -> None:
