@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +26,7 @@ from nnjit_studio.cli_common import (
     workbench,
 )
 from nnjit_studio.diff import TOLERANCE
-from nnjit_studio.files import replacing
+from nnjit_studio.files import write_json
 
 TABLES = ("text", "markdown", "csv")
 
@@ -111,8 +110,7 @@ def profile(
     }
     for path, content in files.items():
         if path is not None:
-            with replacing(path) as part:
-                part.write_text(json.dumps(content, allow_nan=False))
+            write_json(path, content)
             note(f"wrote {path}")
     if as_json:
         print_json(document)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from nnjit_studio.errors import UserError
 
@@ -37,3 +39,15 @@ def replacing(
             f"{what} {out} cannot be written: {e.strerror or e}.",
             "Choose a folder that you may write, with enough space.",
         ) from e
+
+
+def write_json(out: Path, document: Any) -> None:
+    """Write a document that has no NaN and nothing infinite.
+
+    Raises
+    ------
+    UserError
+        When the file or its folder cannot be written.
+    """
+    with replacing(out) as part:
+        part.write_text(json.dumps(document, allow_nan=False))

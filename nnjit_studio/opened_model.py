@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,26 @@ class OpenedModel:
     import_ms: dict[str, float] = field(default_factory=dict)
 
 
+@contextlib.contextmanager
+def killed_on_cancel(compiler: CompileProcess, cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Within the block, the compile process is killed soon after ``cancelled`` says so."""
+
+    def watch() -> None:
+        while not stop.wait(0.1):
+            if cancelled():
+                compiler.kill()
+                return
+
+    stop = threading.Event()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+
+
 def import_model(
     compiler: CompileProcess,
     path: Path,
@@ -55,17 +76,9 @@ def import_model(
         phases.append((phase, time.perf_counter()))
         on_phase(phase)
 
-    def kill_on_cancel() -> None:
-        while not stop.wait(0.1):
-            if cancelled():
-                compiler.kill()
-                return
-
-    stop = threading.Event()
-    watcher = threading.Thread(target=kill_on_cancel, daemon=True)
-    watcher.start()
     try:
-        imported = compiler.import_model(path, weights, note)
+        with killed_on_cancel(compiler, cancelled):
+            imported = compiler.import_model(path, weights, note)
         expected = forecast(imported.plan)
         check_fits(expected)
         log.info(
@@ -79,9 +92,6 @@ def import_model(
         if cancelled():
             raise UserError("Opening the model was cancelled.") from None
         raise
-    finally:
-        stop.set()
-        watcher.join()
     note("done")
     return OpenedModel(
         path,

@@ -23,14 +23,16 @@ from nnjit_studio import __version__
 from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.errors import CompileError, NnjitError, PageError, UserError
+from nnjit_studio.diff import Diff, diff_model
+from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.known import Here, known_device, stored_best
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.microbench import measure_device
-from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model
+from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model, killed_on_cancel
+from nnjit_studio.profile import ModelProfile, profile_open
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
 from nnjit_studio.space.candidate import Candidate
@@ -51,6 +53,7 @@ from nnjit_studio.tuner.session import TuneOptions, TuningSession
 __all__ = ["OpenedModel", "SystemClock", "Workbench", "example_feeds"]
 
 PAGE_TIMEOUT_S = 60.0
+PROFILE_RUNS = 20
 
 
 class SystemClock:
@@ -153,7 +156,7 @@ class Workbench:
         self.runner = PageRunner(self.hub, self.target, flags, threads=self.threads)
 
     def cancel(self) -> None:
-        """End a running import or tuning session soon; safe from any thread."""
+        """End what runs soon: an import, a session, work on the page; safe from any thread."""
         self._cancelled.set()
         if self._opening:
             self.runner.cancel()
@@ -272,14 +275,7 @@ class Workbench:
         PageError, CompileError
         """
 
-        def phase(text: str) -> None:
-            if self._cancelled.is_set():
-                raise UserError("Measuring the device was cancelled.")
-            on_phase(text)
-
-        self._cancelled.clear()
-        self._opening = True
-        try:
+        with self._cancellable("Measuring the device", on_phase) as phase:
             phase("waiting for the page")
             probed = self.connect()
             self.stop_serving()
@@ -291,15 +287,78 @@ class Workbench:
                 versions=self.versions(),
                 on_phase=phase,
             )
-        except PageError:
-            if not self._cancelled.is_set():
-                raise
-            raise UserError("Measuring the device was cancelled.") from None
-        finally:
-            self._opening = False
         self.database.commit_device(measured)
         self.device = known_device(self.database, probed)
         return measured
+
+    @contextlib.contextmanager
+    def _cancellable(
+        self, what: str, on_phase: Callable[[str], None]
+    ) -> Iterator[Callable[[str], None]]:
+        """A job on the page that :meth:`cancel` ends at its next phase or request.
+
+        Raises
+        ------
+        UserError
+            When it was cancelled.
+        """
+        cancelled = UserError(f"{what} was cancelled.")
+
+        def phase(text: str) -> None:
+            if self._cancelled.is_set():
+                raise cancelled
+            on_phase(text)
+
+        self._cancelled.clear()
+        self._opening = True
+        try:
+            yield phase
+        except NnjitError:
+            if not self._cancelled.is_set():
+                raise
+            raise cancelled from None
+        finally:
+            self._opening = False
+
+    def profile(
+        self, on_phase: Callable[[str], None] = lambda phase: None, runs: int = PROFILE_RUNS
+    ) -> ModelProfile:
+        """Where the open model's time and memory go, warm, with the kernels that it runs now.
+
+        Raises
+        ------
+        UserError
+            When no model is open, or it was cancelled.
+        PageError, CompileError
+        """
+        model = self._need_model()
+        with self._cancellable("Profiling", on_phase) as phase:
+            if not self._registered:
+                self.register_best(phase)
+            return profile_open(self, model, runs, phase)
+
+    def diff(self, name: str = "", on_phase: Callable[[str], None] = lambda phase: None) -> Diff:
+        """Tensors of the open model beside native ONNX Runtime, with the kernels that it runs now.
+
+        Parameters
+        ----------
+        name
+            Of a tensor, a step or an ONNX node; all that can be compared without one.
+
+        Raises
+        ------
+        UserError
+            When no model is open, nothing can be compared, or it was cancelled.
+        PageError, CompileError
+        """
+        self._need_model()
+        with (
+            self._cancellable("The comparison", on_phase) as phase,
+            killed_on_cancel(self.compiler, self._cancelled.is_set),
+        ):
+            if not self._registered:
+                self.register_best(phase)
+            return diff_model(self, name, on_phase=phase)
 
     def fixed_primitives(self) -> dict[str, str]:
         """Settings on which all devices of the database agree."""

@@ -13,7 +13,7 @@ from nnjit_studio.profile.memory import (
 from nnjit_studio.profile.node_data import node_data
 from nnjit_studio.profile.records import ModelProfile, Steady, StepProfile
 from nnjit_studio.profile.rows import step_rows
-from nnjit_studio.profile.run import Profilable, profile_model
+from nnjit_studio.profile.run import Profilable, profile_model, profile_open
 from nnjit_studio.profile.text import as_text
 from nnjit_studio.profile.trace import trace_events
 
@@ -35,6 +35,7 @@ __all__ = [
     "load",
     "node_data",
     "profile_model",
+    "profile_open",
     "renderer_memory",
     "step_rows",
     "trace_events",

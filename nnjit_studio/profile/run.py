@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,8 @@ STEP_QUANTA = 20
 """A step is looked at for so many quanta of the page's timer: 5 % of it at most are lost."""
 WARM_MS = 300.0
 """Runs before the timed ones: V8 compiles its fast code in the background meanwhile."""
+
+NOT_COLD: Mapping[str, float] = MappingProxyType({})
 
 
 class Profilable(Protocol):
@@ -85,17 +88,44 @@ def profile_model(
     ------
     ModelError, UserError, PageError
     """
-    device = bench.connect()
+    bench.connect()
     before = renderer_memory()
     phases = _Phases(on_phase)
     opened = bench.open_model(path, phases, feeds)
     bench.register_best(phases)
     phases("done")
     on_phase("running")
-    first = bench.infer(1)
-    phases.ms["first run"] = first.runs_ms[0]
-    bench.infer(max(2, min(1000, round(WARM_MS / max(first.runs_ms[0], 0.1)))))
+    phases.ms["first run"] = bench.infer(1).runs_ms[0]
+    return profile_open(bench, opened, runs, on_phase, phases.ms, before)
+
+
+def profile_open(
+    bench: Profilable,
+    opened: Any,
+    runs: int,
+    on_phase: Callable[[str], None] = lambda phase: None,
+    cold_ms: Mapping[str, float] = NOT_COLD,
+    before: tuple[int, int] | None = None,
+) -> ModelProfile:
+    """Run the open model warm, with the kernels that are registered.
+
+    Parameters
+    ----------
+    cold_ms, before
+        Of the cold start that went before: its phases, and the renderers' memory ahead of it;
+        without them the profile has neither.
+
+    Raises
+    ------
+    UserError, PageError
+    """
+    device = bench.connect()
+    on_phase("warming up")
+    once_ms = bench.infer(1).runs_ms[0]
+    bench.infer(max(2, min(1000, round(WARM_MS / max(once_ms, 0.1)))))
+    on_phase("timing whole runs")
     warm = bench.infer(runs)
+    on_phase("timing every step")
     steps = bench.infer(runs, profile=True, least_step_ms=STEP_QUANTA * device.timer_quantum_ms)
     bandwidth = bench.bandwidth_gbs()
     rows = step_rows(
@@ -117,7 +147,7 @@ def profile_model(
         tier=device.best_tier,
         peak_gflops=device.peak_gflops.get(device.best_tier, 0.0),
         bandwidth_gbs=bandwidth.get(device.threads),
-        cold_ms=phases.ms,
+        cold_ms=cold_ms,
         warm=steady(warm.runs_ms),
         memory=_memory(opened.plan, bench.runner.memory_bytes, before),
         steps=tuple(rows),
