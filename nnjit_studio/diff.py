@@ -321,25 +321,26 @@ def as_text(diff: Diff, top: int) -> str:
         )
     if len(diff.tensors) > top:
         lines.append(f"... and {len(diff.tensors) - top} more, all better than these")
-    lines.append("")
-    bad = diff.bad
-    if bad:
-        first = bad[0]
-        lines.append(
-            f"{len(bad)} of {len(diff.tensors)} tensors differ by more than {diff.tolerance:g} of "
-            f"their scale; the first in order of execution is {first.tensor!r} of step "
-            f"{first.position} ({first.node}, {first.op}): element {list(first.worst)} is "
-            f"{first.got:.6g}, not {first.expected:.6g}."
-        )
-    else:
-        lines.append(
-            f"All {len(diff.tensors)} tensors are within {diff.tolerance:g} of their scale."
-        )
+    lines += ["", summary(diff)]
     for kind, words in REASONS.items():
         names = [m.tensor for m in diff.missing if m.kind == kind]
         if names:
             lines.append(f"{len(names)} not compared: {words}, such as {names[0]!r}.")
     return "\n".join(lines)
+
+
+def summary(diff: Diff) -> str:
+    """How many tensors differ, and which is the first of them."""
+    bad = diff.bad
+    if not bad:
+        return f"All {len(diff.tensors)} tensors are within {diff.tolerance:g} of their scale."
+    first = bad[0]
+    return (
+        f"{len(bad)} of {len(diff.tensors)} tensors differ by more than {diff.tolerance:g} of "
+        f"their scale; the first in order of execution is {first.tensor!r} of step "
+        f"{first.position} ({first.node}, {first.op}): element {list(first.worst)} is "
+        f"{first.got:.6g}, not {first.expected:.6g}."
+    )
 
 
 def details(diff: Diff) -> str:

@@ -44,6 +44,25 @@ ACTIONS = (
     ActionSpec(
         "device", "&Tune", "&Measure this device", "", "idle", "Registers, caches and primitives"
     ),
+    ActionSpec(
+        "profile", "&Inspect", "&Profile", "F6", "model", "Time, rates and memory of every step"
+    ),
+    ActionSpec(
+        "diff",
+        "&Inspect",
+        "&Compare with ONNX Runtime",
+        "F7",
+        "model",
+        "Every tensor of the model beside native ONNX Runtime, the worst first",
+    ),
+    ActionSpec(
+        "diff_node",
+        "&Inspect",
+        "Compare &this tensor with ONNX Runtime",
+        "Shift+F7",
+        "model",
+        "What the node that is selected in the graph computes",
+    ),
     ActionSpec("find", "&View", "&Find in graph", "Ctrl+F"),
     ActionSpec("fit", "&View", "Fi&t graph", "Ctrl+0"),
     ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),

@@ -6,10 +6,11 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
@@ -24,17 +25,19 @@ from nnjit_studio.ui import actions as registry
 from nnjit_studio.ui import dialogs, recent
 from nnjit_studio.ui.docks.database import DatabasePanel
 from nnjit_studio.ui.docks.device import DevicePanel
+from nnjit_studio.ui.docks.diff import DiffPanel
 from nnjit_studio.ui.docks.graph import GraphPanel
 from nnjit_studio.ui.docks.latency import LatencyPanel
 from nnjit_studio.ui.docks.log import LineHandler, LogPanel
 from nnjit_studio.ui.docks.plots import PlotPanel
+from nnjit_studio.ui.docks.profile import ProfilePanel
 from nnjit_studio.ui.docks.rounds import RoundsPanel
 from nnjit_studio.ui.docks.space import SpacePanel
 from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
+from nnjit_studio.ui.saving import Saver
 from nnjit_studio.ui.services import EnginePage, Workbench
 from nnjit_studio.ui.session import Problem, Session
-from nnjit_studio.ui.tables import TablePanel
 from nnjit_studio.ui.theme import Themes, named
 
 log = logging.getLogger(__name__)
@@ -92,6 +95,7 @@ class StudioWindow(QMainWindow):
         self.menu_bar = QMenuBar()
         self.actions_by_id, menus = registry.build(self, self.menu_bar, self._handlers())
         self.message = MessageBar()
+        self.saver = Saver(self, self.session, self.settings, self.message)
         self.header = Header(
             self.session,
             self.actions_by_id["tune"],
@@ -130,14 +134,7 @@ class StudioWindow(QMainWindow):
         return self.session.open(path)
 
     def start_tuning(self, seconds: float | None = None) -> bool:
-        if not self._model_in_page:
-            self.message.say(
-                "The engine page was lost, and the model with it: open the model again, then tune.",
-                "bad",
-            )
-            return False
-        self.message.hide()
-        return self.session.tune(seconds)
+        return self._in_page("tune") and self.session.tune(seconds)
 
     def reset_layout(self) -> None:
         """Put every dock where it was at first."""
@@ -147,6 +144,17 @@ class StudioWindow(QMainWindow):
     def choose_theme(self, name: str) -> None:
         self.settings.setValue("theme", name)
         self.themes.choose(name)
+
+    def _in_page(self, then: str) -> bool:
+        if not self._model_in_page:
+            self.message.say(
+                "The engine page was lost, and the model with it: open the model again, "
+                f"then {then}.",
+                "bad",
+            )
+            return False
+        self.message.hide()
+        return True
 
     # Building
 
@@ -158,6 +166,8 @@ class StudioWindow(QMainWindow):
         self.latency = LatencyPanel(self.session, theme)
         self.database = DatabasePanel(self.session, theme)
         self.device = DevicePanel(self.session, theme)
+        self.profile = ProfilePanel(self.session, theme, self.actions_by_id)
+        self.diff = DiffPanel(self.session, theme, self.actions_by_id)
         self.log_panel = LogPanel(self._log_handler, theme)
 
         top = QWidget()
@@ -180,11 +190,12 @@ class StudioWindow(QMainWindow):
             "space": self._dock("Lite space", self.space, area.BottomDockWidgetArea),
             "database": self._dock("Kernel database", self.database, area.BottomDockWidgetArea),
             "device": self._dock("Device", self.device, area.BottomDockWidgetArea),
+            "profile": self._dock("Profile", self.profile, area.BottomDockWidgetArea),
+            "diff": self._dock("Numerical diff", self.diff, area.BottomDockWidgetArea),
             "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
         }
-        self.tabifyDockWidget(self.docks["space"], self.docks["database"])
-        self.tabifyDockWidget(self.docks["database"], self.docks["device"])
-        self.tabifyDockWidget(self.docks["device"], self.docks["log"])
+        for left, right in pairwise(("space", "profile", "diff", "database", "device", "log")):
+            self.tabifyDockWidget(self.docks[left], self.docks[right])
         self.docks["space"].raise_()
         self.resize(1600, 1000)
         self._size_docks()
@@ -205,11 +216,11 @@ class StudioWindow(QMainWindow):
     def _handlers(self) -> dict[str, Callable[[], object]]:
         return {
             "open": self._ask_model,
-            "export": lambda: self._ask_save(
-                "Export bundle", f"{self._stem()}.nnjit.zip", self.session.export
+            "export": lambda: self.saver.ask_for_model(
+                "Export bundle", ".nnjit.zip", self.session.export
             ),
-            "report": lambda: self._ask_save(
-                "Export report", f"{self._stem()}-report.html", self.session.report
+            "report": lambda: self.saver.ask_for_model(
+                "Export report", "-report.html", self.session.report
             ),
             "quit": self.close,
             "tune": self.start_tuning,
@@ -220,6 +231,9 @@ class StudioWindow(QMainWindow):
             "find": self._find,
             "fit": lambda: self.graph.view.fit(),
             "device": self._measure_device,
+            "profile": lambda: self._inspect("profile", self.session.profile),
+            "diff": lambda: self._inspect("diff", self.diff.compare),
+            "diff_node": self._compare_node,
             "reset_plots": lambda: [plot.reset() for plot in self._plots()],
             "refresh": self.session.read_records,
             "reset_layout": self.reset_layout,
@@ -233,6 +247,7 @@ class StudioWindow(QMainWindow):
         file.insertMenu(self.actions_by_id["export"], self.recent_menu)
         self.recent_menu.aboutToShow.connect(self._fill_recent)
         self._fill_recent()
+        self.graph.view.addAction(self.actions_by_id["diff_node"])
         view.addSeparator()
         for dock in self.docks.values():
             view.addAction(dock.toggleViewAction())
@@ -253,15 +268,15 @@ class StudioWindow(QMainWindow):
         session.done.connect(self._done)
         session.problem.connect(self._problem)
         self.themes.changed.connect(self._set_theme)
-        for panel in (self.space, self.database):
-            panel.export_button.clicked.connect(lambda _=False, p=panel: self._ask_csv(p))
+        for panel in (self.space, self.database, self.profile, self.diff):
+            self.saver.offer_table(panel)
         for plot in self._plots():
-            plot.csv_button.clicked.connect(lambda _=False, p=plot: self._ask_csv(p))
-            plot.png_button.clicked.connect(
-                lambda _=False, p=plot: self._ask_save(
-                    "Export image", "plot.png", self._writer(p.export_png)
-                )
-            )
+            self.saver.offer_plot(plot)
+        dock, offer = self.profile, self.saver.offer
+        offer(dock.trace_button, "Save trace", "-trace.json", dock.save_trace)
+        offer(dock.save_button, "Save profile", "-profile.json", dock.save_profile)
+        for panel in (self.profile, self.diff):
+            panel.picked.connect(lambda row: self.graph.view.go_to(row.node))
         self._clock = QTimer(self, interval=500)
         self._clock.timeout.connect(self._tick)
         self._clock.start()
@@ -269,7 +284,9 @@ class StudioWindow(QMainWindow):
     # Following the session
 
     def _render(self, changes: frozenset[str]) -> None:
-        for panel in (self.graph, self.space, self.rounds, self.latency, self.device):
+        for panel in (
+            self.graph, self.space, self.rounds, self.latency, self.device, self.profile, self.diff,
+        ):  # fmt: skip
             panel.render(changes)
         if changes & {"model", "phase", "latency", "space"}:
             self.header.render()
@@ -334,48 +351,37 @@ class StudioWindow(QMainWindow):
     def _set_theme(self, theme: object) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.database, self.device,
-            self.log_panel,
+            self.profile, self.diff, self.log_panel,
         ):  # fmt: skip
             panel.set_theme(theme)
 
-    # Files
-
-    def _stem(self) -> str:
-        model = self.session.state.model
-        return model.path.stem if model else "model"
+    # What actions do
 
     def _ask_model(self) -> None:
-        dialogs.ask_model(self, self._folder(), self.open_model)
-
-    def _ask_save(self, title: str, name: str, write: Callable[[Path], object]) -> None:
-        dialogs.ask_save(self, title, self._folder() / name, write)
-
-    def _ask_csv(self, panel: TablePanel | PlotPanel) -> None:
-        self._ask_save("Export CSV", "table.csv", self._writer(panel.export_csv))
-
-    def _writer(self, write: Callable[[Path], None]) -> Callable[[Path], None]:
-        def guarded(path: Path) -> None:
-            try:
-                write(path)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                self.message.say(f"{path.name} was not written: {reason}.", "bad", str(error))
-            else:
-                self.message.say(f"Written: {path}", "good")
-
-        return guarded
-
-    def _folder(self) -> Path:
-        paths = recent.recent(self.settings)
-        return paths[0].parent if paths else Path.home()
+        dialogs.ask_model(self, self.saver.folder, self.open_model)
 
     def _plots(self) -> tuple[PlotPanel, ...]:
         return self.rounds, self.latency, *self.device.plots
 
+    def _show_dock(self, name: str) -> None:
+        self.docks[name].show()
+        self.docks[name].raise_()
+
     def _measure_device(self) -> None:
-        self.docks["device"].show()
-        self.docks["device"].raise_()
+        self._show_dock("device")
         self.session.measure_device()
+
+    def _inspect(self, dock: str, start: Callable[[], object]) -> None:
+        if self._in_page("go on"):
+            self._show_dock(dock)
+            start()
+
+    def _compare_node(self) -> None:
+        node = self.graph.view.current
+        if node is None:
+            self.message.say("Select a node in the graph first: click it, or walk by arrow keys.")
+        else:
+            self._inspect("diff", lambda: self.diff.compare(node.name))
 
     def _say_measured(self, device: MeasuredDevice) -> None:
         if device.steady:
@@ -387,14 +393,12 @@ class StudioWindow(QMainWindow):
             )
 
     def _find(self) -> None:
-        self.docks["graph"].show()
-        self.docks["graph"].raise_()
+        self._show_dock("graph")
         self.graph.search.setFocus()
         self.graph.search.selectAll()
 
     def _own_candidate(self) -> None:
-        self.docks["space"].show()
-        self.docks["space"].raise_()
+        self._show_dock("space")
         self.space.own.field.setFocus()
         self.space.own.field.selectAll()
 
@@ -406,21 +410,7 @@ class StudioWindow(QMainWindow):
             self.session.select(keys[place % len(keys)])
 
     def _fill_recent(self) -> None:
-        self.recent_menu.clear()
-        for number, path in enumerate(recent.recent(self.settings), 1):
-            there = os.path.isfile(path)  # a folder that may not be read counts as missing
-            text = f"&{number}  {path.name}" + ("" if there else "  (missing)")
-            action = QAction(text, self.recent_menu)
-            action.setToolTip(str(path))
-            action.setEnabled(there)
-            action.triggered.connect(lambda _=False, path=path: self.open_model(path))
-            self.recent_menu.addAction(action)
-        if self.recent_menu.isEmpty():
-            self.recent_menu.addAction("No model was opened yet").setEnabled(False)
-        else:
-            self.recent_menu.addSeparator()
-            clear = self.recent_menu.addAction("Clear list")
-            clear.triggered.connect(lambda: recent.forget(self.settings))
+        recent.fill_menu(self.recent_menu, self.settings, self.open_model)
 
     # Layout and the end
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu
 
 KEY = "recent_models"
 LIMIT = 9
@@ -25,3 +29,21 @@ def remember(settings: QSettings, path: Path) -> None:
 
 def forget(settings: QSettings) -> None:
     settings.remove(KEY)
+
+
+def fill_menu(menu: QMenu, settings: QSettings, open_model: Callable[[Path], object]) -> None:
+    """The list as actions; models that are not there any more are greyed out."""
+    menu.clear()
+    for number, path in enumerate(recent(settings), 1):
+        there = os.path.isfile(path)  # a folder that may not be read counts as missing
+        text = f"&{number}  {path.name}" + ("" if there else "  (missing)")
+        action = QAction(text, menu)
+        action.setToolTip(str(path))
+        action.setEnabled(there)
+        action.triggered.connect(lambda _=False, path=path: open_model(path))
+        menu.addAction(action)
+    if menu.isEmpty():
+        menu.addAction("No model was opened yet").setEnabled(False)
+    else:
+        menu.addSeparator()
+        menu.addAction("Clear list").triggered.connect(lambda: forget(settings))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from nnjit_studio.diff import Diff
+from nnjit_studio.profile import ModelProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import TuningRecord
@@ -73,8 +75,14 @@ class Workbench(Protocol):
     def measured_device(self) -> MeasuredDevice | None:
         """What was last measured of this device; a third worker may ask."""
 
+    def profile(self, on_phase: OnPhase) -> ModelProfile:
+        """Where the open model's time and memory go, with the kernels that it runs now."""
+
+    def diff(self, name: str, on_phase: OnPhase) -> Diff:
+        """Tensors of the open model, or of one step, beside native ONNX Runtime."""
+
     def cancel(self) -> None:
-        """End ``tune``, ``open_model`` or ``measure_device`` soon. Thread-safe."""
+        """End what blocks soon. Thread-safe."""
 
     def export(self, out: Path) -> Path:
         """Write the tuned kernel bundle, a zip."""

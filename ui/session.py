@@ -14,6 +14,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.profile import ModelProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.services import Workbench
@@ -69,7 +70,8 @@ class Session(QObject):
     refreshed(frozenset)
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
-        The running job (``open``, ``tune``, ``try``, ``export``, ``report``) or ``""``.
+        The running job (``open``, ``tune``, ``try``, ``export``, ``report``, ``device``,
+        ``profile``, ``diff``) or ``""``.
     done(str, object)
         A job returned.
     problem(Problem)
@@ -177,6 +179,24 @@ class Session(QObject):
             lambda emit: workbench.measure_device(lambda text: emit(Phase(text))),
         )
 
+    def profile(self) -> bool:
+        """Profile the open model; False when there is none or a job is running."""
+        workbench = self.workbench
+        return self.state.model is not None and self._start(
+            "profile",
+            "Profiling the model",
+            lambda emit: workbench.profile(lambda text: emit(Phase(text))),
+        )
+
+    def diff(self, node: str = "") -> bool:
+        """Compare one step, or all, with ONNX Runtime; False without a model or when busy."""
+        workbench = self.workbench
+        return self.state.model is not None and self._start(
+            "diff",
+            f"Comparing {node or 'all tensors'} with ONNX Runtime",
+            lambda emit: workbench.diff(node, lambda text: emit(Phase(text))),
+        )
+
     def read_device(self) -> bool:
         """Read what was last measured of this device, in a worker of its own."""
         workbench = self.workbench
@@ -236,6 +256,8 @@ class Session(QObject):
             self.state.open(result)  # type: ignore[arg-type]
         elif job != "tune":
             self.state.set_phase(self._idle_phase)
+        if isinstance(result, ModelProfile):
+            self.state.take_profile([step.ms for step in result.steps])
         if job == "device":
             self.device_changed.emit(result)
         self._end(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -228,9 +228,10 @@ class SessionState:
         self.latency.append((event.t_s, event.ms))
         self._changed |= {"latency", "phase"}
         if event.steps_ms and self.model:
-            self._profile(event.steps_ms)
+            self.take_profile(event.steps_ms)
 
-    def _profile(self, steps_ms: tuple[float, ...]) -> None:
+    def take_profile(self, steps_ms: Sequence[float]) -> None:
+        """Times of the open model's steps, for shares of workloads and colours of nodes."""
         assert self.model is not None
         steps = self.model.plan.steps
         if len(steps) != len(steps_ms):

@@ -16,6 +16,7 @@ from PySide6.QtCore import (
     QPersistentModelIndex,
     QSortFilterProxyModel,
     Qt,
+    Signal,
 )
 from PySide6.QtGui import QColor, QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
@@ -153,11 +154,19 @@ class RowsProxy(QSortFilterProxyModel):
 
 
 def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and not math.isfinite(value))
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 class TablePanel(QWidget):
-    """A table with its filter field and buttons; Ctrl+C copies rows as TSV."""
+    """A table with its filter field and buttons; Ctrl+C copies rows as TSV.
+
+    Signals
+    -------
+    picked(object)
+        The one row that is selected now.
+    """
+
+    picked = Signal(object)
 
     def __init__(self, title: str, columns: Sequence[Column], theme: Theme) -> None:
         super().__init__()
@@ -176,6 +185,7 @@ class TablePanel(QWidget):
         self.view.setFont(scaled_font(self.view.font(), 0.95))
         self.view.verticalHeader().hide()
         self.view.verticalHeader().setDefaultSectionSize(self.view.fontMetrics().height() + 7)
+        self.view.selectionModel().selectionChanged.connect(self._pick)
         header = self.view.horizontalHeader()
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
@@ -207,6 +217,11 @@ class TablePanel(QWidget):
         shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.view)
         shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
         shortcut.activated.connect(self.copy)
+
+    def _pick(self) -> None:
+        rows = self.view.selectionModel().selectedRows()
+        if len(rows) == 1:
+            self.picked.emit(self.model.rows[self.proxy.mapToSource(rows[0]).row()])
 
     def selected_rows(self) -> list[int]:
         """Places, in the order shown, of the selected rows, or of all when none is selected."""

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QLabel
 
+from nnjit_studio.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
+from nnjit_studio.profile import MeasuredMemory, ModelProfile, Steady, StepProfile, forecast
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
@@ -242,6 +244,58 @@ def measured_device() -> MeasuredDevice:
     )  # fmt: skip
 
 
+def profile_of(model: FakeModel) -> ModelProfile:
+    """Believable times of every step; the slowest is the one with the most FLOPs."""
+    workloads = {w.key: w for w in model.workloads}
+    raw_ms = [
+        n.flops / (30e6 if workloads[n.workload].tunable else 2e6) + 0.004
+        for n in model.graph.nodes
+    ]
+    steps = tuple(
+        StepProfile(
+            node=n.name, op=n.op, workload=workloads[n.workload].name, source=n.source, ms=ms,
+            iqr_ms=ms / 40, share=ms / sum(raw_ms), flops=n.flops, nbytes=1 << 16,
+            gflops=n.flops / ms / 1e6, gbytes_per_s=(1 << 16) / ms / 1e6, threads=1,
+            intensity=n.flops / (1 << 16), percent_of_peak=n.flops / ms / 55e4,
+            bound="compute" if workloads[n.workload].tunable else "memory",
+            percent_of_roof=n.flops / ms / 55e4 if workloads[n.workload].tunable else None,
+        )
+        for n, ms in zip(model.graph.nodes, raw_ms, strict=True)
+    )  # fmt: skip
+    total = sum(raw_ms) * 1.01
+    return ModelProfile(
+        model.graph.name, "embedded", "fake/1", 1, "relaxed-simd", 55.0, 11.0, {},
+        Steady(total, total * 0.98, total * 0.02, 20),
+        MeasuredMemory(forecast(model.plan), forecast(model.plan).wasm_bytes, None, None, (0,)),
+        steps,
+    )  # fmt: skip
+
+
+def diff_of(model: FakeModel, name: str = "", off: str = "n1") -> Diff:
+    """All is within the tolerance but what comes from the step ``off`` on; that one has a NaN."""
+    places = {n.name: i for i, n in enumerate(model.graph.nodes)}
+    found = []
+    for place, node in enumerate(model.graph.nodes):
+        if name not in ("", node.name):
+            continue
+        spec = model.graph.tensors[node.outputs[0]]
+        bad = place >= places.get(off, len(places))
+        first = node.name == off
+        rel = float("inf") if first else 2.5e-2 / (place + 1) if bad else 3.1e-7
+        found.append(
+            TensorDiff(
+                spec.name, node.name, node.op, place, spec.shape, spec.dtype, rel * 4, 4.0, rel,
+                0.98 if bad else 0.999999999, (3, 0) if first else (0, 0), (0, 0),
+                (0,) * len(spec.shape), float("nan") if first else 1.5, 1.25,
+            )
+        )  # fmt: skip
+    lost = Missing(
+        "inner", "/fc1/MatMul", "fused", f"fused into step {model.graph.nodes[0].name!r}"
+    )
+    found.sort(key=lambda t: (-t.max_rel, t.position))
+    return Diff(model.graph.name, TOLERANCE, tuple(found), () if name else (lost,))
+
+
 class FakeWorkbench:
     """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
 
@@ -261,6 +315,9 @@ class FakeWorkbench:
         self.tried: list[tuple[str, str]] = []
         self.requested: list[tuple[str, str]] = []
         self.device: MeasuredDevice | None = None
+        self.compared: list[str] = []
+        self.off = "n1"
+        self.job_error: Exception | None = None
 
     def open_model(self, path, on_phase):
         self.cancelled.clear()
@@ -306,6 +363,24 @@ class FakeWorkbench:
                 raise UserError("Measuring the device was cancelled.")
         self.device = measured_device()
         return self.device
+
+    def profile(self, on_phase):
+        self._work("profiling", on_phase, "timing every step")
+        return profile_of(self.model)
+
+    def diff(self, name, on_phase):
+        self.compared.append(name)
+        self._work("the comparison", on_phase, "starting native ONNX Runtime")
+        return diff_of(self.model, name, self.off)
+
+    def _work(self, what, on_phase, phase):
+        self.cancelled.clear()
+        on_phase(phase)
+        if self.job_error is not None:
+            raise self.job_error
+        while self.hold and not self.release.is_set():
+            if self.cancelled.wait(0.01):
+                raise UserError(f"{what.capitalize()} was cancelled.")
 
     def measured_device(self):
         return self.device

@@ -8,6 +8,7 @@ from statistics import median
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
@@ -22,6 +23,7 @@ from PySide6.QtWidgets import (
     QGraphicsPathItem,
     QGraphicsScene,
     QGraphicsView,
+    QMenu,
     QStyleOptionGraphicsItem,
     QWidget,
 )
@@ -44,7 +46,7 @@ class Box(QGraphicsItem):
         self.title, self.line, self.node = title, line, node
         self.cost = ""
         self.fraction: float | None = None
-        self.selected = self.found = False
+        self.selected = self.found = self.current = False
         self.theme = theme
         self.setZValue(1)
 
@@ -60,7 +62,8 @@ class Box(QGraphicsItem):
         fill = QColor(t.raised) if self.fraction is None else heat(t, self.fraction)
         edge = QColor(t.accent if self.selected else t.warn if self.found else t.line)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(edge, 3.0 if self.selected or self.found else 1.0))
+        marked = self.selected or self.found
+        painter.setPen(QPen(edge, 5.0 if self.current else 3.0 if marked else 1.0))
         painter.setBrush(fill if self.node else QColor(t.surface))
         radius = 5.0 if self.node else PORT_HEIGHT / 2
         painter.drawRoundedRect(box, radius, radius)
@@ -88,7 +91,10 @@ class Box(QGraphicsItem):
 
 
 class GraphView(QGraphicsView):
-    """Pan by dragging, zoom by wheel or ``+ -``, arrows walk through the nodes."""
+    """Pan by dragging, zoom by wheel or ``+ -``, arrows walk through the nodes.
+
+    Its actions are the context menu of a node.
+    """
 
     clicked = Signal(str)
 
@@ -134,6 +140,27 @@ class GraphView(QGraphicsView):
         area = self.scene().itemsBoundingRect().adjusted(-20, -20, 20, 20)
         self.scene().setSceneRect(area)
         self.show_top()
+
+    @property
+    def current(self) -> Node | None:
+        """The node that was clicked, walked or gone to last."""
+        return next((box.node for box in self.boxes.values() if box.current), None)
+
+    def go_to(self, name: str) -> None:
+        """Select a node, by its name or that of an ONNX node in it, and bring it into view."""
+        for place, box in enumerate(self.boxes.values()):
+            if box.node is not None and name in (box.node.name, *box.node.source):
+                self._pick(place)
+                self.ensureVisible(box)
+                return
+
+    def _pick(self, place: int) -> None:
+        self._current = place
+        for i, box in enumerate(self.boxes.values()):
+            box.current = i == place
+            if box.current and box.node is not None:
+                self.clicked.emit(box.node.workload)
+        self.scene().update()
 
     def show_top(self) -> None:
         """Readable scale, the first nodes in view."""
@@ -195,9 +222,18 @@ class GraphView(QGraphicsView):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         item = self.itemAt(event.position().toPoint())
         if isinstance(item, Box) and item.node is not None:
-            self._current = list(self.boxes.values()).index(item)
-            self.clicked.emit(item.node.workload)
+            self._pick(list(self.boxes.values()).index(item))
         super().mousePressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        item = self.itemAt(event.pos())
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        node = self.current if by_key else item.node if isinstance(item, Box) else None
+        if node is not None:
+            menu = named(QMenu(self), "Node")
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.addActions(self.actions())
+            menu.popup(event.globalPos())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = event.key()
@@ -218,10 +254,8 @@ class GraphView(QGraphicsView):
         boxes = list(self.boxes.values())
         place = self._current + step
         while 0 <= place < len(boxes):
-            node = boxes[place].node
-            if node is not None:
-                self._current = place
-                self.clicked.emit(node.workload)
+            if boxes[place].node is not None:
+                self._pick(place)
                 self.ensureVisible(boxes[place])
                 return
             place += step
