@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 
-from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.errors import ModelError, PageError, UserError
 from nnjit_studio.opened_model import OpenedModel
 from nnjit_studio.profile import findings
 from nnjit_studio.space.records import Inference, Tap
@@ -133,3 +134,19 @@ def test_without_a_model_the_next_step_is_told(tmp_path: Path, job: str) -> None
     with pytest.raises(UserError, match=r"No model is open\. .*Open an"):
         getattr(bench, job)()
     bench.close()
+
+
+def test_cancelling_ends_a_reference_that_takes_long(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = threading.Event()
+    monkeypatch.setattr(bench.compiler, "kill", killed.set)
+
+    def slow() -> None:
+        bench.cancel()
+        assert killed.wait(5), "the compile process is ended"
+        raise ModelError("Opening 'g.onnx' in native ONNX Runtime ended its process.")
+
+    monkeypatch.setattr(bench, "onnx_nodes", slow)
+    with pytest.raises(UserError, match="The comparison was cancelled"):
+        bench.diff()
