@@ -147,7 +147,7 @@ def profile_open(
         tier=device.best_tier,
         peak_gflops=device.peak_gflops.get(device.best_tier, 0.0),
         bandwidth_gbs=bandwidth.get(device.threads),
-        cold_ms=cold_ms,
+        cold_ms=dict(cold_ms),
         warm=steady(warm.runs_ms),
         memory=_memory(opened.plan, bench.runner.memory_bytes, before),
         steps=tuple(rows),

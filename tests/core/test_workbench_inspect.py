@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 
 from nnjit_studio.errors import ModelError, PageError, UserError
 from nnjit_studio.opened_model import OpenedModel
-from nnjit_studio.profile import findings
+from nnjit_studio.profile import ModelProfile, findings, trace_events
 from nnjit_studio.space.records import Inference, Tap
 from nnjit_studio.workbench import Workbench
 
@@ -79,6 +80,8 @@ def test_the_profile_is_of_the_open_model_as_it_runs(bench: Workbench) -> None:
     assert page.asked == [(1, False), (150, False), (5, False), (5, True)]
     assert bench.model is not None and bench.model.graph is GRAPH, "it is not opened anew"
     assert not found.cold_ms
+    assert ModelProfile.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert trace_events(found)["traceEvents"]
     assert not any("first output" in line for line in findings(found))
 
 
