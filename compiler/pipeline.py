@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize_conv2d import Conv2d
 from nnjit_studio.compiler.recognize_quantised import Quantised
 from nnjit_studio.compiler.schedule.conv2d import schedule_conv2d
@@ -100,12 +99,10 @@ def _schedule(state: _State) -> None:
 
 
 def _untuned(program: Program, subject: Subject | None) -> Scheduled:
-    if isinstance(subject, Contraction | Conv2d):
-        guess = first_guess(subject)
-        if guess is not None:
-            # What a template refuses, such as an output that cannot hold a sum, runs anyway.
-            with contextlib.suppress(CompileError):
-                return _by_template(program, subject, guess)
+    if subject is not None and (guess := first_guess(subject)) is not None:
+        # What a template refuses, such as an output that cannot hold a sum, runs anyway.
+        with contextlib.suppress(CompileError):
+            return _by_template(program, subject, guess)
     return schedule_default(program)
 
 

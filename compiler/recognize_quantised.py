@@ -23,6 +23,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Expr,
     Load,
     Program,
+    Stage,
     Store,
     Var,
 )
@@ -234,14 +235,15 @@ def _read(
 
 
 def _without_vectors(program: Program) -> Program:
-    """Later stages that compute a number or a vector from inputs, put in place where it is read.
+    """Stages that compute a number or a vector from inputs, put in place where it is read.
 
     TVM keeps what is smaller than the sum, such as the product of two scales,
-    out of the stages over the sum's points.
+    out of the stages over the sum's points: behind the sum, or in front of it
+    where the model has it so.
     """
     inputs = {b.name for b in program.buffers if b.role == "input"}
     known: dict[str, tuple[tuple[Axis, ...], Expr]] = {}
-    kept = list(program.stages[:1])
+    kept: list[Stage] = []
 
     def inline(expr: Expr) -> Expr | None:
         if not isinstance(expr, Load) or expr.buffer not in known:
@@ -250,7 +252,7 @@ def _without_vectors(program: Program) -> Program:
         at = {axis.var: expr.index for axis in axes}
         return rewrite(value, lambda e: at.get(e.name) if isinstance(e, Var) else None)
 
-    for stage in program.stages[1:]:
+    for stage in program.stages:
         body = tuple(replace(s, value=rewrite(s.value, inline)) for s in stage.body)
         index = Var(stage.axes[0].var) if stage.axes else Const(0, "i32")
         small = len(stage.axes) <= 1 and not stage.init and len(body) == 1

@@ -15,8 +15,6 @@ from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.importer.rewriter import Rewriter
 
-_LIMITS = {TensorProto.UINT8: (0, 255), TensorProto.INT8: (-128, 127)}
-
 
 def conv_integer(r: Rewriter) -> bool:
     """Exact while sums stay below 2^24, where float32 holds every integer."""
@@ -129,12 +127,7 @@ def _factor(r: Rewriter, a: int, b: int, y: int) -> NDArray[Any]:
 
 
 def _requantise(r: Rewriter, total: str, factor: NDArray[Any], zero: str) -> None:
-    dtype = r.dtype(zero) if zero else TensorProto.UINT8
-    if dtype not in _LIMITS:
+    if zero and r.dtype(zero) not in (TensorProto.UINT8, TensorProto.INT8):
         raise r.refuse("8-bit outputs")
-    low, high = (r.weight(n, np.float32) for n in _LIMITS[dtype])
-    value = r.op("Round", r.op("Mul", total, r.weight(factor)))
-    if zero:
-        value = r.op("Add", value, r.op("Cast", zero, to=TensorProto.FLOAT))
-    value = r.op("Clip", value, low, high)
-    r.op("Cast", value, to=dtype, out=r.node.output[0])
+    # Not Clip and Cast: the importer's Cast to 8 bits wraps, at a dozen operations a value.
+    _quantise(r, r.op("Mul", total, r.weight(factor)), r.weight(1, np.float32), zero)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from nnjit_studio.compiler.affine import LANES
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize_conv2d import Conv2d
+from nnjit_studio.compiler.recognize_quantised import Quantised
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
 from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.space.candidate import Candidate
@@ -17,15 +18,19 @@ _COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vect
 _ROW_VECTOR_UNROLL = 8
 _DOT_ROWS, _DOT_COLUMNS, _DOT_COLUMNS_OF_ROW = 2, 6, 8  # of dot products: 15 registers at most
 _DOT_COLUMNS_WITH_EPILOGUE = LANES  # it works on whole vectors of results
+_INT8_ROWS, _INT8_UNROLL = 3, 2  # a sum has two registers
+_4BIT_ROWS, _4BIT_UNROLL = 6, 1  # decoded words serve six rows
 _DEPTHWISE_ROWS = 4
 _BLOCKS = 4  # of a convolution's rows: work for some threads
 _MAX_STEP = 100  # SIMD operations of one kernel row of taps
 
 
-def first_guess(subject: Contraction | Conv2d) -> Candidate | None:
+def first_guess(subject: Contraction | Quantised | Conv2d) -> Candidate | None:
     """Settings that suit most shapes, or None where no template applies."""
     if isinstance(subject, Contraction):
         return _matmul(subject)
+    if isinstance(subject, Quantised):
+        return _quantised(subject)
     return _depthwise(subject) if subject.depthwise else _convolution(subject)
 
 
@@ -34,13 +39,24 @@ def _matmul(c: Contraction) -> Candidate | None:
         return _dot(c)
     if not c.packable and c.b.column != 1:
         return None
-    rows = min(c.m, _ROWS)
-    # A row vector reads B once: wide panels are long runs of it.
-    columns = min(WIDEST_PANEL if rows == 1 else _COLUMNS, -(-c.n // LANES) * LANES)
-    if WIDEST_PANEL % columns:
-        columns = LANES
+    rows, columns = min(c.m, _ROWS), _panel(c)
     unroll = min(c.k, _ROW_VECTOR_UNROLL if rows == 1 else _UNROLL)
     return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
+
+
+def _quantised(q: Quantised) -> Candidate | None:
+    c = q.contraction
+    if c.batch:
+        return None
+    rows, columns = min(c.m, _4BIT_ROWS if q.block else _INT8_ROWS), _panel(c)
+    unroll = _4BIT_UNROLL if q.block else _INT8_UNROLL
+    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", True)
+
+
+def _panel(c: Contraction) -> int:
+    """Columns of a tile; a row vector reads B once: wide panels are long runs of it."""
+    columns = min(WIDEST_PANEL if c.m == 1 else _COLUMNS, -(-c.n // LANES) * LANES)
+    return LANES if WIDEST_PANEL % columns else columns
 
 
 def _dot(c: Contraction) -> Candidate:

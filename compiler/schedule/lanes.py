@@ -22,7 +22,8 @@ from nnjit_studio.compiler.tensor_ir import (
 )
 
 _LANE_DTYPES = ("f32", "i32")
-_WIDENED = ("bool", "u8", "i8")
+_BYTES = ("u8", "i8")
+_WIDENED = ("bool", *_BYTES)
 _BIT_OPS = ("bitand", "bitor", "bitxor")
 _INT_OPS = ("add", "sub", "mul", "min", "max")
 
@@ -43,7 +44,7 @@ class Lanes:
         """Whether a store can write four lanes at once."""
         dtype = self.program.buffer(store.buffer).dtype
         return (
-            dtype in (*_LANE_DTYPES, "f16")
+            dtype in (*_LANE_DTYPES, *_BYTES, "f16")
             and self.dtype(store.value) == computed(dtype)
             and stride(store.index, var) == 1
             and self.value(store.value, var)
@@ -74,7 +75,7 @@ class Lanes:
             return self.value(expr.condition, var) and all(self._safe(s) for s in sides)
         assert isinstance(expr, Cast)
         source = self.dtype(expr.value)
-        fits = source != "i64" and dtype in (*_LANE_DTYPES, "bool")
+        fits = source != "i64" and dtype in (*_LANE_DTYPES, *_WIDENED)
         return fits and self.value(expr.value, var)
 
     def _binary(self, expr: Binary, var: str) -> bool:

@@ -58,6 +58,7 @@ _SIMD: dict[str, int] = {
     "f32x4.replace_lane": 0x20,
     "i16x8.extend_low_i8x16_s": 0x87,
     "i16x8.extend_low_i8x16_u": 0x89,
+    "i8x16.narrow_i16x8_u": 0x66,
     "i16x8.narrow_i32x4_u": 0x86,
     "i32x4.extend_low_i16x8_s": 0xA7,
     "i32x4.extend_low_i16x8_u": 0xA9,

@@ -39,7 +39,7 @@ BITWISE = (*BITWISE_OPS, "shl", "shr")
 ELEMENTARY = {**FUNCTIONS, **INVERSE}
 INT_COMPARE = {"lt": "lt_s", "le": "le_s", "gt": "gt_s", "ge": "ge_s", "eq": "eq", "ne": "ne"}
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
-_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
+INTEGER_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
 
 
 def f32(value: float) -> ir.Const:
@@ -338,8 +338,8 @@ def convert(value: Node, source: str, target: str) -> Node:
         type = WASM_TYPE[source]
         return Op(f"{type}.ne", (value, ir.Const(type, 0)))
     if source == "f32":
-        if target in _RANGES:
-            low, high = _RANGES[target]
+        if target in INTEGER_RANGES:
+            low, high = INTEGER_RANGES[target]
             value = Op("f32.min", (Op("f32.max", (value, f32(low))), f32(high)))
         return Op(f"{WASM_TYPE[target]}.trunc_sat_f32_s", (value,))
     if target == "i64":

@@ -29,6 +29,7 @@ from nnjit_studio.compiler.wasm.scalar import (
     F32_CALLS,
     F32_COMPARE,
     INT_COMPARE,
+    INTEGER_RANGES,
     SMALL_POWERS,
     convert,
     float_division,
@@ -243,7 +244,21 @@ def _convert(value: Node, source: str, target: str) -> Node:
             return Op("f32x4.ne", (value, constant(0.0)))
         return Op("i32x4.ne", (value, integers(0)))
     if source == "f32":
-        return Op("i32x4.trunc_sat_f32x4_s", (value,))
+        value = Op("i32x4.trunc_sat_f32x4_s", (value,))
+        if target in INTEGER_RANGES:
+            low, high = (integers(int(n)) for n in INTEGER_RANGES[target])
+            value = Op("i32x4.min_s", (Op("i32x4.max_s", (value, low)), high))
+        return value
     if source == "bool":
         return Op("v128.and", (value, integers(1)))
+    if target == "u8":
+        return Op("v128.and", (value, integers(0xFF)))
+    if target == "i8":
+        return Op("i32x4.shr_s", (Op("i32x4.shl", (value, i32(24))), i32(24)))
     return value
+
+
+def low_bytes(value: Node) -> Node:
+    """The low byte of each i32 lane, in the first four bytes."""
+    halves = Op("i16x8.narrow_i32x4_u", (Op("v128.and", (value, integers(0xFF))), integers(0)))
+    return Op("i8x16.narrow_i16x8_u", (halves, integers(0)))

@@ -15,6 +15,8 @@ from run_plan import run_by_kernels
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.recognize_quantised import recognize_quantised
+from nnjit_studio.compiler.schedule.default import schedule_default
+from nnjit_studio.compiler.schedule.first_guess import first_guess
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.errors import CompileError, UnsupportedOpError
 from nnjit_studio.space.candidate import Candidate
@@ -63,7 +65,9 @@ def _matmul(built: BuiltModel) -> Program:
 
 
 def _run(program: Program, inputs, candidate: Candidate | None, tier: str):
-    made = compile_program(program, candidate, tier)
+    """By the schedule of any program where there is no candidate."""
+    scheduled = None if candidate else schedule_default(program)
+    made = compile_program(program, candidate, tier, scheduled=scheduled)
     parts = min(3, made.parallel_extent)
     return run_kernel(program, made.data, made.parallel_extent, inputs, made.panels, parts)["out0"]
 
@@ -150,8 +154,13 @@ def test_what_does_not_fit_runs_untuned(tmp_path: Path, k: int, zero_a, zero_b) 
     )
 
 
-def _dynamic_model(path: Path, m: int, k: int, n: int) -> tuple[onnx.ModelProto, dict]:
-    """What dynamic quantisation writes for a linear layer with ReLU."""
+def _dynamic_model(
+    path: Path, m: int, k: int, n: int, scales_first: bool = False
+) -> tuple[onnx.ModelProto, dict]:
+    """What dynamic quantisation writes for a linear layer with ReLU.
+
+    ONNX Runtime's tool multiplies the scales in front of the sum or behind it, as it finds them.
+    """
     rng = np.random.default_rng(3)
     weights = {
         "W": rng.integers(-128, 128, (k, n)).astype(np.int8),
@@ -169,15 +178,19 @@ def _dynamic_model(path: Path, m: int, k: int, n: int) -> tuple[onnx.ModelProto,
         make("Add", ["g", "bias"], ["h"]),
         make("Relu", ["h"], ["y"]),
     ]
+    if scales_first:
+        nodes.insert(1, nodes.pop(3))
     ports = [("x", TensorProto.FLOAT, [m, k])], [("y", TensorProto.FLOAT, [m, n])]
     model = _save(path, nodes, *ports, weights)
     return model, {"x": rng.standard_normal((m, k)).astype(np.float32)}
 
 
-@pytest.mark.parametrize(("m", "n"), [(6, 24), (1, 10), (9, 33)])
-def test_dynamic_quantisation(tmp_path: Path, m: int, n: int) -> None:
+@pytest.mark.parametrize(
+    ("m", "n", "scales_first"), [(6, 24, False), (1, 10, False), (9, 33, False), (6, 24, True)]
+)
+def test_dynamic_quantisation(tmp_path: Path, m: int, n: int, scales_first: bool) -> None:
     path, weights = tmp_path / "m.onnx", tmp_path / "w.bin"
-    model, feeds = _dynamic_model(path, m, 64, n)
+    model, feeds = _dynamic_model(path, m, 64, n, scales_first)
     built = import_model(path, weights)
     (workload,) = [w for w in built.workloads if w.tunable]
     assert workload.kind == "matmul_int8" and workload.epilogue[-1] == "relu"
@@ -204,6 +217,20 @@ def test_every_candidate_of_the_space_agrees_with_the_default_schedule(tmp_path:
     for entry in space.entries[::3]:
         result = _run(program, inputs, entry.candidate, "simd128")
         np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("bits", "m"), [(8, 5), (8, 1), (4, 7), (4, 1)])
+def test_untuned_kernels_come_from_the_template(tmp_path: Path, bits: int, m: int) -> None:
+    path = tmp_path / "m.onnx"
+    if bits == 4:
+        _four_bit_model(path, [m, 64], 21, 32, True)
+    else:
+        _dynamic_model(path, m, 64, 21)
+    program = _matmul(import_model(path, tmp_path / "w.bin"))
+    guess = first_guess(recognize_quantised(program))
+    for tier in ("simd128", "relaxed-simd"):
+        made = compile_program(program, None, tier)
+        assert made.data == compile_program(program, guess, tier).data
 
 
 def test_candidates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
