@@ -46,8 +46,9 @@ def import_model(
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer.decompose import decompose
     from nnjit_studio.compiler.importer.fold import fold
+    from nnjit_studio.compiler.importer.widen import widen
 
-    model = decompose(fold(check.inlined(model)))
+    model = decompose(widen(fold(check.inlined(model))))
     check.check_operators(model, tvm_adapter.supported_operators())
     on_phase("importing and fusing")
     try:

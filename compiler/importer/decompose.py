@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.importer import quantised
 from nnjit_studio.compiler.importer.fourier import dft
 from nnjit_studio.compiler.importer.recurrent import recurrent
-from nnjit_studio.compiler.importer.rewriter import Rewriter
+from nnjit_studio.compiler.importer.rewriter import Rewriter, Types
 from nnjit_studio.compiler.onnx_arrays import array_of
 
 _INTEGERS = {
@@ -37,13 +37,7 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if not any(_rule(n) for n in model.graph.node):
         return model
-    inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
-    types = {}
-    for info in (*inferred.input, *inferred.value_info, *inferred.output):
-        tensor = info.type.tensor_type
-        dims = [d.dim_value for d in tensor.shape.dim]
-        known = tensor.HasField("shape") and all(d > 0 for d in dims)
-        types[info.name] = (tensor.elem_type, tuple(dims) if known else None)
+    types = types_of(model)
     constants = {t.name: array_of(t) for t in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -64,6 +58,18 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     model.graph.node.extend(rewriter.nodes)
     model.graph.initializer.extend(rewriter.weights)
     return model
+
+
+def types_of(model: onnx.ModelProto) -> Types:
+    """What is known of the graph's tensors without their values: inputs, results, outputs."""
+    inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
+    types: Types = {}
+    for info in (*inferred.input, *inferred.value_info, *inferred.output):
+        tensor = info.type.tensor_type
+        dims = [d.dim_value for d in tensor.shape.dim]
+        known = tensor.HasField("shape") and all(d > 0 for d in dims)
+        types[info.name] = (tensor.elem_type, tuple(dims) if known else None)
+    return types
 
 
 def _rule(node: onnx.NodeProto) -> Callable[[Rewriter], bool] | None:

@@ -128,8 +128,9 @@ def _prepared(model: Any) -> Any:
     from nnjit_studio.compiler.importer import check
     from nnjit_studio.compiler.importer.decompose import decompose
     from nnjit_studio.compiler.importer.fold import fold
+    from nnjit_studio.compiler.importer.widen import widen
 
-    model = decompose(fold(check.inlined(model)))
+    model = decompose(widen(fold(check.inlined(model)), keep_ports=False))
     check.check_operators(model, tvm_adapter.supported_operators())
     return model
 

@@ -13,13 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.errors import UnsupportedOpError
 
+Types = dict[str, tuple[int, tuple[int, ...] | None]]
+"""ONNX dtype and, where it is known, shape of each tensor by name."""
+
 
 @dataclass
 class Rewriter:
     """What a rule may ask for, and where it leaves nodes and constants."""
 
     opset: int
-    types: Mapping[str, tuple[int, tuple[int, ...] | None]]
+    types: Types
     constants: Mapping[str, NDArray[Any]]
     node: onnx.NodeProto = field(default_factory=onnx.NodeProto)
     nodes: list[onnx.NodeProto] = field(default_factory=list)

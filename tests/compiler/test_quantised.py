@@ -223,7 +223,7 @@ def test_every_candidate_of_the_space_agrees_with_the_default_schedule(tmp_path:
 def test_untuned_kernels_come_from_the_template(tmp_path: Path, bits: int, m: int) -> None:
     path = tmp_path / "m.onnx"
     if bits == 4:
-        _four_bit_model(path, [m, 64], 21, 32, True)
+        four_bit_model(path, [m, 64], 21, 32, True)
     else:
         _dynamic_model(path, m, 64, 21)
     program = _matmul(import_model(path, tmp_path / "w.bin"))
@@ -248,7 +248,7 @@ def test_int8_has_a_limit_of_its_own() -> None:
     assert device.peak("simd128", "matmul_int8") == 80.0
 
 
-def _four_bit_model(path: Path, shape, n: int, block: int, zeros: bool):
+def four_bit_model(path: Path, shape, n: int, block: int, zeros: bool):
     """y = MatMulNBits(x, W) + bias; also the weights as float64."""
     rng = np.random.default_rng(block)
     k = shape[-1]
@@ -283,7 +283,7 @@ def _four_bit_model(path: Path, shape, n: int, block: int, zeros: bool):
 )
 def test_four_bit_weights(tmp_path: Path, shape, n: int, block: int, zeros: bool) -> None:
     path, file = tmp_path / "m.onnx", tmp_path / "w.bin"
-    model, feeds, exact = _four_bit_model(path, list(shape), n, block, zeros)
+    model, feeds, exact = four_bit_model(path, list(shape), n, block, zeros)
     built = import_model(path, file)
     (workload,) = built.workloads
     assert workload.kind == "matmul_4bit" and workload.epilogue == ("bias",)
@@ -311,7 +311,7 @@ def test_four_bit_weights(tmp_path: Path, shape, n: int, block: int, zeros: bool
 
 def test_four_bit_space(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    _four_bit_model(path, [6, 64], 22, 16, True)
+    four_bit_model(path, [6, 64], 22, 16, True)
     built = import_model(path, tmp_path / "w.bin")
     program = _matmul(built)
     rng = np.random.default_rng(0)
@@ -326,7 +326,7 @@ def test_four_bit_space(tmp_path: Path) -> None:
 
 def test_other_widths_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    model, _, _ = _four_bit_model(path, [2, 64], 8, 32, False)
+    model, _, _ = four_bit_model(path, [2, 64], 8, 32, False)
     next(a for a in model.graph.node[0].attribute if a.name == "bits").i = 8
     onnx.save(model, path)
     with pytest.raises(UnsupportedOpError, match="4-bit"):
