@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import ModelError
 
-_TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32}
+_TYPES: dict[str, Any] = {
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class NativeDecoder:
         self._types = {i.name: _TYPES[i.type] for i in self._session.get_inputs()}
         fixed = self._decoder.past or 0
         self._pasts: dict[str, NDArray[Any]] = {
-            p.input: np.zeros((1, p.heads, fixed, p.width), np.float32) for p in self._decoder.pasts
+            p.input: np.zeros((1, p.heads, fixed, p.width), self._types[p.input])
+            for p in self._decoder.pasts
         }
         self._length = 0
         self._waiting = list(prompt)

@@ -19,6 +19,7 @@ from nnjit_studio.bench.imports import seeded_feeds
 from nnjit_studio.compiler.importer import BuiltModel, check, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.widen import widen
+from nnjit_studio.compiler.native_decode import NativeDecoder
 from nnjit_studio.errors import ModelError
 from nnjit_studio.graph import GenerationRequest
 from nnjit_studio.zoo import write_model
@@ -197,3 +198,5 @@ def test_a_half_decoder_keeps_a_float32_cache(tmp_path: Path) -> None:
         assert kernels(ours) == kernels(wanted)
         assert ours.plan.state_bytes == wanted.plan.state_bytes
         assert [p.spec.dtype for p in ours.plan.outputs] == ["f32"]
+    choices = [NativeDecoder(tmp_path / n, [3, 5]).compare([7]) for n in ("m.onnx", "half.onnx")]
+    assert choices[0][0].id == choices[1][0].id
