@@ -98,7 +98,12 @@ COLUMNS = (
         "over the incumbent of that moment",
         72,
     ),
-    Column("95 % interval", _interval, width=96, tip="confidence interval of the speed-up"),
+    Column(
+        "interval",
+        _interval,
+        width=96,
+        tip="of the speed-up, 99 % at each of five looks: 95 % over all of them",
+    ),
     Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
 )
