@@ -130,12 +130,13 @@ def test_a_plain_1x1_convolution_is_a_matmul() -> None:
     assert (subject.m, subject.k, subject.n, subject.b.column) == (9, 6, 35, 1)
 
 
-def test_a_matmul_whose_b_no_template_reads_is_not_tuned() -> None:
+def test_a_kernel_as_large_as_the_image_is_a_product_that_reads_b_along_the_reduction() -> None:
     # A kernel as large as the image leaves one output a channel: B is the weight, transposed.
     program = prepared(conv2d_program((1, 4, 5, 5, 6, 5, 5, 1, 0, 1, 1)))
     subject = subject_of(program)
     assert isinstance(subject, Contraction) and subject.b.column != 1
-    assert not workload_for(program, subject).tunable
+    workload = workload_for(program, subject)
+    assert (workload.kind, workload.tunable) == ("matmul_dot", True)
 
 
 def test_staging_gets_a_workspace_only_where_there_is_none() -> None:
