@@ -9,7 +9,7 @@
  */
 
 /** What is earned by an inference: below the 5 % of p95, for the estimate has an error of its own. */
-export const SHARE = 0.04;
+export const SHARE = 0.03;
 /** Limits of the credit: no burst of delays after a calm, no long silence after a storm. */
 const MOST_SAVED = 2;
 const MOST_OWED = 5;
@@ -76,8 +76,9 @@ export class Governor {
    * @param {number} latency_ms
    * @param {number} generation of its kernels
    * @param {Way | "touched"} by what of tuning fell into it
+   * @param {boolean} [held] tuning rested by order: what is saved then must not be spent later
    */
-  answered(latency_ms, generation, by) {
+  answered(latency_ms, generation, by, held = false) {
     if (generation !== this.#generation) {
       this.#generation = generation;
       this.#older = this.#reference() ?? this.#older;
@@ -85,14 +86,14 @@ export class Governor {
       this.#p95_ms = null;
     }
     const reference = this.#p95_ms;
-    this.#starved = by === "alongside" ? 0 : this.#starved + 1;
+    if (!held) this.#starved = by === "alongside" ? 0 : this.#starved + 1;
     if (by === "") {
       this.#quiet = [...this.#quiet.slice(1 - REFERENCE), latency_ms];
       this.#summarise();
       if (this.#rest) this.#rest--;
       else this.#touched = Math.max(0, this.#touched - MOST_TOUCHED / ENOUGH);
     } else if (++this.#touched >= MOST_TOUCHED) [this.#touched, this.#rest] = [0, ENOUGH];
-    if (reference === null) return;
+    if (reference === null || held) return;
     const slow = latency_ms > (1 + this.budget) * reference ? 1 : 0;
     this.#credit = Math.min(MOST_SAVED, Math.max(-MOST_OWED, this.#credit + SHARE - slow));
     this.#along = FORGET * this.#along + (by === "alongside" ? 1 : 0);

@@ -200,7 +200,7 @@ export class Serving {
     const latency_ms = this.time.now() - request;
     const touched = by === "between" || by === "alongside" || gate.busy || request < this.#touched_until;
     const why = touched ? (by === "" || by === "gaps" ? "touched" : by) : "";
-    this.#governor?.answered(latency_ms, this.#generation, why);
+    this.#governor?.answered(latency_ms, this.#generation, why, this.#held);
     this.#samples.push({ latency_ms, generation: this.#generation, touched });
     if (this.#samples.length > MOST_SAMPLES) this.#samples.shift();
   }

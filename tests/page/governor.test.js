@@ -119,3 +119,13 @@ test("percentiles are those of NumPy", () => {
   assert.ok(Math.abs(percentile([1, 2, 3, 4], 0.95) - 3.85) < 1e-12);
   assert.equal(percentile([7], 0.95), 7);
 });
+
+test("what is saved while tuning is held is not spent afterwards", () => {
+  const governor = new Governor(0.05, false);
+  for (let i = 0; i < ENOUGH; i++) governor.answered(10, 0, "");
+  for (let i = 0; i < 5; i++) governor.answered(20, 0, "between"); // in debt
+  const owed = governor.credit;
+  for (let i = 0; i < 500; i++) governor.answered(10, 0, "", true);
+  assert.equal(governor.credit, owed);
+  assert.equal(governor.grant(), "");
+});
