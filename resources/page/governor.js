@@ -9,7 +9,7 @@
  */
 
 /** What is earned by an inference: below the 5 % of p95, for the estimate has an error of its own. */
-export const SHARE = 0.03;
+export const SHARE = 0.045;
 /** Limits of the credit: no burst of delays after a calm, no long silence after a storm. */
 const MOST_SAVED = 2;
 const MOST_OWED = 5;
