@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,25 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
+def _publish(
+    result: dict[str, Any],
+    text: Callable[[dict[str, Any]], str],
+    section: Callable[[dict[str, Any]], str],
+    markdown: Path | None,
+    as_json: bool,
+) -> None:
+    """Append the result to a file of results if one is given, and print it."""
+    from nnjit_studio.bench.tables import append
+
+    if markdown is not None:
+        append(markdown, section(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(text(result))
+
+
 @bench.command()
 @click.option("--peers", default="ort,tfjs", show_default=True, help="ort, tfjs, or none.")
 @click.option("--shapes", help="Names such as K0, or workloads; see `nnjit compile --help`.")
@@ -88,7 +107,7 @@ def kernels(
     `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
     """
     from nnjit_studio.bench import kernels as job
-    from nnjit_studio.bench.tables import append, kernels_markdown, kernels_text
+    from nnjit_studio.bench.tables import kernels_markdown, kernels_text
 
     if target == "embedded":
         raise UserError(
@@ -109,13 +128,7 @@ def kernels(
             prepared, folder, target, given, threads, folder_of_peers, peak, no_sandbox, note
         )
     result["versions"] |= versions
-    if markdown is not None:
-        append(markdown, kernels_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(kernels_text(result))
+    _publish(result, kernels_text, kernels_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -161,7 +174,7 @@ def models(
     """
     from nnjit_studio.bench import models as job
     from nnjit_studio.bench.kernels import find_node_modules
-    from nnjit_studio.bench.tables import append, models_markdown, models_text
+    from nnjit_studio.bench.tables import models_markdown, models_text
 
     if target == "embedded":
         raise UserError(
@@ -182,13 +195,7 @@ def models(
             note(job.row_text(row))
             rows.append(row)
     result = job.document(rows, versions)
-    if markdown is not None:
-        append(markdown, models_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(models_text(result))
+    _publish(result, models_text, models_markdown, markdown, as_json)
 
 
 def _thread_counts(text: str) -> list[int]:
@@ -207,18 +214,12 @@ def compile_times(shapes: str, ours_only: bool, markdown: Path | None, as_json: 
     """Compile times of all candidates, beside TVM + LLVM + wasm-ld and + emcc."""
     from nnjit_studio.bench.compile_times import bench_compile
     from nnjit_studio.bench.kernels import parse_shapes
-    from nnjit_studio.bench.tables import append, compile_markdown, compile_text
+    from nnjit_studio.bench.tables import compile_markdown, compile_text
 
     wanted = parse_shapes(shapes)
     with compile_process() as compiler:
         result = bench_compile(compiler, wanted, note, not ours_only)
-    if markdown is not None:
-        append(markdown, compile_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(compile_text(result))
+    _publish(result, compile_text, compile_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -244,20 +245,14 @@ def passes(
     """Compile and kernel times with passes switched off, after Table 5 of the paper."""
     from nnjit_studio.bench.kernels import parse_shapes
     from nnjit_studio.bench.passes import bench_passes
-    from nnjit_studio.bench.tables import append, passes_markdown, passes_text
+    from nnjit_studio.bench.tables import passes_markdown, passes_text
     from nnjit_studio.space.candidate import Candidate
 
     ((_, spec),) = parse_shapes(workload)
     candidate = Candidate.parse(settings)
     with scratch() as folder, workbench(target, folder / "kernels.db", no_sandbox) as (opened, run):
         result = run(lambda: bench_passes(opened, spec, candidate, note))
-    if markdown is not None:
-        append(markdown, passes_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(passes_text(result))
+    _publish(result, passes_text, passes_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -291,7 +286,7 @@ def serving(
 ) -> None:
     """Latency of MODEL while it serves, with tuning and without, in blocks of one session."""
     from nnjit_studio.bench.serving import bench_serving
-    from nnjit_studio.bench.tables import append, serving_markdown, serving_text
+    from nnjit_studio.bench.tables import serving_markdown, serving_text
     from nnjit_studio.space.serving import ServeOptions
 
     feeds = load_inputs(inputs)
@@ -300,13 +295,7 @@ def serving(
         database = folder / "kernels.db"
         with workbench(target, database, no_sandbox, threads) as (opened, run):
             result = run(lambda: bench_serving(opened, model, feeds, seconds, options, note))
-    if markdown is not None:
-        append(markdown, serving_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(serving_text(result))
+    _publish(result, serving_text, serving_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -343,7 +332,7 @@ def regret(
 ) -> None:
     """What a cold tuning session finds, beside exhaustive search of the lite and a wider space."""
     from nnjit_studio.bench.regret import bench_regret, parse_shapes
-    from nnjit_studio.bench.tables import append, regret_markdown, regret_text
+    from nnjit_studio.bench.tables import regret_markdown, regret_text
 
     wanted = parse_shapes(shapes)
     with (
@@ -351,13 +340,7 @@ def regret(
         workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run),
     ):
         result = run(lambda: bench_regret(opened, wanted, times, rounds, note))
-    if markdown is not None:
-        append(markdown, regret_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(regret_text(result))
+    _publish(result, regret_text, regret_markdown, markdown, as_json)
 
 
 def checked_bounds() -> None:
@@ -412,7 +395,6 @@ def duels(
     The options say how many duels of each, and how many wrong kernels; 0 leaves a part out.
     """
     from nnjit_studio.bench import duels as job
-    from nnjit_studio.bench.tables import append
 
     if not aa + slower + faster + mutants:
         raise UserError("There is nothing to do.", "Give --aa, --slower, --faster or --mutants.")
@@ -429,10 +411,4 @@ def duels(
         result = run(lambda: job.bench_duels(opened, aa, slower, faster, mutants, note))
     if apart:
         result["mutants"] = mutants_apart(apart, threads, no_sandbox)
-    if markdown is not None:
-        append(markdown, job.duels_markdown(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(job.duels_text(result))
+    _publish(result, job.duels_text, job.duels_markdown, markdown, as_json)

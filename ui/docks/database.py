@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from nnjit_studio.space.records import TuningRecord
@@ -65,6 +63,3 @@ class DatabasePanel(TablePanel):
 
     def set_theme(self, theme: Theme) -> None:
         self.model.set_theme(theme)
-
-    def default_file(self) -> Path:
-        return Path("kernel-database.csv")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt
@@ -150,9 +149,6 @@ class SpacePanel(TablePanel):
     def set_theme(self, theme: Theme) -> None:
         self.model.set_theme(theme)
         self.own.set_theme(theme)
-
-    def default_file(self) -> Path:
-        return Path("lite-space.csv")
 
     def _choose(self, workloads: list[WorkloadState], selected: str) -> None:
         labels = [(_label(w), w.workload.key) for w in workloads]
