@@ -69,18 +69,22 @@ def make_app(host: str, token: str, serve: Callable[[WebSocket], Awaitable[None]
     async def part(request: Request) -> Response:
         return _file(request.path_params["name"])
 
+    async def gpu_part(request: Request) -> Response:
+        return _file(request.path_params["name"], "page/gpu")
+
     routes = [
         Route("/", page),
         WebSocketRoute("/link", serve),
+        Route("/gpu/{name}", gpu_part),
         Route("/{name}", part),
     ]
     return _Guard(Router(routes, redirect_slashes=False), host, token)
 
 
-def _file(name: str) -> Response:
+def _file(name: str, folder: str = "page") -> Response:
     match = _FILE_NAME.fullmatch(name)
     media_type = MIME_TYPES.get(match[2]) if match else None
-    file = files("nnjit_studio.resources") / "page" / name
+    file = files("nnjit_studio.resources") / folder / name
     if media_type is None or not file.is_file():
         return PlainTextResponse("There is no such file.", 404)
     return Response(file.read_bytes(), headers={"Content-Type": media_type})
