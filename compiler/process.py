@@ -30,6 +30,7 @@ from nnjit_studio.graph import (
     workload_from_json,
 )
 from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import CompileResult, Fixture, FixtureArg, Kernel
 
 IMPORT_TIMEOUT_S = 600.0
@@ -288,7 +289,7 @@ class CompileProcess:
     def compile(
         self,
         workload: Workload,
-        candidate: Candidate | None,
+        candidate: AnyCandidate | None,
         tiers: Sequence[str],
         passes: Collection[str] | None = None,
     ) -> CompileResult:
@@ -299,7 +300,7 @@ class CompileProcess:
     def dump(
         self,
         workload: Workload,
-        candidate: Candidate | None,
+        candidate: AnyCandidate | None,
         tier: str,
         dump_after: str,
         passes: Collection[str] | None = None,
@@ -319,7 +320,7 @@ class CompileProcess:
     def _compile(
         self,
         workload: Workload,
-        candidate: Candidate | None,
+        candidate: AnyCandidate | None,
         tiers: Sequence[str],
         passes: Collection[str] | None,
         dump_after: str | None,
@@ -443,6 +444,17 @@ class CompileProcess:
         if not header["ok"]:
             raise CompileError(header["error"])
         return list(zip(tiers, blobs, header["flops"], strict=True))
+
+    def gpu_limit_kernels(self, copy_bytes: int) -> tuple[tuple[bytes, int], tuple[bytes, int]]:
+        """Kernel documents for a GPU's limits: multiply-adds with their FLOPs a run, and a copy
+        of ``copy_bytes`` (a multiple of 16) with the bytes that it moves.
+        """
+        with self._lock:
+            job = {"op": "gpu_limits", "copy_bytes": copy_bytes}
+            header, blobs = self._job(job, COMPILE_TIMEOUT_S)
+        if not header["ok"]:
+            raise CompileError(header["error"])
+        return (blobs[0], header["flops"]), (blobs[1], header["moved_bytes"])
 
     def _ensure(self) -> Connection:
         if self._process is not None and self._process.is_alive() and self._pipe is not None:

@@ -2,3 +2,6 @@
 
 COMPILER_VERSION = "5"
 """Raised with every change that alters the bytes of some kernel."""
+
+GPU_COMPILER_VERSION = "1"
+"""The same for kernels of the GPU tiers."""

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError, UserError
+from nnjit_studio.errors import CompileError, ModelError, NnjitError, UnsupportedOpError, UserError
 from nnjit_studio.graph import GenerationRequest, GivenShapes
 
 
@@ -240,10 +240,12 @@ class _Worker:
         dump_after: str | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
-        from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
-        from nnjit_studio.space.records import Kernel
+        from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+        from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+        from nnjit_studio.space.gpu_candidate import GpuCandidate, parse_candidate
+        from nnjit_studio.space.records import GPU_TIERS, Kernel
 
-        candidate = None if settings == DEFAULT_SETTINGS else Candidate.parse(settings)
+        candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
         if passes is None:
             passes = [p for p in OPTIONAL_PASSES if p not in passes_off]
         kernels: list[Kernel] = []
@@ -251,13 +253,16 @@ class _Worker:
         pass_ms: dict[str, float] = {}
         started = time.perf_counter()
         for tier in tiers:
-            artifact = compile_program(
-                self.programs[workload],
-                candidate,
-                tier,
-                tuple(passes),
-                dump_after,
-            )
+            program = self.programs[workload]
+            if tier in GPU_TIERS:
+                artifact = compile_wgsl(program, candidate, tier, dump_after)
+            elif isinstance(candidate, GpuCandidate):
+                raise CompileError(
+                    f"{candidate} are settings of a WGSL kernel, not of {tier}.",
+                    f"Choose one of the tiers {', '.join(GPU_TIERS)}.",
+                )
+            else:
+                artifact = compile_program(program, candidate, tier, tuple(passes), dump_after)
             for name, ms in artifact.pass_ms.items():
                 pass_ms[name] = pass_ms.get(name, 0.0) + ms / len(tiers)
             dumps.append(artifact.dump)
@@ -340,6 +345,14 @@ class _Worker:
             pickle.dumps(program),
             *(k.data for _, _, k in made),
         ]
+
+    def op_gpu_limits(
+        self, blobs: list[bytes], copy_bytes: int
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.wgsl.peak import copy_document, peak_document
+
+        (peak, flops), (copy, moved) = peak_document(), copy_document(copy_bytes)
+        return {"flops": flops, "moved_bytes": moved}, [peak.to_bytes(), copy.to_bytes()]
 
     def op_peak(
         self, blobs: list[bytes], tiers: list[str], wide: bool

@@ -1,0 +1,121 @@
+"""The WGSL compiler from end to end: the one list of passes, in order and by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.pipeline import Artifact
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wgsl.document import KernelDocument
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.gpu_candidate import AnyCandidate
+from nnjit_studio.space.records import GPU_TIERS
+
+Template = Callable[[Program, "AnyCandidate | None", str], "KernelDocument | None"]
+"""A tuned schedule: the document of a program, candidate (None: its first guess) and tier.
+
+None where the template has no use for the program. It raises
+:class:`CompileError` where the program is its own but the candidate is not.
+"""
+
+TEMPLATES: tuple[Template, ...] = ()
+"""Asked in order before the default schedule."""
+
+
+@dataclass
+class _State:
+    """What the passes hand on."""
+
+    program: Program
+    candidate: AnyCandidate | None
+    tier: str
+    document: KernelDocument | None = None
+    data: bytes = b""
+
+    def text(self) -> str:
+        if self.data:
+            return self.data.decode() + "\n"
+        return "" if self.document is None else document_text(self.document)
+
+
+def _template(state: _State) -> None:
+    for template in TEMPLATES:
+        state.document = template(state.program, state.candidate, state.tier)
+        if state.document is not None:
+            return
+    if state.candidate is not None:
+        raise CompileError(
+            f"No template of {state.tier} takes candidates for {state.program.name}.",
+            "Use the default schedule.",
+        )
+
+
+def _emit(state: _State) -> None:
+    if state.document is None:
+        raise CompileError(
+            f"{state.program.name} has no WGSL kernel yet.", "Use the Wasm backend for this model."
+        )
+
+
+def _encode(state: _State) -> None:
+    assert state.document is not None
+    state.data = state.document.to_bytes()
+
+
+def document_text(document: KernelDocument) -> str:
+    """A document as people read it."""
+    lines = [f"scratch {list(document.scratch)} bytes, requires {list(document.requires)}"]
+    for number, dispatch in enumerate(document.dispatches):
+        bound = ", ".join(
+            f"{name} {access}"
+            for name, access in zip(dispatch.bindings, dispatch.access, strict=True)
+        )
+        lines += [f"// dispatch {number}: {dispatch.workgroups}, {bound}", dispatch.code]
+    return "\n".join(lines) + "\n"
+
+
+def pass_list() -> tuple[tuple[str, Callable[[_State], None]], ...]:
+    """All passes of the WGSL compiler, in order."""
+    return (("template", _template), ("emit", _emit), ("encode", _encode))
+
+
+WGSL_PASSES = tuple(name for name, _ in pass_list())
+
+
+def compile_wgsl(
+    program: Program, candidate: AnyCandidate | None, tier: str, dump_after: str | None = None
+) -> Artifact:
+    """Compile one kernel to its document; equal arguments give equal bytes.
+
+    Parameters
+    ----------
+    candidate
+        Settings of the template; None takes its first guess, or the default schedule.
+    tier
+        One of ``GPU_TIERS``.
+    dump_after
+        Name of the pass after which to keep the text form.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not apply, or a pass, tier, dtype or operation has no kernel.
+    """
+    if dump_after not in (None, *WGSL_PASSES):
+        raise CompileError(
+            f"There is no pass {dump_after} to choose.", f"The passes are {', '.join(WGSL_PASSES)}."
+        )
+    if tier not in GPU_TIERS:
+        raise CompileError(f"There is no GPU tier {tier}.", f"They are {', '.join(GPU_TIERS)}.")
+    state = _State(program, candidate, tier)
+    pass_ms: dict[str, float] = {}
+    dump = ""
+    for name, run in pass_list():
+        start = time.perf_counter()
+        run(state)
+        pass_ms[name] = (time.perf_counter() - start) * 1e3
+        if name == dump_after:
+            dump = state.text()
+    return Artifact(state.data, (), 1, pass_ms, dump)
