@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import device_id, host_profile
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab
 from nnjit_studio.space.measured_device import with_measured
 from nnjit_studio.space.records import DeviceProfile, TuningRecord
@@ -31,7 +32,7 @@ class Here:
     device: DeviceProfile | None
 
 
-def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Candidate | None:
+def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> AnyCandidate | None:
     """Settings of the newest winner among those measured most like here."""
     won = [
         r
@@ -43,7 +44,7 @@ def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Can
     best = max(won, key=lambda record: _likeness(record, here), default=None)
     if best is None or best.settings == DEFAULT_SETTINGS:
         return None
-    return Candidate.parse(best.settings)
+    return parse_candidate(best.settings)
 
 
 def _likeness(record: TuningRecord, here: Here) -> tuple[bool, ...]:

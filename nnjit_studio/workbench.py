@@ -35,7 +35,7 @@ from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model, 
 from nnjit_studio.profile import ModelProfile, profile_open
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
@@ -118,7 +118,7 @@ class Workbench:
         self.model: OpenedModel | None = None
         self.events: list[Event] = []
         self._feeds: dict[str, NDArray[Any]] = {}
-        self._chosen: dict[str, Candidate | None] = {}
+        self._chosen: dict[str, AnyCandidate | None] = {}
         self._registered = False
         self._session: TuningSession | None = None
         self._serving = False
@@ -425,7 +425,7 @@ class Workbench:
                     self._chosen[event.workload] = None
                     self._registered = True
                 elif isinstance(event, Swapped):
-                    self._chosen[event.workload] = Candidate.parse(event.candidate)
+                    self._chosen[event.workload] = parse_candidate(event.candidate)
                 yield event
         finally:
             self._session = None
@@ -443,9 +443,14 @@ class Workbench:
         """
         found = self._workload(workload)
         packable = workload in self._need_model().packable
-        candidate = Candidate.parse(settings)
+        candidate = parse_candidate(settings)
         if self.device is None:
             raise UserError("The device is not known yet.", "Wait for the page to connect.")
+        if isinstance(candidate, GpuCandidate):
+            raise UserError(
+                f"These are settings of a WGSL kernel, which {self.device.target} does not run.",
+                "Write settings like those of the candidates shown.",
+            )
         return explain(candidate, found, self.device, packable)
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
@@ -455,7 +460,7 @@ class Workbench:
         ------
         UserError, PageError
         """
-        found, candidate = self._workload(workload), Candidate.parse(settings)
+        found, candidate = self._workload(workload), parse_candidate(settings)
         if not found.tunable:
             raise UserError(f"{found.name} has no schedule template.", "Choose another workload.")
         if not self._registered:
@@ -483,7 +488,7 @@ class Workbench:
         UserError
             When the text is no candidate.
         """
-        candidate, session = Candidate.parse(settings), self._session
+        candidate, session = parse_candidate(settings), self._session
         if session is None:
             return False
         session.request(workload, candidate)
@@ -500,14 +505,14 @@ class Workbench:
             raise UserError("No model is open.", "Open an .onnx file first.")
         return self.model
 
-    def choose(self, workload: str, candidate: Candidate | None) -> None:
+    def choose(self, workload: str, candidate: AnyCandidate | None) -> None:
         """Settle the settings of a workload of the open model, by its key."""
         self._chosen[workload] = candidate
 
-    def choose_known(self) -> dict[str, Candidate | None]:
+    def choose_known(self) -> dict[str, AnyCandidate | None]:
         """The best known settings of every workload: this session's, else the database's."""
         model = self._need_model()
-        chosen: dict[str, Candidate | None] = {}
+        chosen: dict[str, AnyCandidate | None] = {}
         for workload in model.workloads:
             settings = None
             if workload.key in self._chosen:

@@ -11,7 +11,7 @@ from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space import build_lite_space
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import DeviceProfile, Kernel, MeasurePolicy
 from nnjit_studio.tuner.protocols import Runner
 
@@ -24,7 +24,7 @@ FINALISTS = 4
 class Swept:
     """The best candidate, its ms in the last comparison, and how many were measured."""
 
-    candidate: Candidate
+    candidate: AnyCandidate
     ms: float
     measured: int
     candidates: int

@@ -30,8 +30,8 @@ SELECT_OUTCOMES = (
 )
 """Without the modules, which are most of a database."""
 
-_NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms")
-_TEXTS = ("workload", "settings", "state", "browser", "flags", "created", "error")
+_NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms", "pipeline_ms")
+_TEXTS = ("workload", "settings", "state", "browser", "flags", "created", "error", "gpu_clock")
 
 
 def record_from_row(row: Mapping[str, Any]) -> TuningRecord:
@@ -132,6 +132,7 @@ def record_from_json(data: Mapping[str, Any]) -> TuningRecord:
     ValueError
         When a field is missing, unknown or of another type.
     """
+    data = {"gpu_clock": "", "pipeline_ms": 0.0, **data}  # older files lack them
     try:
         key = KernelKey(**data["key"])
         record = TuningRecord(**{**data, "key": key})

@@ -12,7 +12,7 @@ from nnjit_studio.errors import DatabaseError
 APPLICATION_ID = 0x4E4A4954
 """ASCII "NJIT" at offset 68 of the file header."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """``user_version`` of a file with every migration applied: their number."""
 
 KEY_COLUMNS = (
@@ -106,8 +106,30 @@ def m0003_devices(db: Database) -> None:
     db["devices"].create_index(["device_id", "target"])
 
 
+def m0004_gpu(db: Database) -> None:
+    """How a GPU kernel was timed, and what its pipeline took; bytes of WGSL are not of Wasm."""
+    db.execute("ALTER TABLE records ADD COLUMN gpu_clock TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE records ADD COLUMN pipeline_ms REAL NOT NULL DEFAULT 0")
+    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
+    db["measurements"].drop()
+    db.create_view(
+        "measurements",
+        f"""
+        SELECT r.id, r.workload, r.settings, r.state, r.gflops, r.median_ms, r.compile_ms,
+               CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
+               length(m.wasm) AS code_bytes,
+               CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes,
+               r.kernel_sha256, {keys}, r.browser, r.flags,
+               r.timer_quantum_ms, r.gpu_clock, r.pipeline_ms, r.samples_ms, r.created, r.error
+        FROM records AS r
+        JOIN kernel_keys AS k ON k.id = r.key_id
+        LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256
+        """,
+    )
+
+
 migrations = Migrations("nnjit_studio")
-for _step in (m0001_tables, m0002_readable, m0003_devices):
+for _step in (m0001_tables, m0002_readable, m0003_devices, m0004_gpu):
     migrations()(_step)
 
 

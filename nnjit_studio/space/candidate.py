@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
 
 from nnjit_studio.errors import UserError
+
+if TYPE_CHECKING:
+    from nnjit_studio.space.gpu_candidate import AnyCandidate
 
 ORDERS = ("nm", "mn")
 
@@ -77,6 +81,6 @@ DEFAULT_SETTINGS = "default"
 """The settings column of a kernel made by the default schedule (no candidate)."""
 
 
-def settings_of(candidate: Candidate | None) -> str:
+def settings_of(candidate: AnyCandidate | None) -> str:
     """Text of a candidate; ``default`` for the default schedule."""
     return DEFAULT_SETTINGS if candidate is None else str(candidate)

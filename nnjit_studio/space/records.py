@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate, settings_of
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
+from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.quantised import PEAK_FACTORS
 
 TIERS = ("simd128", "relaxed-simd")
+GPU_TIERS = ("wgsl", "wgsl-subgroups")
+"""Tiers of kernels in WGSL; a tier names the backend of its kernels."""
 PRIMITIVE_VECTOR = "cache_read=0,cache_write=1,unroll=1,vectorize=1"
 """Web-consistent primitives, fixed (paper section 5.1), before anything was measured."""
 
@@ -26,7 +30,8 @@ class Kernel:
     ----------
     data
         The Wasm module. It exports ``run(pointers..., begin, end)`` and
-        imports ``env.memory`` alone.
+        imports ``env.memory`` alone. Of a GPU tier: the kernel document, see
+        ``docs/webgpu.md``.
     panels
         ``(argument index, panel width)`` for each weight that it wants in
         panels; every other argument is row-major.
@@ -36,7 +41,7 @@ class Kernel:
     """
 
     workload: str
-    candidate: Candidate | None
+    candidate: AnyCandidate | None
     tier: str
     data: bytes
     sha256: str
@@ -63,7 +68,7 @@ class Kernel:
         settings = header["settings"]
         return cls(
             header["workload"],
-            None if settings == DEFAULT_SETTINGS else Candidate.parse(settings),
+            None if settings == DEFAULT_SETTINGS else parse_candidate(settings),
             header["tier"],
             data,
             header["sha256"],
@@ -81,7 +86,7 @@ class CompileResult:
     """
 
     workload: str
-    candidate: Candidate | None
+    candidate: AnyCandidate | None
     kernels: tuple[Kernel, ...] = ()
     ms: float = 0.0
     pass_ms: dict[str, float] = field(default_factory=dict)
@@ -187,6 +192,10 @@ class RunResult:
         False when the kernel wrote outside its outputs and workspaces.
     digest
         SHA-256 of all outputs, empty unless the policy asked for it.
+    gpu_clock
+        Of a GPU kernel: ``timestamp`` or ``wall``, by which it was timed.
+    pipeline_ms
+        Of a GPU kernel: what the implementation took to compile its WGSL.
     error
         Empty, or why there are no samples.
     """
@@ -203,6 +212,8 @@ class RunResult:
     instantiate_ms: float = 0.0
     digest: str = ""
     error: str = ""
+    gpu_clock: str = ""
+    pipeline_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -260,6 +271,9 @@ class DeviceProfile:
     ``sources`` says where registers and capacities are from, by name of the
     field; what is not in it is assumed. ``primitive_vector`` names the
     primitives that are fixed (:mod:`nnjit_studio.space.primitives`).
+
+    With ``gpu`` the kernels are WGSL: tiers and peaks are the adapter's, of the
+    whole GPU, and ``device_id`` is its own.
     """
 
     device_id: str
@@ -277,6 +291,7 @@ class DeviceProfile:
     threads: int = 1
     sources: dict[str, str] = field(default_factory=dict)
     primitive_vector: str = PRIMITIVE_VECTOR
+    gpu: GpuProfile | None = None
 
     @property
     def label(self) -> str:
@@ -290,6 +305,8 @@ class DeviceProfile:
 
     @property
     def best_tier(self) -> str:
+        if self.gpu is not None:
+            return next(t for t in reversed(GPU_TIERS) if t in self.tiers)
         return "relaxed-simd" if "relaxed-simd" in self.tiers else "simd128"
 
 
@@ -341,7 +358,9 @@ class TuningRecord:
     """One candidate's outcome, good or bad, as the database keeps it.
 
     ``state`` is one of ``won``, ``slower``, ``wrong``, ``impossible``,
-    ``failed``, ``duplicate``, ``default``.
+    ``failed``, ``duplicate``, ``default``. ``wasm`` holds the kernel's bytes: of
+    a GPU tier its document, in WGSL. ``gpu_clock`` and ``pipeline_ms`` are as in
+    :class:`RunResult`.
     """
 
     key: KernelKey
@@ -361,3 +380,5 @@ class TuningRecord:
     timer_quantum_ms: float
     created: str  # ISO 8601, UTC
     error: str = ""
+    gpu_clock: str = ""
+    pipeline_ms: float = 0.0

@@ -121,6 +121,7 @@ def _joined(before: RunResult, more: RunResult) -> RunResult:
         samples_ms=before.samples_ms + more.samples_ms,
         incumbent_ms=before.incumbent_ms + more.incumbent_ms,
         instantiate_ms=before.instantiate_ms,
+        pipeline_ms=before.pipeline_ms,
     )
 
 
@@ -152,6 +153,8 @@ def record_of(
         timer_quantum_ms=device.timer_quantum_ms,
         created=created,
         error="" if (state or outcome.verdict.state) in OK_STATES else outcome.verdict.reason,
+        gpu_clock=outcome.result.gpu_clock if outcome.result else "",
+        pipeline_ms=outcome.result.pipeline_ms if outcome.result else 0.0,
     )
 
 
@@ -173,6 +176,8 @@ def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
         speedup_high=verdict.high,
         error_ratio=ratio if ratio < MAX_ERROR_RATIO else MAX_ERROR_RATIO,
         incumbent_ms=result.incumbent_ms if result is not None else (),
+        gpu_clock=result.gpu_clock if result is not None else "",
+        pipeline_ms=result.pipeline_ms if result is not None else 0.0,
     )
 
 

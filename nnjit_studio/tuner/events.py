@@ -79,7 +79,8 @@ class Compiled(Event):
 class Measured(Event):
     """One candidate's verdict; ``state`` as in ``TuningRecord``.
 
-    Entry i of ``samples_ms`` and of ``incumbent_ms`` is one pair.
+    Entry i of ``samples_ms`` and of ``incumbent_ms`` is one pair. ``gpu_clock`` and
+    ``pipeline_ms`` are of GPU kernels, as in ``RunResult``.
     """
 
     name: ClassVar[str] = "measured"
@@ -95,6 +96,8 @@ class Measured(Event):
     speedup_high: float = 0.0
     error_ratio: float = 0.0
     incumbent_ms: tuple[float, ...] = ()
+    gpu_clock: str = ""
+    pipeline_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,7 @@ class Finished(Event):
 
     ``seconds_to_within_3_percent``: when the estimate of the model's time came within
     3 % of its last value, counted as the budget is: from the lite spaces on.
+    ``pipeline_ms`` is what the GPU's own compiler took for a kernel; empty on Wasm.
     """
 
     name: ClassVar[str] = "summary"
@@ -173,6 +177,7 @@ class Finished(Event):
     workloads: tuple[WorkloadSummary, ...]
     target: dict[str, Any]
     seconds_to_within_3_percent: float = 0.0
+    pipeline_ms: dict[str, float] = field(default_factory=dict)  # "median", "p99"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
 from nnjit_studio.space.lite_space import SpaceEntry
 from nnjit_studio.space.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.tuner.evaluator import Outcome, stored_winner
@@ -42,7 +42,7 @@ class SearchOrder:
         self._device, self._tier, self._least_gain = device, tier, least_gain
         self._predictor = Predictor()
         self._history: dict[KernelKey, list[TuningRecord]] = {}
-        self._points: dict[tuple[str, Candidate], Point] = {}
+        self._points: dict[tuple[str, AnyCandidate], Point] = {}
 
     def remember(self, history: Sequence[TuningRecord], own: Collection[KernelKey]) -> None:
         """Learn from records of this tier, oldest first; those of the session's own keys have
@@ -115,7 +115,7 @@ class SearchOrder:
             state.log_rates[str(candidate)] = rate
             self._learn(state, candidate, rate)
 
-    def _learn(self, state: WorkloadState, candidate: Candidate | None, log_rate: float) -> None:
+    def _learn(self, state: WorkloadState, candidate: AnyCandidate | None, log_rate: float) -> None:
         point = self._point(state.workload.key, candidate, state.workload, self._peak(state))
         if point is not None:
             self._predictor.learn(point, log_rate)
@@ -139,7 +139,7 @@ class SearchOrder:
         return known or 3 * math.exp(state.log_rates.get("default", 0.0))
 
     def _point(
-        self, group: str, candidate: Candidate | None, workload: Workload, peak: float
+        self, group: str, candidate: AnyCandidate | None, workload: Workload, peak: float
     ) -> Point | None:
         if candidate is None:
             return None
@@ -151,7 +151,7 @@ class SearchOrder:
     def _exploitation(self, state: WorkloadState) -> list[SpaceEntry]:
         """Pending entries that are the winners of the same or near shapes, most alike first."""
         count = math.ceil(EXPLOITATION_SHARE * state.candidates)
-        alike: list[tuple[float, bool, str, Candidate]] = []
+        alike: list[tuple[float, bool, str, AnyCandidate]] = []
         for key, records in self._history.items():
             winner = stored_winner(records)
             distance = _distance(key, state.key)
@@ -161,9 +161,8 @@ class SearchOrder:
                 fitted = _fitted(candidate, key, state.key)
                 alike.append((distance, elsewhere, winner.created, fitted))
         alike.sort(key=lambda a: (a[0], a[1], a[2], a[3]))
-        # How B lies is no choice of the tuner's: an entry here has the one that fits.
-        entries = {replace(e.candidate, pack=True): e for e in state.pending}
-        fitting = (replace(c, pack=True) for *_, c in alike)
+        entries = {_choice(e.candidate): e for e in state.pending}
+        fitting = (_choice(c) for *_, c in alike)
         found = dict.fromkeys(entries[c] for c in fitting if c in entries)
         return list(found)[:count]
 
@@ -178,9 +177,9 @@ def _spelled(record: TuningRecord) -> str:
     return str(record.key)
 
 
-def _candidate(record: TuningRecord) -> Candidate | None:
+def _candidate(record: TuningRecord) -> AnyCandidate | None:
     try:
-        return Candidate.parse(record.settings)
+        return parse_candidate(record.settings)
     except UserError:
         return None
 
@@ -194,9 +193,14 @@ def _distance(a: KernelKey, b: KernelKey) -> float:
     return sum(apart) + (0.0 if a.layout == b.layout else 0.1)
 
 
-def _fitted(c: Candidate, its: KernelKey, mine: KernelKey) -> Candidate:
+def _choice(c: AnyCandidate) -> AnyCandidate:
+    """The part that the tuner chooses: how B lies is the model's."""
+    return c if isinstance(c, GpuCandidate) else replace(c, pack=True)
+
+
+def _fitted(c: AnyCandidate, its: KernelKey, mine: KernelKey) -> AnyCandidate:
     """A near shape's winner with blocks of the reduction that fit this shape."""
-    if its.kind.startswith("conv"):
+    if isinstance(c, GpuCandidate) or its.kind.startswith("conv"):
         return c
     theirs, here = (workload_of(key).dims[-2] for key in (its, mine))
     depth = here if c.r1 == theirs else min(c.r1, here)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from nnjit_studio.errors import CompileError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.candidate import settings_of
+from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import DeviceProfile, KernelKey, MeasurePolicy
 from nnjit_studio.tuner.evaluator import evaluate, measured_event, record_of
 from nnjit_studio.tuner.events import Compiled, Event, Swapped
@@ -18,8 +19,8 @@ from nnjit_studio.tuner.twins import other_tiers, with_twins
 
 def try_candidate(
     workload: Workload,
-    candidate: Candidate,
-    incumbent: Candidate | None,
+    candidate: AnyCandidate,
+    incumbent: AnyCandidate | None,
     runner: Runner,
     compiler: Compiler,
     records: Records,

@@ -28,8 +28,11 @@ from nnjit_studio.space import dot_space
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.conv2d_space import CONV2D, conv_problem
 from nnjit_studio.space.dot_space import DOT_KINDS
+from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.heuristics import LANES, block_bytes, intensity
 from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.tuner import predict_gpu
 
 Array = NDArray[np.float64]
 
@@ -190,7 +193,8 @@ class Point:
         Its :func:`features`.
     codes
         What it may have in common with others, each as a checksum: group (what is
-        compared directly), family, tile, r0, order, blocks, all settings.
+        compared directly), family, tile, r0, order, blocks, all settings; of a GPU
+        candidate r1, the workgroup's tile and split in place of r0, order and blocks.
     """
 
     mean: float
@@ -210,14 +214,26 @@ def family_of(workload: Workload) -> str:
 
 
 def point_of(
-    group: str, candidate: Candidate, workload: Workload, device: DeviceProfile, peak: float
+    group: str, candidate: AnyCandidate, workload: Workload, device: DeviceProfile, peak: float
 ) -> Point:
     """``peak`` in GFLOP/s, of what the group was measured on."""
+    if isinstance(candidate, GpuCandidate):
+        return _gpu_point(group, candidate, workload, device.gpu or GpuProfile(), peak)
     c, family, numbers = candidate, family_of(workload), features(candidate, workload, device)
     blocks = numbers[BLOCKS_OF_K], numbers[BLOCK_ROWS]
     shared = (group, family, (c.x0, c.y0), c.r0, c.order, blocks, c)
     codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
     mean = math.log(peak) + LEVEL + float(np.dot(PRIOR_WEIGHTS[family], numbers))
+    return Point(mean, numbers, codes)
+
+
+def _gpu_point(
+    group: str, c: GpuCandidate, workload: Workload, gpu: GpuProfile, peak: float
+) -> Point:
+    numbers, family = predict_gpu.features(c, workload, gpu), predict_gpu.family_of(workload)
+    shared = (group, family, (c.x0, c.y0), c.r1, (c.x1, c.y1), c.split, c)
+    codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
+    mean = math.log(peak) + LEVEL + float(np.dot(predict_gpu.PRIOR_WEIGHTS, numbers))
     return Point(mean, numbers, codes)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from nnjit_studio.graph import Plan, Workload
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import (
     CompileResult,
     DeviceProfile,
@@ -30,7 +30,7 @@ class Compiler(Protocol):
     version: str
 
     def compile(
-        self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+        self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
     ) -> CompileResult: ...
 
     def fixture(self, workload: Workload) -> Fixture: ...

@@ -8,11 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import Candidate, settings_of
+from nnjit_studio.space.candidate import settings_of
+from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import CompileResult, Fixture
 from nnjit_studio.tuner.protocols import Compiler
 
-Job = tuple[Workload, Candidate | None, Sequence[str]]
+Job = tuple[Workload, AnyCandidate | None, Sequence[str]]
 
 
 class KernelQueue:
@@ -50,7 +51,7 @@ class KernelQueue:
     ) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def put(self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]) -> None:
+    def put(self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]) -> None:
         """Ask for a kernel; results come in the order of asking."""
         self._waiting.append((workload, candidate, tiers))
         self._fill()
@@ -68,7 +69,7 @@ class KernelQueue:
         return result
 
     def at_once(
-        self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+        self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
     ) -> CompileResult:
         """A kernel outside the order of asking; waits for those in the making."""
         known = self._ahead.pop(_job(workload, candidate, tiers), None)
@@ -76,7 +77,7 @@ class KernelQueue:
             return known.result()
         return self._thread.submit(self._compiler.compile, workload, candidate, tiers).result()
 
-    def ahead(self, workload: Workload, candidate: Candidate, tiers: Sequence[str]) -> None:
+    def ahead(self, workload: Workload, candidate: AnyCandidate, tiers: Sequence[str]) -> None:
         """Make a kernel that will probably be asked for by :meth:`at_once`."""
         job = _job(workload, candidate, tiers)
         if job not in self._ahead:
@@ -117,7 +118,7 @@ class KernelQueue:
 
 
 def _job(
-    workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
+    workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
 ) -> tuple[str, str, tuple[str, ...]]:
     return workload.key, settings_of(candidate), tuple(tiers)
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.graph import Plan, Workload
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate, settings_of
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
+from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.records import (
-    TIERS,
     CompileResult,
     DeviceProfile,
     Kernel,
@@ -74,7 +74,7 @@ from nnjit_studio.tuner.summary import (
     workload_summaries,
 )
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide, gflops_of
-from nnjit_studio.tuner.twins import other_tiers, with_twins
+from nnjit_studio.tuner.twins import other_tiers, tiers_of, with_twins
 
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
@@ -169,11 +169,12 @@ class TuningSession:
         self._target = target_json(device, self._tier)
         self._states: list[WorkloadState] = []
         self._compile_ms: list[float] = []
+        self._pipeline_ms: list[float] = []
         self._model_ms = {"before": 0.0, "after": 0.0}
         self._best_s = 0.0
         self._progress: list[tuple[float, float]] = []
         self._tuning_s = 0.0
-        self._requests: deque[tuple[str, Candidate]] = deque()
+        self._requests: deque[tuple[str, AnyCandidate]] = deque()
         self._order = SearchOrder(device, self._tier, options.thresholds.min_gain)
         self._pace = Pace(clock, cancelled, options.full_speed)
         self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
@@ -209,6 +210,7 @@ class TuningSession:
                     seconds_to_within_3_percent=seconds_to_within(self._progress, 0.03),
                     workloads=workload_summaries(self._states),
                     target=self._target,
+                    pipeline_ms=compile_summary(self._pipeline_ms) if self._pipeline_ms else {},
                 )
         except NnjitError as error:
             yield Failed(self._pace.t_s(), error.to_json())
@@ -240,7 +242,7 @@ class TuningSession:
     def _baseline(self, queue: KernelQueue) -> Iterator[Event]:
         """Compile and check the default kernel of every workload."""
         for workload in self._workloads:
-            queue.put(workload, None, TIERS)
+            queue.put(workload, None, tiers_of(self._device))
         version = self._compiler.version
         keys = [KernelKey.of(w, self._device, self._tier, version) for w in self._workloads]
         past = [self._records.records(key) for key in keys]
@@ -330,7 +332,7 @@ class TuningSession:
         None when these are not the bytes that were measured.
         """
         try:
-            candidate = Candidate.parse(winner.settings)
+            candidate = parse_candidate(winner.settings)
         except UserError:
             return None
         compiled = queue.at_once(state.workload, candidate, (self._tier,))
@@ -377,7 +379,7 @@ class TuningSession:
             state.swept = True
             queue.forget()
 
-    def request(self, workload: str, candidate: Candidate) -> None:
+    def request(self, workload: str, candidate: AnyCandidate) -> None:
         """Have a candidate of the user's own measured next. Thread-safe."""
         self._requests.append((workload, candidate))
 
@@ -447,6 +449,8 @@ class TuningSession:
             outcome = with_twins(outcome, twins, others, self._runner, thresholds)
         self._order.note(state, outcome)
         self._commit(outcome, state)
+        if outcome.result is not None and outcome.result.gpu_clock:
+            self._pipeline_ms.append(outcome.result.pipeline_ms)
         if outcome.verdict.state == "slower" and not again:
             self._sentinel.note((state, compiled))
         state.rounds += 1

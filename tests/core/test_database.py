@@ -453,14 +453,18 @@ def test_import_refuses_and_adds_nothing(db: KernelDatabase, tmp_path: Path) -> 
 
 
 def test_an_older_schema_upgrades_with_a_copy(path: Path) -> None:
+    with KernelDatabase.open(path) as db:
+        for number in range(5):
+            db.commit_record(record(number))
     connection = sqlite3.connect(path)
     old = sqlite_utils.Database(connection)
-    old.execute(f"PRAGMA application_id={APPLICATION_ID}")
-    migrations.apply(old, stop_before="m0002_readable")
-    old.execute("PRAGMA user_version=1")
-    with old.atomic():
-        for number in range(5):
-            database_module.insert_record(old, record(number))
+    with old.atomic():  # back to the first migration
+        old["measurements"].drop()
+        old["devices"].drop()
+        old["records"].transform(drop={"gpu_clock", "pipeline_ms"})
+        old.execute("DROP INDEX idx_records_workload")
+        old.execute("DELETE FROM _sqlite_migrations WHERE name > 'm0001_tables'")
+        old.execute("PRAGMA user_version=1")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(DatabaseError, match="older schema"):
@@ -507,3 +511,27 @@ def test_a_failing_upgrade_changes_nothing(path: Path, monkeypatch: pytest.Monke
     with KernelDatabase.open(path) as db:
         assert db.records(KEY) == [record(1)]
         assert db.integrity() == "ok"
+
+
+def test_wgsl_kernels_say_so(db: KernelDatabase) -> None:
+    document = b'{"dispatches":[],"requires":[],"scratch":[],"version":1}'
+    db.commit_record(record(1))
+    on_gpu = record(2, wasm=document, key=replace(KEY, tier="wgsl"), gpu_clock="timestamp")
+    db.commit_record(replace(on_gpu, pipeline_ms=12.5))
+    gpu, cpu = db.rows()
+    assert (gpu["code"], gpu["code_bytes"], gpu["wasm_bytes"]) == ("WGSL", len(document), None)
+    assert (gpu["gpu_clock"], gpu["pipeline_ms"]) == ("timestamp", 12.5)
+    assert (cpu["code"], cpu["wasm_bytes"], cpu["gpu_clock"]) == ("Wasm", 4, "")
+
+
+def test_an_export_without_the_gpus_fields_is_read(db: KernelDatabase, tmp_path: Path) -> None:
+    out = tmp_path / "export.json"
+    with KernelDatabase.open(tmp_path / "other.db") as other:
+        other.commit_record(record(1))
+        other.export_to(out)
+    data = json.loads(out.read_text())
+    for item in data["records"]:
+        del item["gpu_clock"], item["pipeline_ms"]
+    out.write_text(json.dumps(data))
+    assert db.import_from(out) == 1
+    assert db.records(KEY) == [record(1)]
