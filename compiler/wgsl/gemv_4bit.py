@@ -1,0 +1,380 @@
+"""Matrix times few rows, the matrix in 4 bits: decoded in registers, reduced over a workgroup.
+
+Words lie as the importer writes them, ``K / 8`` rows of ``N``, a word eight
+neighbours in k. A thread reads four columns' words with one load of 16 bytes
+and meets eight activations with them; threads side by side read neighbouring
+columns, the rest of the workgroup other word rows. So a load of activations
+serves 32 weights, no activation is read twice by a subgroup, and every weight
+of a large matrix can be in flight at once.
+
+A thread's sum over a word is ``scale * (sum(a * (q + e)) - (zero + e) * sum(a))``,
+where e comes with the decoding: the zero point costs one operation a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnjit_studio.compiler.wgsl.document import Dispatch
+from nnjit_studio.compiler.wgsl.shader import Shader
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+
+WORD = 8
+"""Values in a word."""
+COLUMNS = 4
+"""Columns of a thread: one 16-byte load."""
+DECODINGS = ("bits", "half", "bytes")
+"""How a word becomes floats; see :func:`_products`."""
+BYTES_FEATURE = "wgsl:packed_4x8_integer_dot_product"
+"""What ``bytes`` needs, for ``unpack4xU8``."""
+_EXPONENT = {"bits": 16.0, "half": 16.0, "bytes": 0.0}
+
+
+@dataclass(frozen=True)
+class Matrix4:
+    """How a K x N matrix is stored in 4 bits.
+
+    Attributes
+    ----------
+    words, scales, zeros
+        Names of the buffers. ``zeros`` holds u8, laid out as the scales, or is empty.
+    block
+        Values along k that share a scale.
+    half_scales
+        Whether the scales are f16, else f32.
+    zero
+        The zero point where ``zeros`` is empty.
+    stride
+        Elements from one row of scales to the next; 0 for ``n``.
+    """
+
+    k: int
+    n: int
+    words: str = "words"
+    scales: str = "scales"
+    zeros: str = ""
+    block: int = 32
+    half_scales: bool = False
+    zero: float = 8.0
+    stride: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of words."""
+        return self.k // WORD
+
+    @property
+    def nbytes(self) -> int:
+        """Of words and scales: what a product must read at least."""
+        return self.k * self.n // 2 + self.k // self.block * self.n * (2 if self.half_scales else 4)
+
+
+class Activation(Protocol):
+    """Where the rows come from."""
+
+    def declare(self, shader: Shader) -> None:
+        """Bind buffers, add functions."""
+
+    def start(self, rows: int) -> list[str]:
+        """Lines in front of the loop."""
+
+    def load(self, name: str, word: str, row: str) -> list[str]:
+        """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
+
+    def partial(self) -> str:
+        """A thread's share of a sum that :meth:`factor` needs, or nothing."""
+
+    def factor(self, total: str) -> str:
+        """What every result is multiplied by, of the sum over all threads; or nothing."""
+
+
+class Epilogue(Protocol):
+    """What becomes of the sums."""
+
+    def declare(self, shader: Shader) -> None:
+        """Bind buffers, add functions."""
+
+    def lines(self, candidate: GpuCandidate) -> list[str]:
+        """Run by every thread, behind a barrier: ``total`` holds ``y0`` rows of ``x1`` sums."""
+
+
+def threads_of(candidate: GpuCandidate) -> int:
+    """Threads of a workgroup: word rows of a step side by side, times columns by four."""
+    return candidate.x1 // COLUMNS * (candidate.r1 // WORD)
+
+
+def check(matrix: Matrix4, candidate: GpuCandidate, rows: int) -> None:
+    """Raise :class:`CompileError` where the candidate does not fit the matrix."""
+    c = candidate
+    wrong = ""
+    if matrix.n % COLUMNS or (matrix.stride or matrix.n) % COLUMNS:
+        wrong = f"{matrix.n} columns are no multiple of {COLUMNS}"
+    elif matrix.k % matrix.block or matrix.block % WORD:
+        wrong = f"blocks of {matrix.block} do not tile {matrix.k}"
+    elif c.x0 != COLUMNS or c.vec != COLUMNS or c.split != 1 or c.y1 != c.y0:
+        wrong = "x0 and vec must be 4, split 1 and y1 as y0"
+    elif rows % c.y0:
+        wrong = f"y0={c.y0} does not divide {rows} rows"
+    elif c.x1 & (c.x1 - 1) or c.r1 & (c.r1 - 1) or c.r1 < WORD:
+        wrong = "x1 and r1 must be powers of two, r1 at least 8"
+    if wrong:
+        raise CompileError(f"{c} does not fit: {wrong}.", "Choose another candidate.")
+
+
+def gemv_4bit(
+    matrix: Matrix4,
+    candidate: GpuCandidate,
+    activation: Activation,
+    epilogue: Epilogue,
+    rows: int = 1,
+    subgroups: bool = False,
+    decoding: str = "bits",
+) -> Dispatch:
+    """The dispatch of ``rows`` x K by K x N.
+
+    Parameters
+    ----------
+    candidate
+        ``x1`` columns of a workgroup, ``y0`` rows that share a decoded word, ``r0`` words
+        that a thread loads before it uses them, ``r1`` the depth in k of all threads'
+        words side by side; ``x0`` and ``vec`` are 4, ``y1`` is ``y0``.
+    subgroups
+        Whether sums go through subgroup shuffles first, else all through workgroup memory.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit.
+    """
+    check(matrix, candidate, rows)
+    shader = Shader(("subgroups",) if subgroups else ())
+    if subgroups:
+        shader.line("diagnostic(off, subgroup_uniformity);")
+    threads, y0 = threads_of(candidate), candidate.y0
+    stride = (matrix.stride or matrix.n) // COLUMNS
+    blocks, columns = matrix.k // matrix.block, matrix.n // COLUMNS
+    shader.bind(matrix.words, "words", f"array<vec4<u32>, {matrix.rows * columns}>")
+    width = "vec2<u32>" if matrix.half_scales else "vec4<f32>"
+    shader.bind(matrix.scales, "scales", f"array<{width}, {blocks * stride}>")
+    if matrix.zeros:
+        shader.bind(matrix.zeros, "zeros", f"array<u32, {blocks * stride}>")
+    activation.declare(shader)
+    epilogue.declare(shader)
+    shader.workgroup("sums", f"array<vec4<f32>, {threads * y0}>")
+    shader.workgroup("total", f"array<f32, {candidate.x1 * y0}>")
+    if activation.partial():
+        shader.workgroup("shares", f"array<f32, {threads}>")
+    body = [
+        f"let lane = li % {candidate.x1 // COLUMNS}u;",
+        f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {columns - 1}u);",
+        *activation.start(rows),
+        *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
+        *_loop(matrix, candidate, activation, decoding),
+        *_reduce(candidate, activation, subgroups),
+        "workgroupBarrier();",
+        *epilogue.lines(candidate),
+    ]
+    grid = (-(-matrix.n // candidate.x1), rows // y0, 1)
+    lane = ", @builtin(subgroup_size) sg: u32, @builtin(subgroup_invocation_id) sl: u32"
+    return shader.dispatch(threads, grid, body, lane if subgroups else "")
+
+
+def _loop(
+    matrix: Matrix4, candidate: GpuCandidate, activation: Activation, decoding: str
+) -> list[str]:
+    """All word rows of a thread, ``r0`` at a time, then those that are left one by one."""
+    side, unroll = candidate.r1 // WORD, candidate.r0
+    lines = [f"var row = li / {candidate.x1 // COLUMNS}u;"]
+    if matrix.rows >= unroll * side:
+        last = (unroll - 1) * side
+        lines += [
+            f"for (; row + {last}u < {matrix.rows}u; row += {unroll * side}u) {{",
+            *_step(matrix, candidate, activation, decoding, unroll),
+            "}",
+        ]
+    if matrix.rows < unroll * side or matrix.rows % (unroll * side):
+        lines += [
+            f"for (; row < {matrix.rows}u; row += {side}u) {{",
+            *_step(matrix, candidate, activation, decoding, 1),
+            "}",
+        ]
+    return lines
+
+
+def _step(
+    matrix: Matrix4, candidate: GpuCandidate, activation: Activation, decoding: str, unroll: int
+) -> list[str]:
+    """Loads of ``unroll`` words first, so that they are in flight together."""
+    side, per_block = candidate.r1 // WORD, matrix.block // WORD
+    columns, stride = matrix.n // COLUMNS, (matrix.stride or matrix.n) // COLUMNS
+    lines: list[str] = []
+    for u in range(unroll):
+        lines += [
+            f"let row{u} = row + {u * side}u;",
+            f"let w{u} = words[row{u} * {columns}u + column];",
+            f"let at{u} = row{u} / {per_block}u * {stride}u + column;",
+            f"let s{u} = scales[at{u}];",
+        ]
+        if matrix.zeros:
+            lines.append(f"let z{u} = zeros[at{u}];")
+    for u in range(unroll):
+        for i in range(candidate.y0):
+            lines += activation.load(f"a{u}_{i}", f"row{u}", f"(wg.y * {candidate.y0}u + {i}u)")
+    for u in range(unroll):
+        lines += _products(matrix, candidate.y0, decoding, u)
+    return [f"  {line}" for line in lines]
+
+
+def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
+    """Four columns' words times eight activations of each row, added to ``acc``.
+
+    ``bits`` puts a nibble below the exponent of 16.0: the float is 16 + q.
+    ``half`` does so for two at a time in f16, which ``unpack2x16float`` widens.
+    ``bytes`` spreads nibbles over bytes and converts those.
+    """
+    scale = f"s{u}"
+    if matrix.half_scales:
+        scale = f"vec4<f32>(unpack2x16float(s{u}.x), unpack2x16float(s{u}.y))"
+    exponent = _EXPONENT[decoding]
+    offset = f"{-(exponent + matrix.zero)}"
+    lines = [f"let scale{u} = {scale};"]
+    if matrix.zeros:
+        zeros = ", ".join(f"(z{u} >> {8 * c}u) & 255u" for c in range(COLUMNS))
+        lines.append(f"let zero{u} = vec4<f32>(vec4<u32>({zeros})) + {exponent};")
+        offset = f"-zero{u}"
+    for i in range(rows):
+        a = f"a{u}_{i}"
+        lines += [
+            f"let {a}_sum = dot({a}_lo + {a}_hi, vec4<f32>(1.0));",
+            f"var p{u}_{i} = vec4<f32>({offset} * {a}_sum);",
+        ]
+    each = {"bits": _bits, "half": _half, "bytes": _bytes}[decoding]
+    for j, (values, first) in enumerate(each(f"w{u}")):
+        name = f"q{u}_{j}"
+        lines.append(f"let {name} = {values};")
+        lines += [f"p{u}_{i} = fma({name}, vec4<f32>({_element(u, i, first)}), p{u}_{i});"
+                  for i in range(rows)]  # fmt: skip
+    return [*lines, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
+
+
+def _element(u: int, row: int, k: int) -> str:
+    return f"a{u}_{row}_{'lo' if k < 4 else 'hi'}.{'xyzw'[k % 4]}"
+
+
+def _bits(word: str) -> list[tuple[str, int]]:
+    found = []
+    for k in range(WORD):
+        by = 19 - 4 * k
+        moved = f"({word} << vec4<u32>({by}u))" if by > 0 else f"({word} >> vec4<u32>({-by}u))"
+        bits = f"({moved} & vec4<u32>(0x780000u)) | vec4<u32>(0x41800000u)"
+        found.append((f"bitcast<vec4<f32>>({bits})", k))
+    return found
+
+
+def _half(word: str) -> list[tuple[str, int]]:
+    found = []
+    for k in range(WORD // 2):
+        by = 6 - 4 * k
+        moved = f"({word} << vec4<u32>({by}u))" if by > 0 else f"({word} >> vec4<u32>({-by}u))"
+        bits = f"(({moved} & vec4<u32>(0x03C003C0u)) | vec4<u32>(0x4C004C00u))"
+        for half, part in enumerate("xy"):
+            each = ", ".join(f"unpack2x16float({bits}.{c}).{part}" for c in "xyzw")
+            found.append((f"vec4<f32>({each})", k + 4 * half))
+    return found
+
+
+def _bytes(word: str) -> list[tuple[str, int]]:
+    found = []
+    for k in range(WORD):
+        moved = f"({word} >> vec4<u32>(4u))" if k % 2 else word
+        spread = f"({moved} & vec4<u32>(0x0F0F0F0Fu))"
+        each = ", ".join(f"unpack4xU8({spread}.{c}).{'xyzw'[k // 2]}" for c in "xyzw")
+        found.append((f"vec4<f32>(vec4<u32>({each}))", k))
+    return found
+
+
+def _reduce(candidate: GpuCandidate, activation: Activation, subgroups: bool) -> list[str]:
+    """Sums of all threads of a column into ``total``, times the activation's factor."""
+    lanes, y0 = candidate.x1 // COLUMNS, candidate.y0
+    part = threads_of(candidate)
+    share = activation.partial()
+    lines = _by_subgroups(candidate, share) if subgroups else _by_memory(candidate, share)
+    lines += ["workgroupBarrier();", f"if (li < {lanes}u) {{"]
+    if share:
+        lines += [
+            "  var all = 0.0;",
+            "  for (var j = 0u; j < share_count; j++) { all += shares[j]; }",
+        ]
+    factor = activation.factor("all")
+    if factor:
+        lines.append(f"  let factor = {factor};")
+    for i in range(y0):
+        at = f"sums[li + j * {lanes}u + {i * part}u]"
+        lines += [
+            f"  var sum{i} = vec4<f32>();",
+            f"  for (var j = 0u; j < count; j++) {{ sum{i} += {at}; }}",
+        ]
+        if factor:
+            lines.append(f"  sum{i} *= factor;")
+        first = i * candidate.x1
+        lines += [f"  total[li * 4u + {first + c}u] = sum{i}.{'xyzw'[c]};" for c in range(COLUMNS)]
+    return [*lines, "}"]
+
+
+def _by_memory(candidate: GpuCandidate, share: str) -> list[str]:
+    """At most eight sums of each column are left, and sixteen of the shares."""
+    lanes, side = candidate.x1 // COLUMNS, candidate.r1 // WORD
+    threads, left = lanes * side, min(8, side)
+    lines = [f"sums[li + {i * threads}u] = acc{i};" for i in range(candidate.y0)]
+    if share:
+        lines.append(f"shares[li] = {share};")
+    lines.append("workgroupBarrier();")
+    if side > left:
+        lines.append(f"if (li < {lanes * left}u) {{")
+        for i in range(candidate.y0):
+            lines += _sum_in_place("sums", lanes * left, threads, i * threads)
+        lines.append("}")
+    shares = min(16, threads)
+    if share and threads > shares:
+        lines += [f"if (li < {shares}u) {{", *_sum_in_place("shares", shares, threads, 0), "}"]
+    if share:
+        lines.append(f"const share_count = {shares}u;")
+    return [*lines, f"const count = {left}u;"]
+
+
+def _sum_in_place(name: str, step: int, end: int, first: int) -> list[str]:
+    place = f"{name}[li + {first}u]"
+    return [
+        f"  for (var j = {step}u; j < {end}u; j += {step}u) "
+        f"{{ {place} += {name}[li + j + {first}u]; }}"
+    ]
+
+
+def _by_subgroups(candidate: GpuCandidate, share: str) -> list[str]:
+    """One sum of each column is left of a subgroup, or of its columns' threads if they are more."""
+    lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
+    shuffles = [f"  acc{i} += subgroupShuffleXor(acc{i}, d);" for i in range(candidate.y0)]
+    kept = [
+        f"  sums[li / group * {lanes}u + lane + {i * threads}u] = acc{i};"
+        for i in range(candidate.y0)
+    ]
+    lines = [
+        f"let wide = min(sg, {threads}u);",
+        f"for (var d = {lanes}u; d < wide; d <<= 1u) {{",
+        *shuffles,
+        "}",
+        f"let group = max(wide, {lanes}u);",
+        f"let count = {threads}u / group;",
+        f"if (sl < {lanes}u) {{",
+        *kept,
+        "}",
+    ]
+    if share:
+        lines += [
+            f"let share = subgroupAdd({share});",
+            f"let share_count = {threads}u / wide;",
+            "if (sl == 0u) { shares[li / wide] = share; }",
+        ]
+    return lines
