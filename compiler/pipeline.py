@@ -17,6 +17,7 @@ from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k, schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import schedule_int8
+from nnjit_studio.compiler.schedule.softmax import recognize_softmax, schedule_softmax
 from nnjit_studio.compiler.schedule.text import schedule_text
 from nnjit_studio.compiler.subject import Subject, subject_of
 from nnjit_studio.compiler.tensor_ir import Program
@@ -103,7 +104,8 @@ def _untuned(program: Program, subject: Subject | None) -> Scheduled:
         # What a template refuses, such as an output that cannot hold a sum, runs anyway.
         with contextlib.suppress(CompileError):
             return _by_template(program, subject, guess)
-    return schedule_default(program)
+    softmax = recognize_softmax(program)
+    return schedule_softmax(softmax) if softmax else schedule_default(program)
 
 
 def _by_template(program: Program, subject: Subject, candidate: Candidate) -> Scheduled:

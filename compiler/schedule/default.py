@@ -32,6 +32,7 @@ from nnjit_studio.compiler.schedule.rewrite import (
     substitute,
     substitute_store,
     times,
+    unflatten,
 )
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
@@ -95,24 +96,10 @@ def schedule_default(program: Program) -> Scheduled:
     body: list[Statement] = []
     for plan in plans:
         inner = _nest(plan, plan.spatial[shared:])
-        for axis, value in reversed(_unflatten(plan.spatial[:shared])):
+        for axis, value in reversed(unflatten(plan.spatial[:shared], Var(PARALLEL))):
             inner = [Let(axis.var, value, inner)]
         body += inner
     return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], extent)
-
-
-def _unflatten(axes: Sequence[Axis]) -> list[tuple[Axis, Expr]]:
-    result: list[tuple[Axis, Expr]] = []
-    inner = math.prod(axis.extent for axis in axes)
-    for i, axis in enumerate(axes):
-        inner //= axis.extent
-        value: Expr = Var(PARALLEL)
-        if inner > 1:
-            value = Binary("floordiv", value, int32(inner))
-        if i > 0:
-            value = Binary("floormod", value, int32(axis.extent))
-        result.append((axis, value))
-    return result
 
 
 def _plans(program: Program) -> tuple[list[_Plan], int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from nnjit_studio.compiler.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.tensor_ir import (
+    Axis,
     Binary,
     Const,
     Expr,
@@ -96,3 +98,18 @@ def plus(a: Expr, b: int) -> Expr:
 
 def times(a: Expr, b: int) -> Expr:
     return a if b == 1 else Binary("mul", a, int32(b))
+
+
+def unflatten(axes: Sequence[Axis], flat: Expr) -> list[tuple[Axis, Expr]]:
+    """Each axis with its value at a row-major position among all of them."""
+    result: list[tuple[Axis, Expr]] = []
+    inner = math.prod(axis.extent for axis in axes)
+    for i, axis in enumerate(axes):
+        inner //= axis.extent
+        value = flat
+        if inner > 1:
+            value = Binary("floordiv", value, int32(inner))
+        if i > 0:
+            value = Binary("floormod", value, int32(axis.extent))
+        result.append((axis, value))
+    return result

@@ -28,6 +28,8 @@ Let = Callable[[Node], Node]
 """Keeps a v128 in a new local and returns the read of it."""
 
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4  # the first has 9 significant bits
+_ROUNDER = 1.5 * 2.0**23
+_LEAST_EXPONENT = -86.0  # of a result that is never denormal
 _PI_2 = (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8)
 
 # exp(r) = 1 + r + r^2 P(r), |r| <= ln(2)/2
@@ -74,6 +76,9 @@ def integers(value: int) -> Const:
     return Const("v128", struct.pack("<4I", *[value & 0xFFFFFFFF] * 4))
 
 
+_ROUNDER_BITS = integers(0x4B400000)
+
+
 def _f(name: str, *args: Node) -> Node:
     return Op(f"f32x4.{name}", args)
 
@@ -95,15 +100,32 @@ def polynomial(x: Node, coefficients: Sequence[float]) -> Node:
 
 def exp(let: Let, x: Node) -> Node:
     # Beyond the clamp the result is 0 or infinite; scaling by two powers of two reaches both.
-    clamped = let(_clamp(x, -104.0, 89.0))
-    n = let(_f("nearest", _f("mul", clamped, constant(math.log2(math.e)))))
-    high = _f("sub", clamped, _f("mul", n, constant(_LN2_HIGH)))
+    raised, biased = _reduced_exp(let, let(_clamp(x, -104.0, 89.0)))
+    power = let(_i("sub", biased, _ROUNDER_BITS))
+    half = let(Op("i32x4.shr_s", (power, i32(1))))
+    scaled = _f("mul", raised, _power_of_two(half))
+    return _f("mul", scaled, _power_of_two(_i("sub", power, half)))
+
+
+def exp_below(let: Let, x: Node) -> Node:
+    """``exp(x)`` for ``x <= 0``, 0 where it is less than 5e-38: what a softmax needs."""
+    x = let(x)
+    raised, biased = _reduced_exp(let, let(_f("pmax", x, constant(_LEAST_EXPONENT))))
+    scaled = _i("add", raised, Op("i32x4.shl", (biased, i32(23))))
+    return Op("v128.andnot", (scaled, _f("lt", x, constant(_LEAST_EXPONENT))))
+
+
+def _reduced_exp(let: Let, x: Node) -> tuple[Node, Node]:
+    """``exp(x - n ln 2)``, n the integer nearest to ``x / ln 2``, and n plus ``_ROUNDER_BITS``.
+
+    A float of that size counts in ones, so adding it rounds, and its low bits are n.
+    """
+    biased = let(_f("add", _f("mul", x, constant(math.log2(math.e))), constant(_ROUNDER)))
+    n = let(_f("sub", biased, constant(_ROUNDER)))
+    high = _f("sub", x, _f("mul", n, constant(_LN2_HIGH)))
     r = let(_f("sub", high, _f("mul", n, constant(_LN2_LOW))))
     tail = _f("add", r, _f("mul", _f("mul", r, r), polynomial(r, _EXP)))
-    power = let(_i("trunc_sat_f32x4_s", n))
-    half = let(Op("i32x4.shr_s", (power, i32(1))))
-    scaled = _f("mul", _f("add", tail, constant(1.0)), _power_of_two(half))
-    return _f("mul", scaled, _power_of_two(_i("sub", power, half)))
+    return _f("add", tail, constant(1.0)), biased
 
 
 def _power_of_two(n: Node) -> Node:
@@ -199,6 +221,7 @@ def _sine(let: Let, x: Node, quarter: int) -> Node:
 
 FUNCTIONS: dict[str, Callable[[Let, Node], Node]] = {
     "exp": exp,
+    "exp_below": exp_below,
     "tanh": tanh,
     "erf": erf,
     "log": log,
