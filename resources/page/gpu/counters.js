@@ -1,0 +1,20 @@
+/** @returns {import("./types.js").GpuCounters} */
+export const newCounters = () => ({
+  flushes: 0,
+  passes: 0,
+  dispatches: 0,
+  copies: 0,
+  bind_groups_made: 0,
+  bind_groups_hit: 0,
+  staging_made: 0,
+  staging_reused: 0,
+  pipelines_made: 0,
+  pipelines_hit: 0,
+  pipelines_ms: 0,
+  buffers_made: 0,
+  buffer_bytes: 0,
+  up_bytes: 0,
+  down_bytes: 0,
+  waits: 0,
+  waited_ms: 0,
+});
