@@ -22,6 +22,7 @@ from nnjit_studio import (
     cli_tune,
 )
 from nnjit_studio.cli_common import (
+    backend_options,
     database_option,
     default_database,
     inputs_option,
@@ -164,6 +165,7 @@ def measure_device(target: str, no_sandbox: bool, database: Path | None, as_json
 @inputs_option
 @click.option("--outputs", type=click.Path(path_type=Path), required=True)
 @target_option
+@backend_options
 @threads_option
 @lab_option
 @sandbox_option
@@ -174,6 +176,8 @@ def run_model(
     inputs: Path | None,
     outputs: Path,
     target: str,
+    backend: str,
+    gpu: str,
     threads: int,
     lab: str,
     no_sandbox: bool,
@@ -182,22 +186,33 @@ def run_model(
 ) -> None:
     """One inference in the target with the best known kernels: arrays in, arrays out."""
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab, read_only=True) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
 
         def work() -> Any:
             bench.open_model(model, note, feeds)
             bench.register_best()
-            return bench.infer()
+            return bench.infer(), bench.fallback_reason, bench.connect()
 
-        result = run(work)
+        result, fallback, device = run(work)
     outputs.parent.mkdir(parents=True, exist_ok=True)
     # A name alone would get a suffix of its own, so the file is opened here.
     with replacing(outputs) as part, part.open("wb") as file:
         np.savez(file, **result.outputs)
     if as_json:
         shapes = {k: list(v.shape) for k, v in result.outputs.items()}
-        print_json({"ok": True, "outputs": shapes, "ms": result.runs_ms[-1]})
+        print_json(
+            {
+                "ok": True,
+                "outputs": shapes,
+                "ms": result.runs_ms[-1],
+                "target": device.label,
+                "adapter": device.gpu.name if device.gpu else None,
+                "fallback_reason": fallback,
+            }
+        )
     else:
+        if fallback:
+            note(f"{fallback} This ran in Wasm.")
         say(f"wrote {outputs}: {', '.join(result.outputs)} ({result.runs_ms[-1]:.2f} ms)")
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nnjit_studio.cli_shapes import given_shapes, hint_shapes, shape_options
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
+from nnjit_studio.space.backend import BACKENDS, GPU_CHOICES, choose_backend
 from nnjit_studio.space.lab import LABS
 from nnjit_studio.terminal import printable
 
@@ -40,6 +41,21 @@ database_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="NNJIT_DATABASE",
     help="The kernel database; by default in the user's data folder.",
+)
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default="wasm",
+    show_default=True,
+    help="Kernels on the processor, or on a GPU.",
+)
+gpu_option = click.option(
+    "--gpu",
+    type=click.Choice(GPU_CHOICES),
+    default="auto",
+    show_default=True,
+    help="auto: the target's own GPU; software: also an adapter that is none; "
+    "bridge: through the Studio, as embedded always does.",
 )
 threads_option = click.option(
     "--threads",
@@ -66,6 +82,11 @@ inputs_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Arrays by input name, as .npz.",
 )
+
+
+def backend_options(command: F) -> F:
+    """--backend and --gpu."""
+    return backend_option(gpu_option(command))
 
 
 def model_argument(command: F) -> F:
@@ -105,6 +126,8 @@ def workbench(
     threads: int = 1,
     lab: str = "",
     read_only: bool = False,
+    backend: str = "wasm",
+    gpu: str = "auto",
 ) -> Iterator[tuple[Any, Callable[[Callable[[], T]], T]]]:
     """A started workbench, and a function that runs work while its target is up.
 
@@ -125,7 +148,10 @@ def workbench(
         badges.append(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
         )
-    bench = Workbench(database or default_database(), target, flags, badges, threads, read_only)
+    chosen = choose_backend(backend, gpu, target)
+    bench = Workbench(
+        database or default_database(), target, flags, badges, threads, read_only, chosen
+    )
     bench.compiler.shapes = given_shapes()
     try:
         bench.start()

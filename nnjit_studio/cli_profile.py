@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_common import (
+    backend_options,
     compile_process,
     database_option,
     inputs_option,
@@ -62,6 +63,7 @@ TABLES = ("text", "markdown", "csv")
 )
 @inputs_option
 @target_option
+@backend_options
 @threads_option
 @lab_option
 @sandbox_option
@@ -79,6 +81,8 @@ def profile(
     table: str,
     inputs: Path | None,
     target: str,
+    backend: str,
+    gpu: str,
     threads: int,
     lab: str,
     no_sandbox: bool,
@@ -100,7 +104,7 @@ def profile(
     feeds = load_inputs(inputs)
     for out in filter(None, (trace, save, explorer)):
         out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
-    with workbench(target, database, no_sandbox, threads, lab, read_only=True) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
         found = run(lambda: profile_model(bench, model, feeds, runs, note))
     document = found.to_json()
     files: Mapping[Path | None, Any] = {
@@ -162,6 +166,7 @@ def print_forecast(model: Path, as_json: bool) -> None:
 )
 @inputs_option
 @target_option
+@backend_options
 @threads_option
 @lab_option
 @sandbox_option
@@ -174,6 +179,8 @@ def diff(
     tolerance: float,
     inputs: Path | None,
     target: str,
+    backend: str,
+    gpu: str,
     threads: int,
     lab: str,
     no_sandbox: bool,
@@ -187,7 +194,7 @@ def diff(
     from nnjit_studio.diff import as_text, details, diff_model
 
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab, read_only=True) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
 
         def work() -> Any:
             bench.open_model(model, note, feeds)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_common import (
+    backend_options,
     budget_option,
     database_option,
     inputs_option,
@@ -39,6 +40,7 @@ from nnjit_studio.files import replacing
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write the bundle at the end.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report at the end.")
 @click.option("--quit", "quit_at_end", is_flag=True, help="Leave when the tuning is over.")
+@backend_options
 @threads_option
 @lab_option
 @sandbox_option
@@ -51,6 +53,8 @@ def studio(
     bundle: Path | None,
     report: Path | None,
     quit_at_end: bool,
+    backend: str,
+    gpu: str,
     threads: int,
     lab: str,
     no_sandbox: bool,
@@ -61,7 +65,10 @@ def studio(
     from nnjit_studio.report import summary_table
     from nnjit_studio.tuner.events import Finished
 
-    with workbench("embedded", database, no_sandbox, threads, lab) as (bench, _):
+    with workbench("embedded", database, no_sandbox, threads, lab, backend=backend, gpu=gpu) as (
+        bench,
+        _,
+    ):
         from nnjit_studio.ui.app import run_studio
         from nnjit_studio.ui.page.host import EngineView
 
@@ -88,16 +95,10 @@ def studio(
             note(f"wrote {screenshot}")
 
 
-def check_backend(backend: str) -> None:
-    """Refuse what is not there yet, in one sentence."""
-    if backend != "wasm":
-        raise UserError("The WebGPU backend is not there yet.", "Use --backend wasm.")
-
-
 @click.command()
 @model_argument
 @target_option
-@click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm")
+@backend_options
 @click.option(
     "--seconds",
     type=click.FloatRange(0),
@@ -131,6 +132,7 @@ def tune(
     model: Path,
     target: str,
     backend: str,
+    gpu: str,
     seconds: float,
     exhaustive: bool,
     interval_ms: float | None,
@@ -149,11 +151,13 @@ def tune(
     from nnjit_studio.space.serving import ServeOptions
     from nnjit_studio.tuner.events import Failed, Finished
 
-    check_backend(backend)
     if plot is not None:
         check_plot(plot)
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, lab, backend=backend, gpu=gpu) as (
+        bench,
+        run,
+    ):
 
         def work() -> None:
             bench.open_model(model, note, feeds)
@@ -224,5 +228,7 @@ def show(event: dict[str, Any]) -> None:
             f"{event['t_s']:6.1f} s  served {event['inferences']}, p50 {event['p50_ms']:.2f} ms, "
             f"p95 {event['p95_ms']:.2f} ms{quiet}, tuning {event['duty']:.0%} of the time"
         )
+    elif event["event"] == "fell_back":
+        note(f"{event['t_s']:6.1f} s  {event['reason']} The model runs in Wasm now.")
     elif event["event"] == "model":
         note(f"{event['t_s']:6.1f} s  model {event['ms']:.2f} ms")

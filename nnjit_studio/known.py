@@ -11,7 +11,7 @@ from nnjit_studio.space.candidate import DEFAULT_SETTINGS
 from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab
 from nnjit_studio.space.measured_device import with_measured
-from nnjit_studio.space.records import DeviceProfile, TuningRecord
+from nnjit_studio.space.records import TIERS, DeviceProfile, TuningRecord
 
 
 def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfile:
@@ -24,12 +24,13 @@ def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfi
 
 @dataclass(frozen=True)
 class Here:
-    """Where a kernel would run; without a page its device is None."""
+    """Where a kernel would run, in one of ``tiers``; without a page its device is None."""
 
     compiler_version: str
     target: str
     threads: int
     device: DeviceProfile | None
+    tiers: tuple[str, ...] = TIERS
 
 
 def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> AnyCandidate | None:
@@ -39,6 +40,7 @@ def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Any
         for r in database.all_records(workload=workload.key)
         if (r.state, r.workload) == ("won", workload.key)
         and r.key.compiler_version == here.compiler_version
+        and r.key.tier in here.tiers
         and is_lab(r.key.target) == is_lab(here.target)
     ]
     best = max(won, key=lambda record: _likeness(record, here), default=None)

@@ -13,13 +13,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
+from nnjit_studio.backends import (
+    GpuGone,
+    compiler_version,
+    connect_device,
+    gpu_gone,
+    make_runner,
+    tiers_of_backend,
+)
 from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
@@ -29,12 +36,12 @@ from nnjit_studio.graph import Workload
 from nnjit_studio.known import Here, known_device, stored_best
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.microbench import measure_device
 from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model, killed_on_cancel
 from nnjit_studio.profile import ModelProfile, profile_open
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
+from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
@@ -43,10 +50,10 @@ from nnjit_studio.space.measured_device import (
     MeasuredDevice,
     fixed_primitives,
 )
-from nnjit_studio.space.primitives import passes_off, primitive_vector
-from nnjit_studio.space.records import TIERS, DeviceProfile, Inference, Kernel, Tap, TuningRecord
+from nnjit_studio.space.primitives import passes_off
+from nnjit_studio.space.records import DeviceProfile, Inference, Kernel, Tap, TuningRecord
 from nnjit_studio.space.serving import ServeOptions
-from nnjit_studio.tuner.events import Event, Finished, SpaceBuilt, Swapped
+from nnjit_studio.tuner.events import Event, Failed, FellBack, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
 
@@ -94,6 +101,13 @@ class Workbench:
         How many a kernel may run on.
     read_only
         Nothing is tuned, so the database stays as it is; another Studio may be writing it.
+    backend
+        Which kernels run; :meth:`use_backend` changes it.
+
+    Attributes
+    ----------
+    fallback_reason
+        Why Wasm runs in place of the GPU that was asked for; empty where it does not.
     """
 
     def __init__(
@@ -104,16 +118,18 @@ class Workbench:
         badges: Sequence[tuple[str, str]] = (),
         threads: int = 1,
         read_only: bool = False,
+        backend: Backend = WASM,
     ) -> None:
         reads = KernelDatabase.open_for_reading
         self.database = reads(database) if read_only else KernelDatabase.open(database)
-        self.target = lab_target(target, flags)
+        self.backend, self._engine, self._flags = backend, lab_target(target, flags), flags
         self.threads = threads
+        self.fallback_reason = ""
         self._fixed = fixed_primitives(self.database.devices())
         self.compiler = CompileProcess()
         self.compiler.passes_off = passes_off(self._fixed)
         self.hub = Hub()
-        self.runner = PageRunner(self.hub, self.target, flags, threads=threads)
+        self._use(backend)
         self.device: DeviceProfile | None = None
         self.model: OpenedModel | None = None
         self.events: list[Event] = []
@@ -150,10 +166,11 @@ class Workbench:
 
     def launched_with(self, flags: str) -> None:
         """Note the flags of the browser that will open the page."""
-        if not is_lab(self.target):
-            self.target = lab_target(self.target, flags)
+        if not is_lab(self._engine):
+            self._engine = lab_target(self._engine, flags)
             self._badges += _lab_badges(flags)
-        self.runner = PageRunner(self.hub, self.target, flags, threads=self.threads)
+        self._flags = flags
+        self._use(self.backend)
 
     def cancel(self) -> None:
         """End what runs soon: an import, a session, work on the page; safe from any thread."""
@@ -254,10 +271,57 @@ class Workbench:
         """Wait for the page and learn what it can do; done once."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
-            probed = self.runner.probe(self.compiler.peak_kernels(TIERS, is_lab(self.target)))
-            vector = primitive_vector(self._fixed)
-            self.device = known_device(self.database, replace(probed, primitive_vector=vector))
+            self.device = connect_device(self.runner, self.compiler, self.database, self._fixed)
         return self.device
+
+    def _use(self, backend: Backend) -> None:
+        """Settle the backend, before anything is asked of the page."""
+        self.backend = backend
+        self.target = backend.target(self._engine)
+        self.compiler.version = compiler_version(backend)
+        self.runner = make_runner(self.hub, self._engine, backend, self._flags, self.threads)
+
+    def use_backend(
+        self, backend: Backend, on_phase: Callable[[str], None] = lambda phase: None
+    ) -> DeviceProfile:
+        """Run the open model, and all later ones, on another backend; if that fails, on the old.
+
+        A model that serves stops; best known kernels are registered when they are needed.
+
+        Raises
+        ------
+        TargetError, PageError
+            When the page has no such backend, or it cannot hold the model.
+        """
+        self.stop_serving()
+        before, device = self.backend, self.device
+        try:
+            self._change(backend, None, on_phase)
+        except NnjitError:
+            with contextlib.suppress(NnjitError):  # the first error is the one to tell
+                self._change(before, device, on_phase)
+            raise
+        self.fallback_reason = ""
+        return self.connect()
+
+    def _change(
+        self, backend: Backend, device: DeviceProfile | None, on_phase: Callable[[str], None]
+    ) -> None:
+        self._use(backend)
+        self.device, self._chosen, self._registered = device, {}, False
+        on_phase("waiting for the page")
+        self.connect()
+        if self.model is not None:
+            on_phase("loading weights into the page")
+            self.runner.load(self.model.plan, self.model.weights)
+
+    def _fall_back(self, gone: GpuGone) -> None:
+        """Run the open model in Wasm, for the GPU cannot; ``fallback_reason`` says why."""
+        self._change(WASM, None, lambda phase: None)
+        self.register_best()
+        self.fallback_reason = gone.error
+        text = f"{gone.error} The model runs in Wasm now."
+        self._badges += (("WebGPU lost: Wasm runs", text),)
 
     def measure_device(
         self, on_phase: Callable[[str], None] = lambda phase: None
@@ -278,6 +342,11 @@ class Workbench:
         with self._cancellable("Measuring the device", on_phase) as phase:
             phase("waiting for the page")
             probed = self.connect()
+            if probed.gpu is not None:
+                raise UserError(
+                    "The device experiments are kernels of the processor.",
+                    "Use --backend wasm; a GPU's limits are probed at every start.",
+                )
             self.stop_serving()
             measured = measure_device(
                 self.runner,
@@ -426,6 +495,9 @@ class Workbench:
                     self._registered = True
                 elif isinstance(event, Swapped):
                     self._chosen[event.workload] = parse_candidate(event.candidate)
+                elif isinstance(event, Failed) and (gone := gpu_gone(self.runner)):
+                    self._fall_back(gone)
+                    yield FellBack(event.t_s, gone.error, self.target)
                 yield event
         finally:
             self._session = None
@@ -523,7 +595,9 @@ class Workbench:
         return chosen
 
     def _here(self) -> Here:
-        return Here(self.compiler.version, self.target, self.threads, self.device)
+        tiers = tiers_of_backend(self.backend)
+        threads = 1 if self.backend.is_gpu else self.threads
+        return Here(compiler_version(self.backend), self.target, threads, self.device, tiers)
 
     def kernels(self, tiers: Sequence[str]) -> list[Kernel]:
         """The best known kernel of every workload in the given tiers."""
@@ -546,15 +620,25 @@ class Workbench:
         self._registered = True
 
     def infer(self, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0) -> Inference:
-        """Run the open model on its feeds with the registered kernels."""
-        return self.runner.infer(self._feeds, runs, profile, least_step_ms)
+        """Run the open model on its feeds with the registered kernels.
+
+        Where the GPU is gone for good, in Wasm: ``fallback_reason`` says so.
+        """
+        try:
+            return self.runner.infer(self._feeds, runs, profile, least_step_ms)
+        except GpuGone as gone:
+            self._fall_back(gone)
+            return self.runner.infer(self._feeds, runs, profile, least_step_ms)
 
     def bandwidth_gbs(self) -> Mapping[int, float]:
         """Measured 10^9 bytes a second that threads read from memory, by their number.
 
-        Empty where the device experiments never ran on this device and target.
+        Empty where the device experiments never ran on this device and target. Of a GPU:
+        what its probe copied, under 1.
         """
         device = self.connect()
+        if device.gpu is not None:
+            return {1: device.gpu.copy_gbs} if device.gpu.copy_gbs else {}
         measured = self.database.device(device.device_id, device.target)
         return measured.bandwidth_gbs(READ) if measured else {}
 
@@ -590,7 +674,7 @@ class Workbench:
             out,
             model.plan,
             model.weights,
-            self.kernels(TIERS),
+            self.kernels(tiers_of_backend(WASM)),
             name=model.graph.name,
             tuned_on=tuned_on,
             samples=self._feeds if samples else None,

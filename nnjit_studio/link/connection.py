@@ -25,7 +25,14 @@ PartCallback = Callable[[dict[str, Any]], None]
 
 
 class RequestError(PageError):
-    """The page answered a request with ``error``; the page itself is well."""
+    """The page answered a request with ``error``; the page itself is well.
+
+    ``code`` names the kind of a GPU's failure (docs/webgpu.md), empty for all others.
+    """
+
+    def __init__(self, error: str, hint: str = "", code: str = "") -> None:
+        super().__init__(error, hint)
+        self.code = code
 
 
 class PageConnection:
@@ -91,9 +98,8 @@ class PageConnection:
             if reply is None or reply.done():
                 continue
             if header["type"] == "error":
-                reply.set_exception(
-                    RequestError(str(header.get("error")), str(header.get("hint") or ""))
-                )
+                said = (str(header.get(name) or "") for name in ("error", "hint", "code"))
+                reply.set_exception(RequestError(*said))
             else:
                 reply.set_result((header, blobs))
 

@@ -34,6 +34,7 @@ from nnjit_studio.space.records import (
 from nnjit_studio.space.serving import ServeOptions, ServingStats
 
 CHUNK_BYTES = 8 * 1024 * 1024
+GPU_LOST = "gpu-lost"
 NO_PLANS: Mapping[str, Plan] = {}
 SERVING_TIMEOUT_S = 600.0
 """Of a request that has to wait until the budget of a serving model allows it."""
@@ -91,7 +92,13 @@ class PageRunner:
         self._others: dict[str, Plan] = {}
         self._which: dict[str, str] = {}
         self._serving = False
+        self._fields: dict[str, str] = {}
         self._turn = threading.Lock()
+
+    @property
+    def target(self) -> str:
+        """Name of what runs the page, with its backend."""
+        return self._target
 
     def cancel(self) -> None:
         """Make every waiting call raise ``PageError("cancelled")``; later calls work."""
@@ -141,7 +148,8 @@ class PageRunner:
             raise BugError(f"A pulse of {tier} was asked for before the device was probed.")
         data, flops = self._peak[tier]
         with self._exclusive() as ask:
-            reply, _ = ask({"type": "pulse", "flops_per_iteration": flops}, [data])
+            header = {"type": "pulse", "flops_per_iteration": flops, **self._fields}
+            reply, _ = ask(header, [data])
         return Pulse(
             replies.number(reply, "gflops"),
             replies.flag(reply, "hidden"),
@@ -174,7 +182,9 @@ class PageRunner:
         with self._exclusive() as ask:
             self._plan = None
             self._serving = False
-            header = {"type": "load", "plan": plan.to_json(), "threads": self._threads}
+            header = {
+                "type": "load", "plan": plan.to_json(), "threads": self._threads, **self._fields,
+            }  # fmt: skip
             if others:
                 header["others"] = {name: other.to_json() for name, other in others.items()}
             reply, _ = ask(header)
@@ -314,7 +324,7 @@ class PageRunner:
         ]
         header = {
             "type": "fixture", "workload": fixture.workload, "args": args, "outputs": outputs,
-            "threads": threads or self._threads,
+            "threads": threads or self._threads, **self._fields,
         }  # fmt: skip
         with self._exclusive() as ask:
             for index, data in enumerate(blobs):
@@ -347,6 +357,8 @@ class PageRunner:
             with self._exclusive() as ask:
                 reply, _ = ask(header, [kernel.data for kernel in kernels], timeout_s)
         except RequestError as error:
+            if error.code == GPU_LOST:
+                raise
             return RunResult(*same, error=str(error))
         return RunResult(
             *same,
@@ -359,6 +371,8 @@ class PageRunner:
             instantiate_ms=replies.number(reply, "instantiate_ms"),
             digest=replies.optional(replies.text, reply, "digest") or "",
             error=replies.text(reply, "error"),
+            gpu_clock=replies.optional(replies.text, reply, "gpu_clock") or "",
+            pipeline_ms=replies.optional(replies.number, reply, "pipeline_ms") or 0.0,
         )
 
     def serve(self, feeds: Mapping[str, NDArray[Any]], options: ServeOptions) -> None:

@@ -20,6 +20,12 @@ def text(reply: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def texts(reply: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return tuple(
+        _field(reply, name, "a list of texts", _list_of(lambda item: isinstance(item, str)))
+    )
+
+
 def number(reply: Mapping[str, Any], name: str) -> float:
     value: float = _field(reply, name, "a number", _is_number)
     return value

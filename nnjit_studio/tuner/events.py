@@ -200,6 +200,15 @@ class Served(Event):
 
 
 @dataclass(frozen=True)
+class FellBack(Event):
+    """The GPU was given up, for ``reason``; the model runs on in the Wasm of ``target``."""
+
+    name: ClassVar[str] = "fell_back"
+    reason: str
+    target: str
+
+
+@dataclass(frozen=True)
 class Failed(Event):
     """The session cannot go on; the error in its one JSON form."""
 

@@ -1,0 +1,71 @@
+"""Which kernels a page runs: Wasm on the processor, or WGSL on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.errors import UserError
+
+BACKENDS = ("wasm", "webgpu")
+GPU_CHOICES = ("auto", "software", "bridge")
+"""Of adapters: the target's own, software where it is asked for, or one behind the hub."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A choice of kernels and of what runs them.
+
+    Attributes
+    ----------
+    name
+        One of :data:`BACKENDS`.
+    implementation
+        Of WebGPU, as in :class:`~nnjit_studio.space.gpu_profile.GpuProfile`; empty for Wasm.
+    software
+        Whether an adapter in software was asked for; without that it is refused.
+    """
+
+    name: str = "wasm"
+    implementation: str = ""
+    software: bool = False
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.name == "webgpu"
+
+    @property
+    def label(self) -> str:
+        """For people: ``Wasm`` or ``WebGPU``."""
+        return "WebGPU" if self.is_gpu else "Wasm"
+
+    def target(self, engine: str) -> str:
+        """The identity of what is measured in an engine: ``chromium+webgpu``, ``embedded+wgpu``."""
+        if not self.is_gpu:
+            return engine
+        return f"{engine}+{'wgpu' if self.implementation == 'bridge' else 'webgpu'}"
+
+    def fields(self) -> dict[str, str]:
+        """What a request to the page says of it; nothing for Wasm."""
+        return {"backend": self.name, "implementation": self.implementation} if self.is_gpu else {}
+
+
+WASM = Backend()
+
+
+def choose_backend(name: str, gpu: str, engine: str) -> Backend:
+    """The backend that a user asked for, in an engine such as ``embedded`` or ``chromium``.
+
+    The embedded engine is built without WebGPU, Firefox has it on few systems: there the
+    bridge runs the kernels, elsewhere the browser.
+
+    Raises
+    ------
+    UserError
+        When ``gpu`` says something and the backend is Wasm.
+    """
+    if name != "webgpu":
+        if gpu != "auto":
+            raise UserError(f"--gpu {gpu} is for WebGPU.", "Add --backend webgpu.")
+        return WASM
+    bridged = gpu == "bridge" or engine == "embedded"
+    return Backend(name, "bridge" if bridged else "navigator", gpu == "software")
