@@ -27,6 +27,7 @@ from nnjit_studio.link.connection import (
     PartCallback,
 )
 from nnjit_studio.link.frames import MAX_FRAME_BYTES, Blob, Frame
+from nnjit_studio.link.gpu_bridge import GpuBridge
 from nnjit_studio.link.web import make_app
 
 LOGGER = logging.getLogger("nnjit.page")
@@ -51,6 +52,11 @@ class Hub:
         logger ``nnjit.page`` as well.
     on_lost
         Gets the reason when a page that said hello goes away.
+
+    Attributes
+    ----------
+    gpu
+        The bridge to wgpu-native, for pages without a GPU of their own.
     """
 
     def __init__(
@@ -60,10 +66,13 @@ class Hub:
     ) -> None:
         self._on_log = on_log
         self._on_lost = on_lost
+        self.gpu = GpuBridge()
         self._token = secrets.token_urlsafe(32)
         self._socket = listening_socket()
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        self._server = make_server(make_app(self._host, self._token, self._serve_page))
+        self._server = make_server(
+            make_app(self._host, self._token, self._serve_page, self.gpu.serve)
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="nnjit-hub", daemon=True)
         self._changed = threading.Condition()

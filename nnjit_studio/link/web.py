@@ -1,11 +1,11 @@
-"""What the hub serves and to whom: the page's files and its one WebSocket.
+"""What the hub serves and to whom: the page's files and its WebSockets.
 
 Who may ask what:
 
 - every request carries the exact Host ``127.0.0.1:PORT``, which stops DNS
   rebinding;
-- the page ``/`` and the WebSocket ``/link`` carry the token; the WebSocket
-  also the exact Origin;
+- the page ``/`` and the WebSockets ``/link`` and ``/gpu`` carry the token; the
+  WebSockets also the exact Origin;
 - a file of the page carries no token (module imports and workers would have
   to repeat it); it holds nothing secret. Where a browser says who asks
   (Origin, Sec-Fetch-Site), that must be the page itself.
@@ -60,8 +60,13 @@ def security_headers(host: str) -> dict[str, str]:
     }
 
 
-def make_app(host: str, token: str, serve: Callable[[WebSocket], Awaitable[None]]) -> ASGIApp:
-    """The application behind the hub; ``serve`` gets each WebSocket that may speak."""
+ServeSocket = Callable[[WebSocket], Awaitable[None]]
+
+
+def make_app(host: str, token: str, serve: ServeSocket, serve_gpu: ServeSocket) -> ASGIApp:
+    """The application behind the hub; ``serve`` and ``serve_gpu`` get each WebSocket that may
+    speak, of the page itself and of a GPU device.
+    """
 
     async def page(request: Request) -> Response:
         return _file("index.html")
@@ -75,6 +80,7 @@ def make_app(host: str, token: str, serve: Callable[[WebSocket], Awaitable[None]
     routes = [
         Route("/", page),
         WebSocketRoute("/link", serve),
+        WebSocketRoute("/gpu", serve_gpu),
         Route("/gpu/{name}", gpu_part),
         Route("/{name}", part),
     ]

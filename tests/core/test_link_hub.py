@@ -117,6 +117,9 @@ def test_socket_needs_token_and_origin(hub: Hub) -> None:
     for path, origin in [
         ("/link", None),
         ("/link?token=wrong", None),
+        ("/gpu", None),
+        ("/gpu?token=wrong", None),
+        ("/gpu?" + hub.url.partition("?")[2], "http://evil.example"),
         (None, "http://evil.example"),
         (None, hub.origin.replace("127.0.0.1", "localhost")),
         (None, "null"),
