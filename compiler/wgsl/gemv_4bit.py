@@ -77,7 +77,7 @@ class Activation(Protocol):
     def declare(self, shader: Shader) -> None:
         """Bind buffers, add functions."""
 
-    def start(self, rows: int) -> list[str]:
+    def start(self, candidate: GpuCandidate) -> list[str]:
         """Lines in front of the loop."""
 
     def load(self, name: str, word: str, row: str) -> list[str]:
@@ -169,7 +169,7 @@ def gemv_4bit(
     body = [
         f"let lane = li % {candidate.x1 // COLUMNS}u;",
         f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {columns - 1}u);",
-        *activation.start(rows),
+        *activation.start(candidate),
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
         *_loop(matrix, candidate, activation, decoding),
         *_reduce(candidate, activation, subgroups),

@@ -19,7 +19,7 @@ class Plain:
     def declare(self, shader: Shader) -> None:
         shader.bind(self.buffer, "source", f"array<vec4<f32>, {self.rows * self.k // 4}>")
 
-    def start(self, rows: int) -> list[str]:
+    def start(self, candidate: GpuCandidate) -> list[str]:
         return []
 
     def load(self, name: str, word: str, row: str) -> list[str]:

@@ -1,0 +1,257 @@
+"""The decoder as data: buffers, kernels with their candidates, and the dispatches of a token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nnjit_studio.compiler.wgsl.decoder import fill, tokens
+from nnjit_studio.compiler.wgsl.decoder.attention import split_attention
+from nnjit_studio.compiler.wgsl.decoder.config import BLOCK, PART, LlamaConfig
+from nnjit_studio.compiler.wgsl.decoder.operands import (
+    Gated,
+    Merged,
+    Normed,
+    Residual,
+    Rotated,
+    Scored,
+)
+from nnjit_studio.compiler.wgsl.document import Dispatch
+from nnjit_studio.compiler.wgsl.gemv_4bit import (
+    BYTES_FEATURE,
+    DECODINGS,
+    Activation,
+    Epilogue,
+    gemv_4bit,
+    threads_of,
+)
+from nnjit_studio.compiler.wgsl.gemv_operands import Plain
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+
+VERSION = 1
+ALIGNMENT = 256
+"""Where buffers begin in the weights file, and what bindings are aligned to."""
+_SPREAD = 4.61
+"""Standard deviation of a uniform 4-bit value."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a 4-bit kernel can be made with; the page measures several and keeps the fastest."""
+
+    candidate: GpuCandidate
+    decoding: str = "bits"
+    subgroups: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.candidate},{self.decoding}{',subgroups' if self.subgroups else ''}"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A storage buffer; ``kind`` tells how it is filled: weights, ``rope``, or empty for zeros."""
+
+    name: str
+    nbytes: int
+    kind: str = ""
+    seed: int = 0
+    exponent: int = 0
+    offset: int = -1
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to make a kernel; ``threads`` and ``requires`` say whether a device can run it."""
+
+    setting: str
+    threads: int
+    requires: tuple[str, ...]
+    dispatch: Dispatch
+
+
+@dataclass(frozen=True)
+class Step:
+    """A dispatch of ``kernel``; ``names`` maps the kernel's names of buffers to the plan's."""
+
+    kernel: str
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DecoderPlan:
+    """Everything that a page needs but the weights."""
+
+    config: LlamaConfig
+    buffers: tuple[Buffer, ...]
+    kernels: Mapping[str, tuple[Variant, ...]]
+    steps: tuple[Step, ...]
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the weights file."""
+        return max(b.offset + b.nbytes for b in self.buffers)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``resources/bench/llama.js``."""
+        return {
+            "version": VERSION,
+            "config": {**asdict(self.config), "head": self.config.head},
+            "weight_bytes": self.config.weight_bytes,
+            "file_bytes": self.file_bytes,
+            "fill": {
+                "grid_x": fill.GRID_X,
+                "threads": fill.THREADS,
+                "kinds": {k: asdict(fill.fill(k)) for k in ("words", "scales", "gains")},
+            },
+            "buffers": [asdict(b) for b in self.buffers],
+            "kernels": {name: [asdict(v) for v in made] for name, made in self.kernels.items()},
+            "steps": [asdict(s) for s in self.steps],
+        }
+
+
+def default_setting(k: int, n: int, subgroups: bool = False) -> Setting:
+    """Thirty-two columns and 256 threads, four words in flight of each: a first guess."""
+    side = min(256, 1 << (k.bit_length() - 1))
+    return Setting(GpuCandidate(4, 1, max(1, min(4, k // side)), 32, 1, side), "bits", subgroups)
+
+
+def settings(k: int, n: int, subgroups: bool) -> tuple[Setting, ...]:
+    """Candidates that are worth a measurement: columns, threads, words in flight, decoding."""
+    found = []
+    for columns in (16, 32, 64):
+        for threads in (128, 256, 512):
+            depth = 8 * threads // (columns // 4)
+            for unroll in (2, 4, 8):
+                if depth * unroll > k + depth:
+                    continue
+                central = columns < 64 and unroll == 4
+                for decoding in DECODINGS if central else DECODINGS[1:2]:
+                    candidate = GpuCandidate(4, 1, unroll, columns, 1, depth)
+                    found.append(Setting(candidate, decoding, subgroups))
+    return tuple(found)
+
+
+def decoder_plan(config: LlamaConfig, tune: bool = False, subgroups: bool = False) -> DecoderPlan:
+    """The plan of a checked configuration.
+
+    Parameters
+    ----------
+    tune
+        Whether 4-bit kernels come in many settings, to be measured, or in the first guess.
+    subgroups
+        Whether they may use subgroups.
+    """
+    c = config
+    shapes = {**c.matrices, "logits": (c.width, c.vocabulary)}
+    ends: dict[str, tuple[Activation, Epilogue]] = {
+        "qkv": (Normed(c), Rotated(c)),
+        "project": (Merged(c), Residual(c)),
+        "expand": (Normed(c), Gated(c)),
+        "contract": (Plain("gated", c.hidden), Residual(c)),
+        "logits": (Normed(c), Scored(c)),
+    }
+    kernels: dict[str, tuple[Variant, ...]] = {}
+    for name, (k, n) in shapes.items():
+        wanted = settings(k, n, subgroups) if tune else (default_setting(k, n, subgroups),)
+        kernels[name] = tuple(_variant(c, k, n, setting, *ends[name]) for setting in wanted)
+    for name, dispatch in (
+        ("embed", tokens.embed(c)),
+        ("attention", split_attention(c)),
+        ("pick", tokens.pick(c)),
+    ):
+        kernels[name] = (Variant("", 256, (), dispatch),)
+    return DecoderPlan(c, tuple(_placed(_buffers(c, shapes))), kernels, tuple(_steps(c)))
+
+
+def _variant(
+    c: LlamaConfig, k: int, n: int, setting: Setting, source: Activation, end: Epilogue
+) -> Variant:
+    dispatch = gemv_4bit(
+        c.matrix(k, n),
+        setting.candidate,
+        source,
+        end,
+        subgroups=setting.subgroups,
+        decoding=setting.decoding,
+    )
+    requires = ("subgroups",) if setting.subgroups else ()
+    if setting.decoding == "bytes":
+        requires += (BYTES_FEATURE,)
+    return Variant(str(setting), threads_of(setting.candidate), requires, dispatch)
+
+
+def _buffers(c: LlamaConfig, shapes: Mapping[str, tuple[int, int]]) -> Iterator[Buffer]:
+    seeds = iter(range(c.seed * 1000, c.seed * 1000 + 1000))
+
+    def matrix(name: str, k: int, n: int, exponent: int) -> Iterator[Buffer]:
+        yield Buffer(f"{name}.words", k * n // 2, "words", next(seeds))
+        yield Buffer(f"{name}.scales", k // BLOCK * n * 2, "scales", next(seeds), exponent)
+
+    yield from matrix("table", c.width, c.vocabulary, -2)
+    for layer in range(c.layers):
+        for norm in ("attention", "hidden"):
+            yield Buffer(f"{layer}.{norm}.gains", 4 * c.width, "gains", next(seeds))
+        for name, (k, n) in c.matrices.items():
+            yield from matrix(f"{layer}.{name}", k, n, _exponent(k))
+    yield Buffer("logits.gains", 4 * c.width, "gains", next(seeds))
+    yield from matrix("logits", c.width, c.vocabulary, _exponent(c.width))
+    yield Buffer("rope", 4 * c.context * c.head, "rope")
+    for layer in range(c.layers):
+        yield Buffer(f"{layer}.cache", 4 * c.context * c.width)
+    for name, floats in (
+        ("stream", c.width),
+        ("scaled", c.width),
+        ("squares", c.width // PART),
+        ("query", c.width),
+        ("partials", c.splits * c.heads * (c.head + 4)),
+        ("gated", c.hidden),
+        ("logits", c.vocabulary),
+        ("best", 2 * c.vocabulary // PART),
+        ("tokens", c.context),
+        ("state", 4),
+    ):
+        yield Buffer(name, 4 * floats)
+
+
+def _exponent(k: int) -> int:
+    """Scales near ``1 / (spread sqrt(k))`` keep the size of what they multiply."""
+    return round(-math.log2(_SPREAD * math.sqrt(k)))
+
+
+def _placed(buffers: Iterator[Buffer]) -> Iterator[Buffer]:
+    at = 0
+    for b in buffers:
+        if b.seed:
+            yield Buffer(b.name, b.nbytes, b.kind, b.seed, b.exponent, at)
+            at += -(-b.nbytes // ALIGNMENT) * ALIGNMENT
+        else:
+            yield b
+
+
+def _steps(c: LlamaConfig) -> Iterator[Step]:
+    def matrix(name: str) -> dict[str, str]:
+        return {"words": f"{name}.words", "scales": f"{name}.scales"}
+
+    def gains(layer: int) -> dict[str, str]:
+        return {"gains": f"{layer}.attention.gains" if layer < c.layers else "logits.gains"}
+
+    yield Step("embed", {**matrix("table"), **gains(0)})
+    for layer in range(c.layers):
+        cache = {"cache": f"{layer}.cache"}
+        yield Step("qkv", {**matrix(f"{layer}.qkv"), **cache})
+        yield Step("attention", cache)
+        hidden = {"gains": f"{layer}.hidden.gains"}
+        yield Step("project", {**matrix(f"{layer}.project"), **hidden})
+        yield Step("expand", matrix(f"{layer}.expand"))
+        yield Step("contract", {**matrix(f"{layer}.contract"), **gains(layer + 1)})
+    yield Step("logits", matrix("logits"))
+    yield Step("pick")
+
+
+def arrays_of(plan: DecoderPlan, names: Sequence[str] = ()) -> Iterator[tuple[Buffer, bytes]]:
+    """Weights of a small plan as NumPy makes them; all, or those named."""
+    for b in plan.buffers:
+        if b.seed and (not names or b.name in names):
+            yield b, fill.data(b.kind, 0, b.nbytes // 4, b.seed, b.exponent)
