@@ -6,15 +6,20 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from nnjit_studio.cli_bench_common import (
+    browser_option,
+    markdown_option,
+    node_modules_option,
+    publish,
+    scratch,
+)
+from nnjit_studio.cli_bench_gpu import dispatches, kernels_on_gpu
 from nnjit_studio.cli_common import (
     budget_option,
     compile_process,
@@ -23,7 +28,6 @@ from nnjit_studio.cli_common import (
     load_inputs,
     model_argument,
     note,
-    print_json,
     sandbox_option,
     target_option,
     threads_option,
@@ -31,45 +35,14 @@ from nnjit_studio.cli_common import (
 )
 from nnjit_studio.errors import BugError, UserError
 
-markdown_option = click.option(
-    "--markdown",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Append the results to this file, as a dated section.",
-)
-
 
 @click.group()
 def bench() -> None:
     """Measure: kernels and models beside their peers, compile times, the worth of the passes."""
 
 
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for one run: its database too, so that nothing known colours the tuning."""
-    with tempfile.TemporaryDirectory(prefix="nnjit-bench-") as folder:
-        yield Path(folder)
-
-
-def _publish(
-    result: dict[str, Any],
-    text: Callable[[dict[str, Any]], str],
-    section: Callable[[dict[str, Any]], str],
-    markdown: Path | None,
-    as_json: bool,
-) -> None:
-    """Append the result to a file of results if one is given, and print it."""
-    from nnjit_studio.bench.tables import append
-
-    if markdown is not None:
-        append(markdown, section(result))
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(text(result))
-
-
 @bench.command()
+@click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm", show_default=True)
 @click.option("--peers", default="ort,tfjs", show_default=True, help="ort, tfjs, or none.")
 @click.option("--shapes", help="Names such as K0, or workloads; see `nnjit compile --help`.")
 @click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True)
@@ -79,22 +52,31 @@ def _publish(
     type=click.FloatRange(0.5),
     default=15.0,
     show_default=True,
-    help="At most so many seconds of trying candidates, for each shape.",
+    help="At most so many seconds of trying candidates, for each shape; of wasm.",
 )
-@click.option("--target", default="chromium", show_default=True, help="A browser, or its path.")
 @click.option(
-    "--node-modules",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the peers' npm packages are; by default here or beside the sources.",
+    "--candidates",
+    type=click.IntRange(1),
+    help="Of webgpu: try the first so many of each space, not all.",
 )
+@click.option(
+    "--native",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Of webgpu: what benchmarks/cublas.py wrote, to stand beside.",
+)
+@browser_option
+@node_modules_option
 @markdown_option
 @sandbox_option
 @json_option
 def kernels(
+    backend: str,
     peers: str,
     shapes: str | None,
     threads: int,
     seconds: float,
+    candidates: int | None,
+    native: Path | None,
     target: str,
     node_modules: Path | None,
     markdown: Path | None,
@@ -105,7 +87,14 @@ def kernels(
 
     All are called as a page would call them: our session's and ONNX Runtime's
     `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
+    On webgpu: GPU time by timestamps around each compute pass, one product per submit and
+    many per pass, and the page's time of the same calls.
     """
+    if backend == "webgpu":
+        kernels_on_gpu(
+            peers, shapes, candidates, native, target, node_modules, markdown, no_sandbox, as_json
+        )
+        return
     from nnjit_studio.bench import kernels as job
     from nnjit_studio.bench.tables import kernels_markdown, kernels_text
 
@@ -128,7 +117,7 @@ def kernels(
             prepared, folder, target, given, threads, folder_of_peers, peak, no_sandbox, note
         )
     result["versions"] |= versions
-    _publish(result, kernels_text, kernels_markdown, markdown, as_json)
+    publish(result, kernels_text, kernels_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -146,12 +135,8 @@ def kernels(
     help="Seconds of tuning, for each model and thread count.",
 )
 @click.option("--cold", default=3, show_default=True, help="Cold starts of each contender.")
-@click.option("--target", default="chromium", show_default=True, help="A browser, or its path.")
-@click.option(
-    "--node-modules",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the peers' npm packages are; by default here or beside the sources.",
-)
+@browser_option
+@node_modules_option
 @markdown_option
 @sandbox_option
 @json_option
@@ -195,7 +180,7 @@ def models(
             note(job.row_text(row))
             rows.append(row)
     result = job.document(rows, versions)
-    _publish(result, models_text, models_markdown, markdown, as_json)
+    publish(result, models_text, models_markdown, markdown, as_json)
 
 
 def _thread_counts(text: str) -> list[int]:
@@ -203,6 +188,9 @@ def _thread_counts(text: str) -> list[int]:
     if not all(w.isdigit() and 1 <= int(w) <= 64 for w in words):
         raise UserError(f"--threads {text!r} is no list of counts.", "Give it such as 1,2.")
     return [int(w) for w in words]
+
+
+bench.add_command(dispatches)
 
 
 @bench.command(name="compile")
@@ -219,7 +207,7 @@ def compile_times(shapes: str, ours_only: bool, markdown: Path | None, as_json: 
     wanted = parse_shapes(shapes)
     with compile_process() as compiler:
         result = bench_compile(compiler, wanted, note, not ours_only)
-    _publish(result, compile_text, compile_markdown, markdown, as_json)
+    publish(result, compile_text, compile_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -252,7 +240,7 @@ def passes(
     candidate = Candidate.parse(settings)
     with scratch() as folder, workbench(target, folder / "kernels.db", no_sandbox) as (opened, run):
         result = run(lambda: bench_passes(opened, spec, candidate, note))
-    _publish(result, passes_text, passes_markdown, markdown, as_json)
+    publish(result, passes_text, passes_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -295,7 +283,7 @@ def serving(
         database = folder / "kernels.db"
         with workbench(target, database, no_sandbox, threads) as (opened, run):
             result = run(lambda: bench_serving(opened, model, feeds, seconds, options, note))
-    _publish(result, serving_text, serving_markdown, markdown, as_json)
+    publish(result, serving_text, serving_markdown, markdown, as_json)
 
 
 @bench.command()
@@ -340,7 +328,7 @@ def regret(
         workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run),
     ):
         result = run(lambda: bench_regret(opened, wanted, times, rounds, note))
-    _publish(result, regret_text, regret_markdown, markdown, as_json)
+    publish(result, regret_text, regret_markdown, markdown, as_json)
 
 
 def checked_bounds() -> None:
@@ -411,4 +399,4 @@ def duels(
         result = run(lambda: job.bench_duels(opened, aa, slower, faster, mutants, note))
     if apart:
         result["mutants"] = mutants_apart(apart, threads, no_sandbox)
-    _publish(result, job.duels_text, job.duels_markdown, markdown, as_json)
+    publish(result, job.duels_text, job.duels_markdown, markdown, as_json)

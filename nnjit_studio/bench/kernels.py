@@ -89,9 +89,11 @@ def parse_peers(text: str) -> list[str]:
 
 
 def find_node_modules(
-    peers: Sequence[str], given: Path | None
+    peers: Sequence[str],
+    given: Path | None,
+    packages_of: Mapping[str, Sequence[str]] = PEERS,
 ) -> tuple[Path | None, dict[str, str]]:
-    """The folder that holds the peers' packages, and their versions.
+    """The folder that holds the peers' packages by npm's names, and their versions.
 
     Looked for at ``given``, else in ``benchmarks/`` here or of the source tree.
 
@@ -102,7 +104,7 @@ def find_node_modules(
     """
     places = [given] if given else [Path.cwd(), Path(nnjit_studio.__file__).parents[1]]
     folders = [given] if given else [place / "benchmarks/node_modules" for place in places]
-    packages = [package for peer in peers for package in PEERS[peer]]
+    packages = [package for peer in peers for package in packages_of[peer]]
     for folder in folders:
         manifests = {p: folder / p / "package.json" for p in packages}
         if all(m.is_file() for m in manifests.values()):

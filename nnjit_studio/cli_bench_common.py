@@ -1,0 +1,53 @@
+"""What the bench verbs share: their options, their scratch folder, how they publish."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nnjit_studio.cli_common import note, print_json
+
+markdown_option = click.option(
+    "--markdown",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append the results to this file, as a dated section.",
+)
+browser_option = click.option(
+    "--target", default="chromium", show_default=True, help="A browser, or its path."
+)
+node_modules_option = click.option(
+    "--node-modules",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the peers' npm packages are; by default here or beside the sources.",
+)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for one run: its database too, so that nothing known colours the tuning."""
+    with tempfile.TemporaryDirectory(prefix="nnjit-bench-") as folder:
+        yield Path(folder)
+
+
+def publish(
+    result: dict[str, Any],
+    text: Callable[[dict[str, Any]], str],
+    section: Callable[[dict[str, Any]], str],
+    markdown: Path | None,
+    as_json: bool,
+) -> None:
+    """Append the result to a file of results if one is given, and print it."""
+    from nnjit_studio.bench.tables import append
+
+    if markdown is not None:
+        append(markdown, section(result))
+        note(f"appended to {markdown}")
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(text(result))

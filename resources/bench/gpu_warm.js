@@ -1,0 +1,104 @@
+/** Keeps the GPU's clock up between samples, and looks at it. */
+import { idle, own, quantum, recorderOf } from "./gpu_record.js";
+
+const BUSY_MS = 8;
+const MOST_GROUPS = 4096;
+const CHAIN_STEPS = 64 * 256;
+
+const BUSY = `@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(256) fn main(@builtin(global_invocation_id) g: vec3u) {
+  var v = x[g.x];
+  for (var i = 0u; i < 2048u; i++) { v = fma(v, 0.999, 0.001); }
+  x[g.x] = v;
+}`;
+const CHAIN = `@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(1) fn main() {
+  var v = x[0]; let a = x[1]; let b = x[2];
+  for (var i = 0u; i < 256u; i++) { ${"v = fma(v, a, b); ".repeat(64)} }
+  x[3] = v;
+}`;
+
+/** A device of its own that computes nothing of worth. */
+export class Warmer {
+  /** @type {number[]} ns of one step of a chain of dependent multiply-adds, over the run */
+  chain_ns = [];
+  groups = 1;
+  repeats = 1;
+
+  /**
+   * @param {any} adapter
+   * @returns {Promise<Warmer>}
+   */
+  static async open(adapter) {
+    own("warmer");
+    const warmer = new Warmer(await adapter.requestDevice());
+    while ((await warmer.#time()) < BUSY_MS && warmer.repeats < 256)
+      if (warmer.groups < MOST_GROUPS) warmer.groups *= 2;
+      else warmer.repeats *= 2;
+    return warmer;
+  }
+
+  /** @param {any} device */
+  constructor(device) {
+    this.device = device;
+    this.buffer = device.createBuffer({ size: MOST_GROUPS * 256 * 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST });
+    device.queue.writeBuffer(this.buffer, 0, new Float32Array([0.5, 0.75, 0.125, 0]));
+    this.busy = this.#pipeline(BUSY);
+    this.chain = this.#pipeline(CHAIN);
+  }
+
+  /** @param {string} code */
+  #pipeline(code) {
+    const module = this.device.createShaderModule({ code });
+    const pipeline = this.device.createComputePipeline({ layout: "auto", compute: { module, entryPoint: "main" } });
+    const entries = [{ binding: 0, resource: { buffer: this.buffer } }];
+    return { pipeline, group: this.device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }) };
+  }
+
+  /**
+   * @param {{pipeline: any, group: any}} made
+   * @param {number} groups
+   * @param {number} repeats
+   */
+  #dispatch({ pipeline, group }, groups, repeats) {
+    const encoder = this.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, group);
+    for (let i = 0; i < repeats; i++) pass.dispatchWorkgroups(groups);
+    pass.end();
+    this.device.queue.submit([encoder.finish()]);
+  }
+
+  async #time() {
+    const start = performance.now();
+    this.#dispatch(this.busy, this.groups, this.repeats);
+    await idle(this.device);
+    return performance.now() - start;
+  }
+
+  /** @param {number} ms at least */
+  async run(ms) {
+    const start = performance.now();
+    while (performance.now() - start < ms) await this.#time();
+  }
+
+  /** Looks at the clock: a dependent chain takes as many cycles as ever. */
+  async look() {
+    const recorder = recorderOf("warmer");
+    recorder.start();
+    this.#dispatch(this.chain, 1, 1);
+    this.chain_ns.push(((await recorder.stop()).gpu_ms * 1e6) / CHAIN_STEPS);
+  }
+
+  /** @returns {Promise<number>} ns: the step of the timestamps, from passes of many lengths */
+  async quantum() {
+    const recorder = recorderOf("warmer");
+    recorder.start();
+    for (let i = 0; i < 240; i++) this.#dispatch(this.busy, 1 + ((i * 7) % 13), 1);
+    await idle(this.device);
+    const stamps = await recorder.stamps();
+    await recorder.stop();
+    return quantum(stamps);
+  }
+}
