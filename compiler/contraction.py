@@ -37,7 +37,8 @@ class Contraction:
         Extents; ``m_var`` and ``n_var`` are the loop variables' names that
         the epilogue uses, batch axes go by their own names.
     packable
-        B is constant, unbatched, dense row-major K x N: it may be packed.
+        B is constant and dense row-major: it may be packed. Unbatched it is K x N; with one
+        batch axis of H it is K x H*N, and each batch has N columns of it.
     epilogue
         One store for each output: index and value over batch variables,
         ``m_var``, ``n_var`` and ``Var(ACCUMULATOR)``.

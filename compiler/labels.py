@@ -10,7 +10,7 @@ from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Const, Expr, Loa
 def epilogue_labels(value: Expr, program: Program, m_var: str, n_var: str) -> tuple[str, ...]:
     """Name the steps from the accumulator to ``value``, in order of application.
 
-    ``bias`` adds what varies with n alone, ``residual`` what varies with m and
+    ``bias`` adds constants that vary with n, not with m, ``residual`` what varies with m and
     n, ``scale`` multiplies by a constant; ``gelu`` (erf or tanh form), ``silu``
     and ``relu`` are known by their shape. Anything else goes by its op's name.
     """
@@ -45,7 +45,8 @@ def _word(op: str, other: Expr, program: Program, m_var: str, n_var: str) -> str
         return op
     seen = {e.name for e in walk(other) if isinstance(e, Var)}
     loads = [e for e in walk(other) if isinstance(e, Load)]
-    if seen == {n_var} and all(program.buffer(load.buffer).constant for load in loads):
+    columns = n_var in seen and m_var not in seen
+    if columns and all(program.buffer(load.buffer).constant for load in loads):
         return "bias"
     return "residual" if m_var in seen and n_var in seen else op
 

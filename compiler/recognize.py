@@ -409,8 +409,7 @@ def _packable(
 ) -> bool:
     buffer = program.buffer(b.buffer)
     elsewhere = {a.buffer, *(load.buffer for store in epilogue for load in _loads(store))}
-    dense = b.offset == 0 and b.row == n and b.column == 1 and not any(b.batch)
-    size = 1
-    for extent in buffer.shape:
-        size *= extent
-    return buffer.constant and dense and size == n * k and b.buffer not in elsewhere
+    apart = len(b.batch) == 1 and b.batch[0] == n and b.row > n and b.row % n == 0
+    dense = b.offset == 0 and b.column == 1 and (apart or (b.row == n and not any(b.batch)))
+    size = math.prod(buffer.shape)
+    return buffer.constant and dense and size == b.row * k and b.buffer not in elsewhere

@@ -33,7 +33,7 @@ def packed_weight(subject: Subject | None) -> PackedWeight | None:
     if isinstance(subject, Quantised):
         return PackedWeight(subject.contraction.b.buffer, subject.words, subject.contraction.n)
     if isinstance(subject, Contraction) and subject.packable:
-        return PackedWeight(subject.b.buffer, subject.k, subject.n)
+        return PackedWeight(subject.b.buffer, subject.k, subject.b.row)
     return None
 
 

@@ -212,10 +212,16 @@ def _names(tensor: Placed) -> tuple[str, ...]:
 
 
 def _joined(parts: Sequence[NDArray[Any]], spec: TensorSpec) -> NDArray[Any]:
-    """One tensor of several that lie side by side in each of its rows."""
+    """One tensor of several that lie side by side in each of its rows.
+
+    Of three dimensions it holds the blocks of columns one behind the other.
+    """
     if len(parts) == 1 or sum(p.size for p in parts) != spec.size:
         return parts[0]
-    return np.concatenate([p.reshape(spec.shape[0], -1) for p in parts], axis=1)
+    rows = spec.shape[-2]
+    joined = np.concatenate([p.reshape(rows, -1) for p in parts], axis=1)
+    blocks: NDArray[Any] = joined.reshape(rows, -1, spec.shape[-1]).swapaxes(0, 1)
+    return blocks
 
 
 def _nameless(ours: Sequence[Placed], reference: set[str]) -> Iterator[Missing]:

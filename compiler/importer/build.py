@@ -14,6 +14,7 @@ from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fuse_pointwise import fuse_pointwise
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, in_place, plan_offsets
 from nnjit_studio.compiler.importer.merge_products import merge_products
+from nnjit_studio.compiler.importer.split_columns import split_columns
 from nnjit_studio.compiler.importer.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.subject import (
@@ -127,7 +128,7 @@ class _Builder:
         states: Collection[str],
     ) -> None:
         self.name = name
-        self.calls = tie_weights(merge_products(calls))
+        self.calls = tie_weights(split_columns(merge_products(calls)))
         self.output_names = output_names
         self.weight_names = weight_names
         self.weight_readers = weight_readers

@@ -41,7 +41,7 @@ def _tied(call: ProgramCall, tables: dict[tuple[int, ...], list[Value]]) -> Prog
     if not any(v.constant is not None and _large(v) for v in call.inputs):
         return call
     c = recognize(call.program)
-    if c is None or not c.packable:
+    if c is None or not c.packable or c.batch:
         return call
     position = next(i for i, b in enumerate(call.program.buffers) if b.name == c.b.buffer)
     weight = call.inputs[position]

@@ -160,6 +160,11 @@ def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
             f"Panels of {columns} columns need more room than the weight of {c.n} columns has.",
             f"Choose an x0 that divides {WIDEST_PANEL}, or pack=0.",
         )
+    if candidate.pack and c.batch and c.n % columns:
+        raise CompileError(
+            f"Panels of {columns} columns run across the {c.n} columns of a batch.",
+            f"Choose an x0 that divides {c.n}, or pack=0.",
+        )
     if not candidate.pack and c.b.column != 1:
         raise CompileError(
             f"The columns of B stand {c.b.column} elements apart.",
@@ -298,7 +303,9 @@ def _steps(plan: Plan, rows: int, widths: list[int], count: int, streams: int) -
     c = plan.c
     a_terms = terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, c.a.column)))
     if plan.pack:
-        b_terms = nonzero(((PANEL, plan.columns * c.k), (K, plan.columns)))
+        # A batch that is a range of columns begins with a panel of its own.
+        batch = ((a.var, step * c.k) for a, step in zip(c.batch, c.b.batch, strict=True))
+        b_terms = nonzero((*batch, (PANEL, plan.columns * c.k), (K, plan.columns)))
         b_step, b_offset = plan.columns, 0
         widths = [LANES] * len(widths)  # panels are padded with zeros
     else:

@@ -23,11 +23,12 @@ SEQUENCE, HEADS, SIZE = 10, 3, 8
 WIDTH = HEADS * SIZE
 
 
-def attention(path: Path, outputs: tuple[str, ...] = ("y",)) -> Path:
+def attention(path: Path, outputs: tuple[str, ...] = ("y",), size: int = SIZE) -> Path:
     """softmax(Q K^T / sqrt(d)) V with projections, split and merged heads."""
     rng = np.random.default_rng(7)
+    width = HEADS * size
     weights = {
-        f"w{n}": (rng.standard_normal((WIDTH, WIDTH)) / 5).astype(np.float32) for n in "qkvo"
+        f"w{n}": (rng.standard_normal((width, width)) / 5).astype(np.float32) for n in "qkvo"
     }
     nodes = []
     for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
@@ -45,16 +46,16 @@ def attention(path: Path, outputs: tuple[str, ...] = ("y",)) -> Path:
         helper.make_node("Reshape", ["c1", "merge"], ["c2"]),
         helper.make_node("MatMul", ["c2", "wo"], ["y"]),
     ]
-    shapes = {"y": [1, SEQUENCE, WIDTH], "q2": [1, HEADS, SEQUENCE, SIZE]}
+    shapes = {"y": [1, SEQUENCE, width], "q2": [1, HEADS, SEQUENCE, size]}
     model = save(
         path,
         nodes,
-        {"x": [1, SEQUENCE, WIDTH]},
+        {"x": [1, SEQUENCE, width]},
         {name: shapes[name] for name in outputs},
-        {**weights, "scale": np.array(SIZE**-0.5, np.float32)},
+        {**weights, "scale": np.array(size**-0.5, np.float32)},
     )
     return _with_integers(
-        model, {"split": [1, SEQUENCE, HEADS, SIZE], "merge": [1, SEQUENCE, WIDTH]}
+        model, {"split": [1, SEQUENCE, HEADS, size], "merge": [1, SEQUENCE, width]}
     )
 
 
