@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nnjit_studio.compiler.pipeline import Artifact
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import KernelDocument
+from nnjit_studio.compiler.wgsl.matmul import matmul_template
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import GPU_TIERS
@@ -20,7 +21,7 @@ None where the template has no use for the program. It raises
 :class:`CompileError` where the program is its own but the candidate is not.
 """
 
-TEMPLATES: tuple[Template, ...] = ()
+TEMPLATES: tuple[Template, ...] = (matmul_template,)
 """Asked in order before the default schedule."""
 
 

@@ -1,0 +1,151 @@
+"""The tiled product in WGSL: a workgroup's tile through workgroup memory and registers.
+
+One loop over tiles of k, one step longer than there are tiles: each step
+fetches a tile into registers, multiplies the tile before it, and lays the
+fetched one into workgroup memory, so loads wait behind multiply-adds. Where
+two stages fit into workgroup memory, one barrier a step is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.wgsl.operand import Fetch
+from nnjit_studio.compiler.wgsl.words import indented, plus, times, vector
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.gpu_usage import stages, tile_width
+
+_WARP = 32
+_WARP_COLUMNS, _WARP_ROWS = 8, 4
+"""Threads of a warp over a tile: 8 columns by 4 rows read the fewest distinct vectors."""
+_BAND = 8
+"""Rows of workgroups that share columns of B in the cache, where there are many of both."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Workgroups of a product: columns, rows, and parts of the reduction for each batch."""
+
+    columns: int
+    rows: int
+    batches: int
+    steps: int
+    parts: int
+
+    @property
+    def steps_each(self) -> int:
+        """Tiles of k of one part."""
+        return -(-self.steps // self.parts)
+
+
+def grid_of(m: int, n: int, k: int, batches: int, c: GpuCandidate) -> Grid:
+    """The workgroups of a candidate; parts that would have nothing to do are left out."""
+    steps = -(-k // c.r1)
+    each = -(-steps // min(c.split, steps))
+    return Grid(-(-n // c.x1), -(-m // c.y1), batches, steps, -(-steps // each))
+
+
+def where(grid: Grid) -> list[str]:
+    """Which tile a workgroup makes: ``column`` and ``row``, counted in tiles."""
+    band = next((b for b in (_BAND, _BAND // 2) if grid.rows % b == 0), 1)
+    if band == 1 or min(grid.rows, grid.columns) < 2 * _BAND:
+        return ["let column = wg.x;", "let row = wg.y;"]
+    return [
+        f"// Bands of {band} rows, so that workgroups that run together share tiles of A and B.",
+        f"let order = wg.y * {grid.columns}u + wg.x;",
+        f"let row = order / {band * grid.columns}u * {band}u + order % {band}u;",
+        f"let column = order % {band * grid.columns}u / {band}u;",
+    ]
+
+
+def thread_place(c: GpuCandidate) -> list[str]:
+    """Which part of the tile a thread makes: ``tx`` and ``ty``, counted in vectors."""
+    columns, rows = c.x1 // c.x0, c.y1 // c.y0
+    if columns % _WARP_COLUMNS or rows % _WARP_ROWS or columns == _WARP_COLUMNS:
+        return [f"let tx = li % {columns}u;", f"let ty = li / {columns}u;"]
+    across = columns // _WARP_COLUMNS
+    return [
+        f"let warp = li / {_WARP}u;",
+        f"let tx = warp % {across}u * {_WARP_COLUMNS}u + li % {_WARP_COLUMNS}u;",
+        f"let ty = warp / {across}u * {_WARP_ROWS}u + li % {_WARP}u / {_WARP_COLUMNS}u;",
+    ]
+
+
+def accumulators(c: GpuCandidate) -> list[tuple[int, int]]:
+    """Rows and vectors of columns of a thread."""
+    return [(i, j) for i in range(c.y0) for j in range(c.x0 // tile_width(c.x0))]
+
+
+def reduction(c: GpuCandidate, a: Fetch, b: Fetch, grid: Grid) -> list[str]:
+    """The loop over the tiles of k."""
+    two = stages(c, a.side.k) == 2
+    first, last = ("first", "last") if grid.parts > 1 else ("0u", f"{grid.steps}u")
+    here = {f.side.name: times("(step % 2u)", f.size) if two else "0u" for f in (a, b)}
+    before = {f.side.name: times("((step + 1u) % 2u)", f.size) if two else "0u" for f in (a, b)}
+    barrier = [] if two else ["workgroupBarrier();"]
+    return [
+        *_range(grid),
+        *a.declare(),
+        *b.declare(),
+        f"for (var step = {first}; step <= {last}; step++) {{",
+        f"  if (step < {last}) {{",
+        *indented([*a.fetch("step"), *b.fetch("step")], 2),
+        "  }",
+        f"  if (step > {first}) {{",
+        *indented(_multiply(c, a, b, before), 2),
+        "  }",
+        f"  if (step < {last}) {{",
+        *indented([*barrier, *a.store(here["A"]), *b.store(here["B"])], 2),
+        "    workgroupBarrier();",
+        "  }",
+        "}",
+    ]
+
+
+def _range(grid: Grid) -> list[str]:
+    """The tiles of k of a workgroup's part."""
+    if grid.parts == 1:
+        return []
+    end = plus("first", str(grid.steps_each))
+    if grid.steps % grid.steps_each:
+        end = f"min({end}, {grid.steps}u)"
+    return [f"let first = {times('part', grid.steps_each)};", f"let last = {end};"]
+
+
+def _multiply(c: GpuCandidate, a: Fetch, b: Fetch, stage: dict[str, str]) -> list[str]:
+    begin = [
+        f"let beginA = {plus(stage['A'], 'ty')};",
+        f"let beginB = {plus(stage['B'], 'tx')};",
+    ]
+    if c.r0 >= c.r1:
+        return [*begin, *(line for e in range(c.r1) for line in _step(c, a, b, "", e))]
+    steps = [line for e in range(c.r0) for line in _step(c, a, b, "k", e)]
+    return [
+        *begin,
+        f"for (var k = 0u; k < {c.r1}u; k += {c.r0}u) {{",
+        *indented(steps),
+        "}",
+    ]
+
+
+def _step(c: GpuCandidate, a: Fetch, b: Fetch, k: str, e: int) -> list[str]:
+    """One step of k: the outer product of a thread's rows of A and columns of B."""
+    lines = ["{"]
+    for of, fetch, own, apart in (
+        ("y", a, c.y0, c.y1 // c.y0),
+        ("x", b, c.x0, c.x1 // c.x0),
+    ):
+        name = fetch.side.name
+        row = times(k, fetch.pitch) if k else "0u"
+        at = plus(f"begin{name}", row, str(e * fetch.pitch))
+        for i in range(own // fetch.width):
+            index = plus(at, str(i * apart)) if i else at
+            lines.append(f"  let {of}{i} = tile{name}[{index}];")
+    kind = vector(b.width)
+    for i, j in accumulators(c):
+        value = f"y{i // a.width}"
+        if a.width > 1:
+            value += f".{'xyzw'[i % a.width]}"
+        factor = f"{kind}({value})" if b.width > 1 else value
+        lines.append(f"  c{i}_{j} = fma({factor}, x{j}, c{i}_{j});")
+    return [*lines, "}"]
