@@ -219,6 +219,11 @@ def run_model(
 @cli.command()
 @model_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--webgpu/--no-webgpu",
+    default=None,
+    help="Kernels for WebGPU too; by default where the database has a winner of a GPU.",
+)
 @inputs_option
 @threads_option
 @database_option
@@ -226,6 +231,7 @@ def run_model(
 def export(
     model: Path,
     output: Path,
+    webgpu: bool | None,
     inputs: Path | None,
     threads: int,
     database: Path | None,
@@ -243,7 +249,7 @@ def export(
     bench.compiler.shapes = given_shapes()
     try:
         bench.open_offline(model, note, feeds)
-        path = bench.export(output)
+        path = bench.export(output, webgpu=webgpu)
         tuned = sum(c is not None for c in bench.choose_known().values())
     finally:
         bench.close()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import device_id, host_profile
+from nnjit_studio.space.backend import is_software
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS
 from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab
@@ -24,13 +25,17 @@ def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfi
 
 @dataclass(frozen=True)
 class Here:
-    """Where a kernel would run, in one of ``tiers``; without a page its device is None."""
+    """Where a kernel would run, in one of ``tiers``; without a page its device is None.
+
+    Winners on an adapter in software count only with ``software``: they say nothing of a GPU.
+    """
 
     compiler_version: str
     target: str
     threads: int
     device: DeviceProfile | None
     tiers: tuple[str, ...] = TIERS
+    software: bool = False
 
 
 def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> AnyCandidate | None:
@@ -41,6 +46,7 @@ def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Any
         if (r.state, r.workload) == ("won", workload.key)
         and r.key.compiler_version == here.compiler_version
         and r.key.tier in here.tiers
+        and (here.software or not is_software(r.key.target))
         and is_lab(r.key.target) == is_lab(here.target)
     ]
     best = max(won, key=lambda record: _likeness(record, here), default=None)

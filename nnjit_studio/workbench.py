@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import logging
 import shutil
 import tempfile
 import threading
@@ -58,6 +59,8 @@ from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
 
 __all__ = ["OpenedModel", "SystemClock", "Workbench", "example_feeds"]
+
+log = logging.getLogger(__name__)
 
 PAGE_TIMEOUT_S = 60.0
 PROFILE_RUNS = 20
@@ -581,28 +584,45 @@ class Workbench:
         """Settle the settings of a workload of the open model, by its key."""
         self._chosen[workload] = candidate
 
-    def choose_known(self) -> dict[str, AnyCandidate | None]:
-        """The best known settings of every workload: this session's, else the database's."""
-        model = self._need_model()
+    def choose_known(self, backend: Backend | None = None) -> dict[str, AnyCandidate | None]:
+        """The best known settings of every workload: this session's, else the database's.
+
+        ``backend`` is the workbench's own when None; of another one the database alone tells.
+        """
+        model, backend = self._need_model(), backend or self.backend
+        mine = self._chosen if backend == self.backend else {}
+        here = self._here(backend)
         chosen: dict[str, AnyCandidate | None] = {}
         for workload in model.workloads:
             settings = None
-            if workload.key in self._chosen:
-                settings = self._chosen[workload.key]
+            if workload.key in mine:
+                settings = mine[workload.key]
             elif workload.tunable:
-                settings = stored_best(self.database, workload, self._here())
+                settings = stored_best(self.database, workload, here)
             chosen[workload.key] = settings
         return chosen
 
-    def _here(self) -> Here:
-        tiers = tiers_of_backend(self.backend)
-        threads = 1 if self.backend.is_gpu else self.threads
-        return Here(compiler_version(self.backend), self.target, threads, self.device, tiers)
+    def _here(self, backend: Backend | None = None) -> Here:
+        backend = backend or self.backend
+        return Here(
+            compiler_version(backend),
+            backend.target(self._engine),
+            1 if backend.is_gpu else self.threads,
+            self.device if backend == self.backend else None,
+            tiers_of_backend(backend),
+            backend.software,
+        )
 
-    def kernels(self, tiers: Sequence[str]) -> list[Kernel]:
-        """The best known kernel of every workload in the given tiers."""
+    def kernels(self, tiers: Sequence[str], backend: Backend | None = None) -> list[Kernel]:
+        """The best known kernel of every workload in the given tiers, of a backend's.
+
+        Raises
+        ------
+        CompileError
+            When a workload has none.
+        """
         model = self._need_model()
-        chosen = self.choose_known()
+        chosen = self.choose_known(backend)
         kernels: list[Kernel] = []
         for workload in model.workloads:
             result = self.compiler.compile(workload, chosen[workload.key], tiers)
@@ -654,13 +674,21 @@ class Workbench:
         """Tensors of the open model on its feeds, by native ONNX Runtime."""
         return self.compiler.reference_tensors(self._feeds, names)
 
-    def export(self, out: Path, samples: bool = True) -> Path:
+    def export(self, out: Path, samples: bool = True, webgpu: bool | None = None) -> Path:
         """Write the bundle: best known kernels of both tiers, plan, weights, engine.
+
+        Parameters
+        ----------
+        webgpu
+            Whether kernels for WebGPU go with them. None: where the workbench runs them, or
+            the database has a winner of a GPU, and every workload compiles.
 
         Raises
         ------
         UserError
             In a lab mode: its kernels were chosen for an engine that no visitor has.
+        CompileError
+            When ``webgpu`` is asked for and a workload has no kernel there.
         """
         model = self._need_model()
         if is_lab(self.target):
@@ -670,16 +698,33 @@ class Workbench:
             )
         facts = ("device_id", "target", "user_agent", "flags")
         tuned_on = {name: getattr(self.device, name) for name in facts} if self.device else {}
+        if self.device and self.device.gpu:
+            tuned_on["adapter"] = self.device.gpu.name
+        on_gpu = self._gpu_kernels(webgpu)
         return write_bundle(
             out,
             model.plan,
             model.weights,
-            self.kernels(tiers_of_backend(WASM)),
+            [*self.kernels(tiers_of_backend(WASM), WASM), *on_gpu],
             name=model.graph.name,
             tuned_on=tuned_on,
             samples=self._feeds if samples else None,
-            engine_files=engine_files(),
+            engine_files=engine_files(gpu=bool(on_gpu)),
         )
+
+    def _gpu_kernels(self, wanted: bool | None) -> list[Kernel]:
+        """Kernels for WebGPU that go into a bundle; see :meth:`export`."""
+        backend = self.backend if self.backend.is_gpu else Backend("webgpu", "navigator")
+        if wanted is None:
+            wanted = self.backend.is_gpu or any(self.choose_known(backend).values())
+            if not wanted:
+                return []
+            try:
+                return self.kernels(tiers_of_backend(backend), backend)
+            except CompileError as e:
+                log.warning("The bundle has no kernels for WebGPU: %s", e.error)
+                return []
+        return self.kernels(tiers_of_backend(backend), backend) if wanted else []
 
     def report(self, out: Path) -> Path:
         """Write the self-contained HTML report of the last session."""

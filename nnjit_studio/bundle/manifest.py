@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nnjit_studio.errors import BundleError
 from nnjit_studio.graph import DTYPE_BYTES, Generation, TensorSpec
-from nnjit_studio.space.records import TIERS
+from nnjit_studio.space.records import GPU_TIERS, TIERS
 
 FORMAT = "nnjit-bundle"
 VERSION = 1
@@ -45,7 +45,8 @@ class Manifest:
 
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
-    and ``prefill`` the file of the other one, if there is one.
+    and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
+    for WebGPU: one for each workload, or none at all.
     """
 
     name: str
@@ -61,13 +62,15 @@ class Manifest:
     samples: tuple[tuple[TensorSpec, BundleFile], ...] = ()
     generation: Generation | None = None
     prefill: BundleFile | None = None
+    gpu_kernels: tuple[BundleKernel, ...] = ()
 
     @property
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, self.weights, *self.engine, *(file for _, file in self.samples)]
         named += [self.prefill] if self.prefill else []
-        named += [file for kernel in self.kernels for file in kernel.tiers.values()]
+        kernels = (*self.kernels, *self.gpu_kernels)
+        named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +100,15 @@ class Manifest:
         if self.samples:
             samples = [{**_spec_json(spec), **asdict(file)} for spec, file in self.samples]
             data["samples"] = {"inputs": samples}
+        if self.gpu_kernels:
+            data["gpu_kernels"] = [
+                {
+                    "workload": kernel.workload,
+                    "settings": kernel.settings,
+                    "tiers": {tier: asdict(kernel.tiers[tier]) for tier in sorted(kernel.tiers)},
+                }
+                for kernel in self.gpu_kernels
+            ]
         if self.generation:
             prefill = asdict(self.prefill) if self.prefill else None
             data["generation"] = {"facts": self.generation.to_json(), "prefill": prefill}
@@ -157,6 +169,7 @@ def _read_manifest(data: Mapping[str, Any]) -> Manifest:
         samples=_each(samples, "inputs", lambda item: (_spec(item), _file(item))),
         generation=_generation(_get(text, "facts", dict)) if text else None,
         prefill=_file(_get(text, "prefill", dict)) if text.get("prefill") else None,
+        gpu_kernels=_each(data, "gpu_kernels", _gpu_kernel) if "gpu_kernels" in data else (),
     )
 
 
@@ -208,16 +221,31 @@ def _kernel(data: Mapping[str, Any]) -> BundleKernel:
             and panel[1] >= 1
         ):
             raise ValueError(f"the panels of {workload} are not [argument, width]")
-    tiers = _get(data, "tiers", dict)
-    if not set(tiers) <= set(TIERS) or not all(isinstance(t, dict) for t in tiers.values()):
-        raise ValueError(f"the tiers of {workload} are not of {', '.join(TIERS)}")
     return BundleKernel(
         workload,
         _get(data, "settings", str),
         tuple((argument, width) for argument, width in panels),
         _count(data, "parallel_extent", 1),
-        {tier: _file(tiers[tier]) for tier in TIERS if tier in tiers},
+        _tiers(data, workload, TIERS),
     )
+
+
+def _gpu_kernel(data: Mapping[str, Any]) -> BundleKernel:
+    workload = _get(data, "workload", str)
+    settings = _get(data, "settings", str)
+    return BundleKernel(workload, settings, (), 1, _tiers(data, workload, GPU_TIERS))
+
+
+def _tiers(data: Mapping[str, Any], workload: str, known: tuple[str, ...]) -> dict[str, BundleFile]:
+    tiers = _get(data, "tiers", dict)
+    if not set(tiers) <= set(known) or not all(isinstance(t, dict) for t in tiers.values()):
+        raise ValueError(f"the tiers of {workload} are not of {', '.join(known)}")
+    return {tier: _file(tiers[tier]) for tier in known if tier in tiers}
+
+
+def gpu_file_name(sha256: str) -> str:
+    """Where a kernel document lies in the bundle."""
+    return f"kernels/{sha256}.json"
 
 
 def _spec(data: Mapping[str, Any]) -> TensorSpec:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.bundle.check import generation_problems, plan_problems
+from nnjit_studio.bundle.gpu_kernels import kernel_problems
 from nnjit_studio.bundle.manifest import (
     MANIFEST_FILE,
     README_FILE,
@@ -27,6 +28,7 @@ from nnjit_studio.errors import BundleError, UserError
 from nnjit_studio.graph import Plan
 from nnjit_studio.graph.plan import PLAN_VERSION, STATELESS_VERSION
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.gpu_candidate import GpuCandidate, parse_candidate
 from nnjit_studio.space.records import Kernel
 
 CHUNK_BYTES = 1 << 20
@@ -67,7 +69,7 @@ class Bundle:
 class VerifyReport:
     """What :func:`verify_bundle` found; no problems means that the bundle is whole.
 
-    ``nbytes`` is the size of the zip; ``kernels`` counts modules.
+    ``nbytes`` is the size of the zip; ``kernels`` counts modules and GPU kernels.
     """
 
     path: Path
@@ -112,14 +114,14 @@ def read_bundle(path: Path) -> Bundle:
         kernels = [
             Kernel(
                 kernel.workload,
-                None if kernel.settings == DEFAULT_SETTINGS else Candidate.parse(kernel.settings),
+                None if kernel.settings == DEFAULT_SETTINGS else parse_candidate(kernel.settings),
                 tier,
                 _read(archive, file.file, LIMIT_BYTES["kernel"]),
                 file.sha256,
                 kernel.panels,
                 kernel.parallel_extent,
             )
-            for kernel in manifest.kernels
+            for kernel in (*manifest.kernels, *manifest.gpu_kernels)
             for tier, file in kernel.tiers.items()
         ]
     return Bundle(path, manifest, plan, tuple(kernels))
@@ -154,7 +156,8 @@ def verify_bundle(path: Path) -> VerifyReport:
                 problems = list(_content_problems(archive, manifest))
     except UserError as e:
         return VerifyReport(path, (e.error,), nbytes=nbytes)
-    modules = {file.file for kernel in manifest.kernels for file in kernel.tiers.values()}
+    kernels = (*manifest.kernels, *manifest.gpu_kernels)
+    modules = {file.file for kernel in kernels for file in kernel.tiers.values()}
     return VerifyReport(path, tuple(problems), manifest.name, len(infos), len(modules), nbytes)
 
 
@@ -223,6 +226,14 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         yield from plan_problems(prefill, kernels, pointers, layouts)
     if manifest.generation is not None:
         yield from generation_problems(manifest.generation, plan, prefill)
+    if manifest.gpu_kernels:
+        for kernel in manifest.gpu_kernels:
+            if kernel.settings != DEFAULT_SETTINGS:
+                GpuCandidate.parse(kernel.settings)
+        files = {file.file for kernel in manifest.gpu_kernels for file in kernel.tiers.values()}
+        documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
+        plans = [plan, *([prefill] if prefill else [])]
+        yield from kernel_problems(manifest.gpu_kernels, documents, plans)
     if plan.weights_bytes != manifest.weights.nbytes:
         yield "The weights file and the plan differ in size."
     ports = (tuple(p.spec for p in plan.inputs), tuple(p.spec for p in plan.outputs))

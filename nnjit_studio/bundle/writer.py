@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
+from nnjit_studio.bundle.gpu_kernels import gpu_entries
 from nnjit_studio.bundle.manifest import (
     MANIFEST_FILE,
     README_FILE,
     BundleFile,
     BundleKernel,
     Manifest,
+    gpu_file_name,
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
 from nnjit_studio.errors import BundleError
@@ -100,7 +102,8 @@ def write_bundle(
         The weights file of the plan, ``plan.weights_bytes`` long; it is streamed.
     kernels
         For each workload of the plan one kernel of each tier, of one candidate.
-        Kernels of other workloads are left out.
+        Kernels of other workloads are left out. Kernels of GPU tiers go beside them,
+        where every workload has one.
     tuned_on
         Device, target and browser; any JSON.
     samples
@@ -141,6 +144,9 @@ def write_bundle(
             samples=_add_samples(contents, plan, samples or {}),
             generation=generation,
             prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
+            gpu_kernels=_add_gpu_kernels(
+                contents, [plan, *([prefill] if prefill else [])], kernels
+            ),
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest).encode()
@@ -175,9 +181,12 @@ def _add_kernels(
     contents: dict[str, bytes], plans: Sequence[Plan], kernels: Sequence[Kernel]
 ) -> tuple[BundleKernel, ...]:
     entries = []
-    called = {step.workload for plan in plans for step in plan.steps if step.op == "call"}
-    for workload in sorted(called):
-        tiers = {kernel.tier: kernel for kernel in kernels if kernel.workload == workload}
+    for workload in sorted(_called(plans)):
+        tiers = {
+            kernel.tier: kernel
+            for kernel in kernels
+            if kernel.workload == workload and kernel.tier in TIERS
+        }
         if TIERS[0] not in tiers:
             raise BundleError(
                 f"The workload {workload} has no kernel of the tier {TIERS[0]}.",
@@ -207,6 +216,25 @@ def _add_kernels(
             )
         )
     return tuple(entries)
+
+
+def _called(plans: Sequence[Plan]) -> set[str]:
+    return {step.workload for plan in plans for step in plan.steps if step.op == "call"}
+
+
+def _add_gpu_kernels(
+    contents: dict[str, bytes], plans: Sequence[Plan], kernels: Sequence[Kernel]
+) -> tuple[BundleKernel, ...]:
+    return tuple(
+        BundleKernel(
+            workload,
+            tiers[0].settings,
+            (),
+            1,
+            {k.tier: _add(contents, gpu_file_name(k.sha256), k.data) for k in tiers},
+        )
+        for workload, tiers in sorted(gpu_entries(kernels, _called(plans)).items())
+    )
 
 
 def _add_samples(

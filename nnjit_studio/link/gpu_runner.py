@@ -17,7 +17,7 @@ from nnjit_studio.link.connection import RequestError
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import GPU_LOST, NO_PLANS, PageRunner
-from nnjit_studio.space.backend import Backend
+from nnjit_studio.space.backend import SOFTWARE_SUFFIX, Backend
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.records import (
     GPU_TIERS,
@@ -225,6 +225,7 @@ def gpu_device(reply: Mapping[str, Any], page: DeviceProfile) -> DeviceProfile:
     return replace(
         page,
         device_id=adapter_id(gpu),
+        target=page.target + (SOFTWARE_SUFFIX if gpu.is_fallback else ""),
         tiers=tiers,
         peak_gflops=dict.fromkeys(tiers, peak) if peak > 0 else {},
         primitive_vector=GPU_PRIMITIVES,

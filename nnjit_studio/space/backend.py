@@ -50,6 +50,12 @@ class Backend:
 
 
 WASM = Backend()
+SOFTWARE_SUFFIX = "+software"
+
+
+def is_software(target: str) -> bool:
+    """Whether a target's name, such as a record's, is that of an adapter in software."""
+    return SOFTWARE_SUFFIX in target
 
 
 def choose_backend(name: str, gpu: str, engine: str) -> Backend:

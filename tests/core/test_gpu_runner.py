@@ -155,6 +155,7 @@ def test_software_is_refused_unless_asked_for(hub: Hub) -> None:
         device = GpuRunner(hub, "chromium", asked).probe_gpu((b"{}", 1))
     assert "--gpu software" in refused.value.hint
     assert device.gpu is not None and "software" in device.gpu.name
+    assert device.target == "chromium+webgpu+software"
 
 
 def test_no_adapter_is_one_sentence(hub: Hub) -> None:

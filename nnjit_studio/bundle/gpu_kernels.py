@@ -1,0 +1,146 @@
+"""The WGSL kernels of a bundle: added beside the Wasm ones, and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nnjit_studio.bundle.manifest import BundleKernel, gpu_file_name
+from nnjit_studio.errors import BundleError
+from nnjit_studio.graph import Plan
+from nnjit_studio.space.records import GPU_TIERS, Kernel
+
+DOCUMENT_VERSION = 1
+ACCESSES = ("read", "read_write")
+MOST_WORKGROUPS = 65535
+"""Of a dimension: the least ``maxComputeWorkgroupsPerDimension`` that WebGPU allows."""
+
+
+def gpu_entries(kernels: Sequence[Kernel], called: set[str]) -> dict[str, list[Kernel]]:
+    """The GPU kernels of each called workload; nothing when there are none at all.
+
+    Raises
+    ------
+    BundleError
+        When some workloads have one and others have none, or tiers differ in their candidate.
+    """
+    found: dict[str, list[Kernel]] = {}
+    for kernel in kernels:
+        if kernel.tier in GPU_TIERS and kernel.workload in called:
+            found.setdefault(kernel.workload, []).append(kernel)
+    if not found:
+        return {}
+    for workload in sorted(called):
+        tiers = {k.tier for k in found.get(workload, ())}
+        if GPU_TIERS[0] not in tiers:
+            raise BundleError(
+                f"The workload {workload} has no kernel of the tier {GPU_TIERS[0]}.",
+                "Export without kernels for WebGPU.",
+            )
+        if len({k.settings for k in found[workload]}) > 1:
+            raise BundleError(
+                f"The GPU tiers of {workload} come from different candidates.",
+                "Compile all tiers of one candidate, then export.",
+            )
+    return found
+
+
+def document_arguments(data: bytes) -> dict[int, str]:
+    """The arguments that a kernel document binds, by number, and how: ``read`` or ``read_write``.
+
+    Raises
+    ------
+    ValueError
+        When it is no document of a known version, with the reason.
+    """
+    try:
+        document = json.loads(data.decode())
+        if document["version"] != DOCUMENT_VERSION:
+            raise ValueError(f"its version is {document['version']!r}")
+        scratch = [_count(nbytes) for nbytes in document["scratch"]]
+        if not all(isinstance(name, str) for name in document["requires"]):
+            raise ValueError("it requires something without a name")
+        arguments: dict[int, str] = {}
+        for dispatch in document["dispatches"]:
+            for number, access in _bindings(dispatch, len(scratch)):
+                if access == ACCESSES[1] or number not in arguments:
+                    arguments[number] = access
+        if not arguments:
+            raise ValueError("it binds no argument")
+        return arguments
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    ) as e:
+        raise ValueError(f"it is no kernel document ({e})") from e
+
+
+def _bindings(dispatch: Mapping[str, Any], scratches: int) -> Iterator[tuple[int, str]]:
+    """Arguments of one dispatch, after checking all of it."""
+    if not (isinstance(dispatch["code"], str) and isinstance(dispatch["entry"], str)):
+        raise ValueError("a dispatch has no code")
+    groups = dispatch["workgroups"]
+    if len(groups) != 3 or not all(1 <= _count(n) <= MOST_WORKGROUPS for n in groups):
+        raise ValueError(f"a dispatch of {groups} workgroups runs nowhere")
+    if len(dispatch["bindings"]) != len(dispatch["access"]):
+        raise ValueError("a binding has no access")
+    for name, access in zip(dispatch["bindings"], dispatch["access"], strict=True):
+        kind, number = name[:1], int(name[1:])
+        if access not in ACCESSES or kind not in "as" or name != f"{kind}{number}" or number < 0:
+            raise ValueError(f"the binding {name!r} {access!r} is none")
+        if kind == "s" and number >= scratches:
+            raise ValueError(f"there is no scratch {name!r}")
+        if kind == "a":
+            yield number, access
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def kernel_problems(
+    kernels: Sequence[BundleKernel], documents: Mapping[str, bytes], plans: Sequence[Plan]
+) -> Iterator[str]:
+    """What is wrong with the GPU kernels, one sentence each.
+
+    Parameters
+    ----------
+    documents
+        Contents by file name.
+    """
+    by_workload = {kernel.workload: kernel for kernel in kernels}
+    if len(by_workload) < len(kernels):
+        yield "A workload has two GPU kernels."
+    arguments: dict[str, dict[int, str]] = {}
+    for kernel in kernels:
+        for tier, file in kernel.tiers.items():
+            if file.file != gpu_file_name(file.sha256):
+                yield f"The GPU kernel {file.file!r} is not named by its sha256."
+            try:
+                found = document_arguments(documents[file.file])
+            except ValueError as e:
+                yield f"The {tier} kernel of {kernel.workload} is refused: {e}."
+                continue
+            for number, access in found.items():
+                mine = arguments.setdefault(kernel.workload, {})
+                mine[number] = max(access, mine.get(number, ""))
+    steps = [(plan, step) for plan in plans for step in plan.steps if step.op == "call"]
+    for missing in sorted({s.workload for _, s in steps} - by_workload.keys()):
+        yield f"The workload {missing} has no kernel for WebGPU."
+    for plan, step in steps:
+        for number, access in arguments.get(step.workload, {}).items():
+            if number >= len(step.args):
+                yield f"A GPU kernel of {step.workload} has no argument {number} in the plan."
+                break
+            if step.args[number] >= len(plan.buffers):
+                break  # told of the plan already
+            if access != "read" and plan.buffers[step.args[number]].region == "weight":
+                yield f"A GPU kernel of {step.workload} writes into a weight."
+                break

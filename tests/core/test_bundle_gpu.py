@@ -1,0 +1,109 @@
+"""The WGSL kernels of a bundle: written beside the Wasm ones, read back, refused when wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_bundle import kernels, rewrite, weights, write  # noqa: F401
+
+from nnjit_studio.bundle import read_bundle, verify_bundle
+from nnjit_studio.bundle.gpu_kernels import document_arguments
+from nnjit_studio.errors import BundleError
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.records import Kernel
+
+CANDIDATE = GpuCandidate(4, 4, 1, 16, 16, 8)
+
+
+def document(arguments: int, **changes: Any) -> bytes:
+    access = ["read"] * (arguments - 1) + ["read_write"]
+    dispatch = {
+        "code": "@compute @workgroup_size(1) fn main() {}",
+        "entry": "main",
+        "workgroups": [2, 1, 1],
+        "bindings": [f"a{i}" for i in range(arguments)],
+        "access": access,
+    } | changes
+    whole = {"version": 1, "scratch": [16], "requires": [], "dispatches": [dispatch]}
+    return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+
+
+def gpu_kernel(workload: str, data: bytes, tier: str = "wgsl", tuned: bool = False) -> Kernel:
+    digest = hashlib.sha256(data).hexdigest()
+    return Kernel(workload, CANDIDATE if tuned else None, tier, data, digest)
+
+
+def gpu_kernels() -> list[Kernel]:
+    return [
+        gpu_kernel("matmul#1", document(3), tuned=True),
+        gpu_kernel("matmul#1", document(3, entry="other"), "wgsl-subgroups", True),
+        gpu_kernel("relu#1", document(2)),
+    ]
+
+
+def test_kernels_of_both_backends_come_back(write: Callable[..., Path]) -> None:  # noqa: F811
+    path = write(kernels=[*kernels(), *gpu_kernels()])
+    report = verify_bundle(path)
+    assert report.ok and report.kernels == 6
+    bundle = read_bundle(path)
+    order = lambda k: (k.workload, k.tier)  # noqa: E731
+    assert sorted(bundle.kernels, key=order) == sorted([*kernels(), *gpu_kernels()], key=order)
+    assert {k.workload for k in bundle.manifest.gpu_kernels} == {"matmul#1", "relu#1"}
+
+
+def test_a_bundle_without_them_says_nothing_of_them(write: Callable[..., Path]) -> None:  # noqa: F811
+    manifest = read_bundle(write()).manifest
+    assert manifest.gpu_kernels == () and "gpu_kernels" not in manifest.to_json()
+
+
+def test_some_workloads_without_a_kernel_are_refused(write: Callable[..., Path]) -> None:  # noqa: F811
+    with pytest.raises(BundleError, match="relu#1 has no kernel of the tier wgsl"):
+        write(kernels=[*kernels(), *gpu_kernels()[:2]])
+    mixed = replace(gpu_kernels()[1], candidate=None)
+    with pytest.raises(BundleError, match="different candidates"):
+        write(kernels=[*kernels(), gpu_kernels()[0], mixed, gpu_kernels()[2]])
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"bindings": ["a0", "a1", "a2", "a9"], "access": ["read"] * 4}, "no argument 9"),
+        ({"access": ["read", "read_write", "read_write"]}, "writes into a weight"),
+        ({"bindings": ["a0", "a1", "s7"]}, "there is no scratch"),
+        ({"workgroups": [0, 1, 1]}, "runs nowhere"),
+        ({"workgroups": [70000, 1, 1]}, "runs nowhere"),
+        ({"code": 3}, "no code"),
+        ({"access": ["read"]}, "no access"),
+        ({"bindings": ["a0", "a01", "a2"]}, "is none"),
+    ],
+)
+def test_a_document_that_would_not_run_is_refused(
+    write: Callable[..., Path],  # noqa: F811
+    change: dict[str, Any],
+    problem: str,
+) -> None:
+    bad = gpu_kernel("matmul#1", document(3, **change))
+    with pytest.raises(BundleError, match=problem):
+        write(kernels=[*kernels(), bad, gpu_kernels()[2]])
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b"{}", b'{"version":2}', b"[" * 10000])
+def test_what_is_no_document_is_a_sentence(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"it|its"):
+        document_arguments(data)
+
+
+def test_a_changed_document_is_noticed(write: Callable[..., Path]) -> None:  # noqa: F811
+    path = write(kernels=[*kernels(), *gpu_kernels()])
+    name = f"kernels/{gpu_kernels()[0].sha256}.json"
+
+    def change(files: dict[str, bytes]) -> None:
+        files[name] = files[name].replace(b"main()", b"evil()")
+
+    assert "sha256" in verify_bundle(rewrite(path, change)).problems[0]
