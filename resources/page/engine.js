@@ -2,6 +2,7 @@
 import { appendRows } from "./append.js";
 import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
+import { feedsOf } from "./feeds.js";
 import { compileKernel, linkKernel } from "./kernel.js";
 import { checkPlan, checkTogether, layoutMemory, PAGE_BYTES, specBytes, WEIGHTS_BASE } from "./plan.js";
 import { layoutBytes, relayout } from "./repack.js";
@@ -451,26 +452,9 @@ export class Engine {
   /**
    * @param {Loaded} loaded
    * @param {Tensor[]} inputs
-   * @returns {{address: number, data: Uint8Array}[]}
    */
   #feeds({ plan, addresses }, inputs) {
-    const names = plan.inputs.map((p) => p.spec.name).join(", ");
-    const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
-    if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
-    return plan.inputs.map(({ spec, buffer }) => {
-      const tensor = inputs.find((t) => t.name === spec.name);
-      if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's inputs are ${names}.`);
-      if (tensor.dtype !== spec.dtype)
-        throw new EngineError(`The input "${spec.name}" has dtype ${tensor.dtype}, the model wants ${spec.dtype}.`);
-      if (tensor.shape.length !== spec.shape.length || tensor.shape.some((d, i) => d !== spec.shape[i]))
-        throw new EngineError(
-          `The input "${spec.name}" has shape [${tensor.shape}], the model wants [${spec.shape}].`,
-          "Shapes are fixed when the model is compiled.",
-        );
-      if (tensor.data.length !== specBytes(spec))
-        throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
-      return { address: addresses[buffer], data: tensor.data };
-    });
+    return feedsOf(plan, inputs).map(({ buffer, data }) => ({ address: addresses[buffer], data }));
   }
 }
 
