@@ -199,6 +199,11 @@ class Hub:
         for future in waiting:
             future.cancel()
 
+    def expect_page(self) -> None:
+        """Tell the hub that a page will come after all: :meth:`wait_for_page` waits again."""
+        with self._changed:
+            self._failure = ""
+
     def report_lost(self, reason: str) -> None:
         """Tell the hub from outside that the page is gone or will not come.
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from nnjit_studio.errors import TargetError
-from nnjit_studio.link import browsers
-from nnjit_studio.link.browsers import Browser, command_line, find, find_all, launch
+from nnjit_studio.link import browser_flags, browsers
+from nnjit_studio.link.browser_flags import Browser, command_line
+from nnjit_studio.link.browsers import find, find_all, launch
 from nnjit_studio.link.hub import Hub
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the fake browser is a shell script")
@@ -79,7 +81,7 @@ def test_a_window_is_shown_when_asked() -> None:
 def test_small_shared_memory_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     chromium = Browser("chromium", "chromium", Path("/b"))
     for small in (True, False):
-        monkeypatch.setattr(browsers, "_shared_memory_is_small", lambda answer=small: answer)
+        monkeypatch.setattr(browser_flags, "shared_memory_is_small", lambda answer=small: answer)
         command = command_line(chromium, URL, Path("/p"), False, True)
         assert ("--disable-dev-shm-usage" in command) == small
 
@@ -182,8 +184,100 @@ def test_find_knows_names_and_paths(
 
 
 def test_firefox_gets_preferences_in_its_profile(tmp_path: Path) -> None:
-    browsers._write_firefox_preferences(tmp_path)
+    browser_flags.write_firefox_preferences(tmp_path, "hardware")
     lines = (tmp_path / "user.js").read_text().splitlines()
     assert 'user_pref("toolkit.telemetry.enabled", false);' in lines
     assert 'user_pref("services.settings.server", "http://127.0.0.1:9/");' in lines
+    assert 'user_pref("dom.webgpu.enabled", true);' in lines
     assert all(line.startswith('user_pref("') and line.endswith(");") for line in lines)
+    browser_flags.write_firefox_preferences(tmp_path, "")
+    assert "webgpu" not in (tmp_path / "user.js").read_text()
+
+
+def test_gpu_switches_are_only_those_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def switches(gpu: str, headless: bool = True, system: str = "Linux") -> str:
+        monkeypatch.setattr(browser_flags.platform, "system", lambda: system)
+        return " ".join(browser_flags.gpu_switches(gpu, headless))
+
+    assert switches("") == ""
+    assert "swiftshader" in switches("software")
+    for system in ("Linux", "Darwin", "Windows"):
+        assert "swiftshader" not in switches("hardware", system=system)
+        assert "unsafe" not in switches("hardware", system=system)
+    assert "--use-angle=vulkan --enable-features=Vulkan" in switches("hardware")
+    assert "--disable-vulkan-surface" in switches("hardware")
+    assert "--disable-vulkan-surface" not in switches("hardware", headless=False)
+    assert "vulkan" not in switches("hardware", system="Darwin")
+    chromium = Browser("chromium", "chromium", Path("/b"))
+    assert "webgpu" not in " ".join(command_line(chromium, URL, Path("/p"), False, True))
+    asked = command_line(chromium, URL, Path("/p"), False, True, "software")
+    assert "--use-webgpu-adapter=swiftshader" in asked
+    assert asked[-1] == URL
+
+
+@posix
+def test_a_browser_that_crashes_is_started_again_with_a_new_profile(
+    script: Script, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    browser = script(f'echo "$$" "$@" >> {seen}; sleep 60')
+    told: list[str] = []
+
+    def starts() -> list[list[str]]:
+        return [line.split() for line in seen.read_text().splitlines()] if seen.exists() else []
+
+    def profile_of(arguments: list[str]) -> Path:
+        return next(Path(a.partition("=")[2]) for a in arguments if "--user-data-dir" in a)
+
+    with launch(
+        browser, URL, no_sandbox=True, on_exit=told.append, on_restart=lambda: told.append("again")
+    ) as running:
+        until(lambda: len(starts()) == 1)
+        first = running.pid
+        os.killpg(first, signal.SIGKILL)
+        until(lambda: len(starts()) == 2 and running.pid != first)
+        assert running.crashes == 1
+        before, after = (profile_of(arguments) for arguments in starts())
+        assert before != after
+        assert not before.exists()
+        assert (after / "start.html").exists()
+        assert "ended by itself with code -9" in told[0]
+        assert told[1:] == ["again"]
+    assert not is_running(running.pid)
+    assert not after.exists()
+
+
+@posix
+def test_a_browser_that_keeps_crashing_is_given_up(script: Script) -> None:
+    told: list[str] = []
+    again: list[None] = []
+    with launch(
+        script("echo no luck >&2; exit 7"),
+        URL,
+        no_sandbox=True,
+        on_exit=told.append,
+        on_restart=lambda: again.append(None),
+    ):
+        until(lambda: "given up" in (told or [""])[-1])
+        assert len(again) == browsers.RESTARTS
+        assert "started again 3 times within 60 s" in told[-1]
+        assert "code 7" in told[-1]
+        assert "no luck" in told[-1]
+
+
+@posix
+def test_a_browser_that_stops_while_it_is_restarted_ends(script: Script) -> None:
+    before = set(threading.enumerate())
+    with launch(
+        script("exit 1"), URL, no_sandbox=True, on_restart=lambda: time.sleep(0.05)
+    ) as running:
+        until(lambda: running.crashes)
+    until(lambda: set(threading.enumerate()) == before)
+    assert not is_running(running.pid)
+
+
+@posix
+def test_the_version_is_what_the_program_says(script: Script) -> None:
+    assert browsers.version(script("echo noise; echo 'Fakium 156.0.1'")) == "Fakium 156.0.1"
+    assert browsers.version(script("exit 3")) == ""
+    assert browsers.version(Browser("x", "chromium", Path("/nowhere/x"))) == ""

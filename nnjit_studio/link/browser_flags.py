@@ -1,0 +1,136 @@
+"""How each browser is started: its switches or preferences, each with its reason."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+SMALL_SHM_BYTES = 256 * 1024 * 1024
+"""Containers give 64 MiB of /dev/shm, too little for Chromium's pipes."""
+
+GPU_MODES = ("", "hardware", "software")
+"""Which adapter the browser is to have: whatever it finds, a GPU, or software."""
+
+_CHROMIUM = (
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--disable-extensions",
+    "--disable-breakpad",
+    # Nothing leaves the machine.
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--no-pings",
+    # A page that nobody looks at works at full speed.
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+)
+# Names of adapter and driver, and timestamps of 32 ns instead of 65,536.
+_NAMED_ADAPTER = ("--enable-webgpu-developer-features",)
+# Without these two, Chromium on Linux silently takes SwiftShader.
+_LINUX_GPU = ("--use-angle=vulkan", "--enable-features=Vulkan")
+# Without a display: NVIDIA's driver has no headless surface, and compositing on the GPU
+# costs the page its first adapter.
+_LINUX_HEADLESS_GPU = ("--disable-vulkan-surface", "--disable-gpu-compositing")
+_SOFTWARE_GPU = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan",
+    "--use-vulkan=swiftshader",
+    "--use-angle=swiftshader",
+)
+
+_FIREFOX_PREFERENCES: dict[str, bool | str] = {
+    "app.normandy.enabled": False,
+    "app.update.disabledForTesting": True,
+    "browser.aboutwelcome.enabled": False,
+    "browser.safebrowsing.downloads.remote.enabled": False,
+    "browser.shell.checkDefaultBrowser": False,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "dom.ipc.processPriorityManager.enabled": False,
+    "extensions.update.enabled": False,
+    "network.captive-portal-service.enabled": False,
+    "network.connectivity-service.enabled": False,
+    "services.settings.server": "http://127.0.0.1:9/",
+    "toolkit.telemetry.enabled": False,
+}
+_FIREFOX_GPU: dict[str, bool | str] = {
+    "dom.webgpu.enabled": True,
+    "dom.webgpu.workers.enabled": True,
+    "gfx.webgpu.ignore-blocklist": True,
+}
+
+
+@dataclass(frozen=True)
+class Browser:
+    """``name`` is what ``--target`` takes; ``kind`` is ``chromium`` or ``firefox``."""
+
+    name: str
+    kind: str
+    path: Path
+
+
+def command_line(
+    browser: Browser, url: str, profile: Path, no_sandbox: bool, headless: bool, gpu: str = ""
+) -> list[str]:
+    """The program and its switches; the address comes last."""
+    if browser.kind == "firefox":
+        switches = _firefox_switches(profile, headless)
+    else:
+        switches = _chromium_switches(profile, no_sandbox, headless, gpu)
+    return [str(browser.path), *switches, url]
+
+
+def _chromium_switches(profile: Path, no_sandbox: bool, headless: bool, gpu: str) -> list[str]:
+    """For Chromium, Chrome and Edge; ``gpu`` is one of :data:`GPU_MODES`."""
+    switches = list(_CHROMIUM)
+    if headless:
+        switches.append("--headless=new")
+    if no_sandbox:
+        switches.append("--no-sandbox")
+    if shared_memory_is_small():
+        switches.append("--disable-dev-shm-usage")
+    switches += gpu_switches(gpu, headless)
+    return [*switches, f"--user-data-dir={profile}"]
+
+
+def gpu_switches(gpu: str, headless: bool) -> tuple[str, ...]:
+    """What WebGPU needs of Chromium on this system; a software adapter only where asked for."""
+    if not gpu:
+        return ()
+    if gpu == "software":
+        return (*_NAMED_ADAPTER, *_SOFTWARE_GPU)
+    if platform.system() != "Linux":
+        return _NAMED_ADAPTER
+    return (*_NAMED_ADAPTER, *_LINUX_GPU, *(_LINUX_HEADLESS_GPU if headless else ()))
+
+
+def _firefox_switches(profile: Path, headless: bool) -> list[str]:
+    switches = ["--headless"] if headless else []
+    return [*switches, "--no-remote", "--new-instance", "--profile", str(profile)]
+
+
+def write_firefox_preferences(profile: Path, gpu: str) -> None:
+    """Firefox has preferences where Chromium has switches; WebGPU's are untested here."""
+    preferences = {**_FIREFOX_PREFERENCES, **(_FIREFOX_GPU if gpu else {})}
+    lines = (
+        f'user_pref("{name}", {str(value).lower() if isinstance(value, bool) else repr(value)});'
+        for name, value in preferences.items()
+    )
+    (profile / "user.js").write_text("\n".join(lines).replace("'", '"') + "\n")
+
+
+def shared_memory_is_small() -> bool:
+    if platform.system() != "Linux":
+        return False
+    try:
+        status = os.statvfs("/dev/shm")
+    except OSError:
+        return True
+    return status.f_frsize * status.f_blocks < SMALL_SHM_BYTES
