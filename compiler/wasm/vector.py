@@ -6,6 +6,7 @@ f32 and i32 are lanes of their own kind, bool is a mask of ones or zeros,
 
 from __future__ import annotations
 
+import math
 import struct
 
 from nnjit_studio.compiler.affine import LANES, Affine, affine, depends, stride, variables
@@ -180,6 +181,9 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
             return Op(f"f32x4.{F32_COMPARE[op]}", (a, b))
         if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
             return float_division(ctx, "f32x4", op, a, b)
+        for value, limit, number in ((a, b, expr.b), (b, a, expr.a)):
+            if op in ("min", "max") and isinstance(number, Const):
+                return _limited(op, value, limit, float(number.value))
         return Op(f"f32x4.{op}", (a, b))
     if op in BITWISE_OPS:
         return Op(f"v128.{BITWISE_OPS[op]}", (a, b))
@@ -188,6 +192,19 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
     if op == "shr":
         return Op("i32x4.shr_s", (a, scalar(ctx, expr.b)))
     return Op(f"i32x4.{op}_s" if op in ("min", "max") else f"i32x4.{op}", (a, b))
+
+
+def _limited(op: str, value: Node, limit: Node, number: float) -> Node:
+    """``min`` or ``max`` with a number, which may stand nine instructions long on x64.
+
+    ``pmin`` and ``pmax`` are one there, and keep a NaN of their first operand; of
+    two zeros they keep the first too, whatever its sign.
+    """
+    if math.isnan(number) or (number == 0 and math.copysign(1, number) < 0):
+        return Op(f"f32x4.{op}", (value, limit))
+    chosen = Op(f"f32x4.p{op}", (value, limit))
+    # -0 plus 0 is 0, as is the larger of both.
+    return Op("f32x4.add", (chosen, limit)) if op == "max" and number == 0 else chosen
 
 
 def _power(ctx: Context, expr: Binary, var: str) -> Node:

@@ -64,9 +64,14 @@ _SIN = (-0.16666667, 0.0083333291, -0.00019839233, 2.7173667e-06)
 _COS = (0.041666646, -0.0013887251, 2.4425681e-05)
 
 
-@lru_cache(maxsize=256)
 def constant(value: float) -> Const:
     """All four lanes of a f32x4."""
+    return _floats(value, math.copysign(1, value))
+
+
+@lru_cache(maxsize=256)
+def _floats(value: float, sign: float) -> Const:
+    # The sign tells apart what is equal: 0 and -0.
     return Const("v128", struct.pack("<4f", *[round_f32(value)] * 4))
 
 

@@ -15,6 +15,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Binary,
     Buffer,
     Call,
+    Const,
     Load,
     Program,
     Stage,
@@ -139,3 +140,23 @@ def test_power_of_negative_numbers() -> None:
     got = run_kernel(program, kernel.data, kernel.parallel_extent, {"x": base, "z": exponent})
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(got["y"], base.astype(np.float64) ** exponent, rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("limit", [0.0, -0.0, 6.0, -1.5, math.inf, math.nan])
+@pytest.mark.parametrize("first", [False, True])
+def test_min_and_max_with_a_number(op: str, limit: float, first: bool) -> None:
+    """NaN comes out of either side; of two zeros the one that is less, or greater, by its sign."""
+    x, number = Load("x", Var("i")), Const(limit, "f32")
+    n = len(LIMITS)
+    buffers = (Buffer("x", "f32", (n,), "input"), Buffer("y", "f32", (n,), "output"))
+    value = Binary(op, number, x) if first else Binary(op, x, number)
+    program = Program(op, buffers, (Stage(op, (Axis("i", n),), (Store("y", Var("i"), value),)),))
+    kernel = compile_program(program, None, "simd128")
+    got = run_kernel(program, kernel.data, kernel.parallel_extent, {"x": LIMITS})["y"]
+    expected = (np.minimum if op == "min" else np.maximum)(LIMITS, np.float32(limit))
+    zeros = (LIMITS == 0) & (limit == 0)
+    np.testing.assert_array_equal(got, expected)
+    negative = np.signbit(LIMITS[zeros])
+    signs = negative | np.signbit(limit) if op == "min" else negative & np.signbit(limit)
+    np.testing.assert_array_equal(np.signbit(got[zeros]), signs)
