@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import journey
@@ -48,6 +49,32 @@ def test_a_browser_that_dies_fails_what_waits(chromium: Browser) -> None:
         with pytest.raises(PageError, match=r"closed its connection|ended by itself"):
             for _ in range(1000):
                 hub.request({"type": "probe", "peak": []}, timeout_s=60)
+
+
+def test_a_killed_browser_is_back_and_works(chromium: Browser) -> None:
+    before = profiles()
+    with (
+        Hub() as hub,
+        launch(
+            chromium,
+            hub.url,
+            no_sandbox=is_root(),
+            on_exit=hub.report_lost,
+            on_restart=hub.expect_page,
+        ) as running,
+    ):
+        hub.wait_for_page(60)
+        first = running.pid
+        os.kill(first, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while running.pid == first:
+            assert time.monotonic() < deadline, "the browser was not started again"
+            time.sleep(0.02)
+        hub.wait_for_page(60)
+        reply, _ = hub.request({"type": "probe", "peak": []})
+        assert reply["type"] == "probed"
+        assert running.crashes == 1
+    assert profiles() <= before
 
 
 def test_root_is_told_about_the_flag(chromium: Browser) -> None:
