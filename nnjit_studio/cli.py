@@ -15,6 +15,7 @@ from nnjit_studio import (
     __version__,
     cli_bench,
     cli_db,
+    cli_faster,
     cli_generate,
     cli_kernel,
     cli_models,
@@ -293,6 +294,7 @@ cli.add_command(cli_profile.diff)
 cli_bench.bench.add_command(cli_models.import_models)
 cli.add_command(cli_bench.bench)
 cli.add_command(cli_db.db)
+cli.add_command(cli_faster.faster)
 cli.add_command(cli_generate.generate)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nnjit_studio.cli_shapes import given_shapes, hint_shapes, shape_options
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
-from nnjit_studio.space.backend import BACKENDS, GPU_CHOICES, choose_backend
+from nnjit_studio.space.backend import BACKENDS, GPU_CHOICES, adapter_wanted, choose_backend
 from nnjit_studio.space.lab import LABS
 from nnjit_studio.terminal import printable
 
@@ -165,7 +165,11 @@ def workbench(
 
             browser = browsers.find(target)
             with browsers.launch(
-                browser, bench.page_url, no_sandbox, on_exit=bench.hub.report_lost
+                browser,
+                bench.page_url,
+                no_sandbox,
+                on_exit=bench.hub.report_lost,
+                gpu=adapter_wanted(bench.backend),
             ) as running:
                 bench.launched_with(running.flags)
                 return work()

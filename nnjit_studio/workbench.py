@@ -296,6 +296,8 @@ class Workbench:
         TargetError, PageError
             When the page has no such backend, or it cannot hold the model.
         """
+        if backend == self.backend:
+            return self.connect()
         self.stop_serving()
         before, device = self.backend, self.device
         try:
@@ -649,6 +651,11 @@ class Workbench:
         except GpuGone as gone:
             self._fall_back(gone)
             return self.runner.infer(self._feeds, runs, profile, least_step_ms)
+
+    def infer_plan(self, name: str, runs: int) -> Inference:
+        """Run a further plan that was loaded with the model, on those feeds that it takes."""
+        runner = self.runner.for_plan(name)
+        return runner.infer({n: self._feeds[n] for n in runner.input_names}, runs)
 
     def bandwidth_gbs(self) -> Mapping[int, float]:
         """Measured 10^9 bytes a second that threads read from memory, by their number.

@@ -201,6 +201,11 @@ class PageRunner:
         runner._plan, runner._which = self._others[name], {"plan": name}
         return runner
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Of the plan that inferences run; none before a model is loaded."""
+        return tuple(port.spec.name for port in self._plan.inputs) if self._plan else ()
+
     def register(self, kernels: Sequence[Kernel], only: bool = False) -> None:
         """Hot swap, all or none: takes effect before this returns.
 

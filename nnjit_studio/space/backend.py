@@ -58,6 +58,13 @@ def is_software(target: str) -> bool:
     return SOFTWARE_SUFFIX in target
 
 
+def adapter_wanted(backend: Backend) -> str:
+    """Which adapter a browser is started with: ``hardware``, ``software`` or none."""
+    if backend.implementation != "navigator":
+        return ""
+    return "software" if backend.software else "hardware"
+
+
 def choose_backend(name: str, gpu: str, engine: str) -> Backend:
     """The backend that a user asked for, in an engine such as ``embedded`` or ``chromium``.
 

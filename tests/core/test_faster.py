@@ -1,0 +1,148 @@
+"""Which is faster here: the answer follows the parts, and both sides are timed alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from profiles import GRAPH, PLAN
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.faster import (
+    READBACK,
+    UPLOAD,
+    BackendComparison,
+    Side,
+    StepPair,
+    as_text,
+    compare_backends,
+    transfer_plans,
+    why,
+)
+from nnjit_studio.profile import Steady
+from nnjit_studio.space.backend import WASM, Backend
+from nnjit_studio.space.gpu_profile import GpuProfile
+from nnjit_studio.space.records import DeviceProfile, Inference
+
+GPU = Backend("webgpu", "navigator")
+
+
+def side(steps: tuple[float, ...], whole: float, up: float = 0.0, **changes: Any) -> Side:
+    base = Side(
+        "wasm", "chromium", "simd128", 2, "", False, Steady(whole, whole, 0, 5), up, up, steps
+    )
+    return replace(base, **changes)
+
+
+def found(wasm: Side, gpu: Side, drift: float = 1.0) -> BackendComparison:
+    gpu = replace(gpu, backend="webgpu", adapter="A GPU")
+    pairs = zip(wasm.steps_ms, gpu.steps_ms, strict=True)
+    steps = tuple(StepPair(f"n{i}", "matmul", a, b) for i, (a, b) in enumerate(pairs))
+    return BackendComparison("m", wasm, gpu, steps, drift)
+
+
+def test_a_faster_gpu_says_where_it_gains() -> None:
+    told = why(found(side((8.0, 2.0, 0.01), 10.0), side((0.5, 0.4, 0.05), 2.0, 0.25)))
+    assert told[0].startswith("WebGPU is 5.0x as fast here: Wasm on 2 threads takes 10.0 ms")
+    assert "moving the inputs there and the outputs back 0.5 ms (25%)" in told[1]
+    assert "n0: 8 ms in Wasm, 0.5 ms on the GPU" in told[2]
+    assert "1 of 3 steps are faster in Wasm" in told[3]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "reason"),
+    [
+        (side((0.5,), 20.0, 9.0), "the transfers (18.0 ms) cost more"),
+        (side((0.5,), 20.0, 0.1), "waiting for the GPU (19.3 ms) cost more"),
+        (side((30.0,), 31.0, 0.1), "themselves are slower on the GPU, most of all n0"),
+    ],
+)
+def test_a_faster_wasm_says_what_holds_the_gpu_up(gpu: Side, reason: str) -> None:
+    told = found(side((8.0,), 10.0), gpu)
+    assert told.faster == "wasm" and reason in why(told)[2]
+
+
+def test_many_small_steps_are_named() -> None:
+    steps = 50
+    told = found(side((0.01,) * steps, 0.6), side((0.05,) * steps, 3.0))
+    assert "50 small steps" in why(told)[2]
+
+
+def test_doubts_are_told() -> None:
+    even = found(side((1.0,), 1.0), side((1.0,), 1.02, software=True), drift=1.5)
+    assert even.faster == "even" and why(even)[0].startswith("Both are about as fast")
+    assert any("says nothing of a GPU" in line for line in why(even))
+    assert any("compare once more" in line for line in why(even))
+    assert even.to_json()["webgpu"]["rest_ms"] == pytest.approx(0.02)
+
+
+def test_the_text_ranks_by_difference() -> None:
+    text = as_text(found(side((1.0, 9.0), 10.0), side((1.1, 0.1), 2.0)), top=1)
+    assert "n1" in text.splitlines()[-1] and text.splitlines()[-2].startswith("step")
+
+
+class Bench:
+    """Counts what it is asked; the GPU's runs take a quarter of Wasm's."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.loaded: list[Any] = []
+        self.backend = WASM
+        self.fallback_reason = ""
+        self.runner = self
+
+        class Model:
+            plan, graph, weights = PLAN, GRAPH, None
+
+        self.model: Any = Model
+
+    def use_backend(self, backend: Backend, on_phase: Any) -> DeviceProfile:
+        self.backend = backend
+        self.asked.append(backend.name)
+        return DeviceProfile(
+            "d", "t", gpu=GpuProfile() if backend.is_gpu else None, tiers=("wgsl",)
+        )
+
+    def load(self, plan: Any, weights: Any, others: Any) -> None:
+        self.loaded.append(others)
+
+    def register_best(self, on_phase: Any) -> None:
+        self.asked.append("register")
+
+    def infer(self, runs: int = 1, profile: bool = False, least_step_ms: float = 0) -> Inference:
+        ms = 1.0 if self.backend.is_gpu else 4.0
+        return Inference({}, (ms,) * runs, (ms / 4,) * 3 if profile else ())
+
+    def infer_plan(self, name: str, runs: int) -> Inference:
+        return Inference({}, ({UPLOAD: 0.05, READBACK: 0.1}[name],) * runs)
+
+
+def test_both_run_on_one_page_and_wasm_twice() -> None:
+    bench = Bench()
+    got = compare_backends(bench, GPU, 5)
+    assert bench.asked == ["wasm", "register", "webgpu", "register", "wasm", "register"]
+    assert got.faster == "webgpu" and got.ratio == 4.0 and got.drift == 1.0
+    assert (got.webgpu.upload_ms, got.webgpu.readback_ms) == (0.05, 0.1)
+    assert [s.node for s in got.steps] == [s.node for s in PLAN.steps[:-1]]
+    np.testing.assert_allclose(got.webgpu.rest_ms, 1 - 0.75 - 0.15, atol=1e-9)
+
+
+def test_a_gpu_that_fell_back_is_no_comparison() -> None:
+    bench = Bench()
+    bench.fallback_reason = "The GPU was lost."
+    with pytest.raises(UserError, match="nothing to compare"):
+        compare_backends(bench, GPU, 5)
+    bench.model = None
+    with pytest.raises(UserError, match="No model"):
+        compare_backends(bench, GPU, 5)
+
+
+def test_transfer_plans_move_and_run_nothing() -> None:
+    plans = transfer_plans(PLAN)
+    up, down = plans[UPLOAD], plans[READBACK]
+    assert (up.inputs, up.outputs) == (PLAN.inputs, ())
+    assert (down.inputs, down.outputs) == ((), PLAN.outputs)
+    assert [s.op for s in up.steps] == [s.op for s in down.steps] == ["return"]
+    assert up.arena_bytes == PLAN.arena_bytes and up.buffers == PLAN.buffers
