@@ -100,12 +100,24 @@ def sample(name: str, output: Path, sequence: int | None, batch: int, as_json: b
     is_flag=True,
     help="Measure the device, some seconds, and store what later sessions build on.",
 )
+@click.option(
+    "--gpu",
+    type=click.Choice(["hardware", "software"]),
+    default="hardware",
+    show_default=True,
+    help="The adapter that browsers are started for.",
+)
 @target_option
 @sandbox_option
 @database_option
 @json_option
 def doctor(
-    microbench: bool, target: str, no_sandbox: bool, database: Path | None, as_json: bool
+    microbench: bool,
+    gpu: str,
+    target: str,
+    no_sandbox: bool,
+    database: Path | None,
+    as_json: bool,
 ) -> None:
     """Say what this machine and its browsers can do."""
     import tempfile
@@ -127,7 +139,7 @@ def doctor(
                 device = run(bench.connect)
             return with_measured(device, stored_device(database or default_database(), device))
 
-        report = examine(probe, no_sandbox)
+        report = examine(probe, no_sandbox, gpu)
     if as_json:
         print_json(report)
     else:
