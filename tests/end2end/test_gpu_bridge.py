@@ -355,6 +355,16 @@ def test_a_killed_studio_leaves_no_process() -> None:
     until(gone)
 
 
+def test_the_page_s_layer_over_the_bridge(hub: Hub) -> None:
+    node = Path(sys.executable).with_name("node")
+    scenario = Path(__file__).with_name("gpu_bridge_scenario.mjs")
+    address = hub.url.replace("http", "ws").replace("/?", "/gpu?")
+    run = subprocess.run(
+        [node, scenario, address, hub.origin], capture_output=True, text=True, timeout=120
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
 def test_without_software_the_hub_opens_no_software() -> None:
     if any(not a["is_fallback"] for a in list_adapters()):
         pytest.skip("this machine has a GPU")
