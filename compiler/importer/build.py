@@ -12,11 +12,12 @@ import numpy as np
 
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fuse_pointwise import fuse_pointwise
-from nnjit_studio.compiler.importer.memory import Lifetime, aligned, in_place, plan_offsets
+from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.importer.merge_products import merge_products
 from nnjit_studio.compiler.importer.split_columns import split_columns
 from nnjit_studio.compiler.importer.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.weights import Weights
+from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.subject import (
     PackedWeight,
     packed_weight,

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nnjit_studio.compiler.pipeline import Artifact
 from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.wgsl.document import KernelDocument
+from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
+from nnjit_studio.compiler.wgsl.emit import Buffers, emit_group
+from nnjit_studio.compiler.wgsl.groups import Group, groups_of
 from nnjit_studio.compiler.wgsl.matmul import matmul_template
+from nnjit_studio.compiler.wgsl.prepare import SCRATCH, Prepared, prepare
+from nnjit_studio.compiler.wgsl.text import group_text, prepared_text
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import GPU_TIERS
+
+SUBGROUPS = "wgsl-subgroups"
+"""The tier whose kernels may use subgroup operations."""
 
 Template = Callable[[Program, "AnyCandidate | None", str], "KernelDocument | None"]
 """A tuned schedule: the document of a program, candidate (None: its first guess) and tier.
@@ -33,12 +41,18 @@ class _State:
     candidate: AnyCandidate | None
     tier: str
     document: KernelDocument | None = None
+    prepared: Prepared | None = None
+    groups: list[Group] = field(default_factory=list)
     data: bytes = b""
 
     def text(self) -> str:
         if self.data:
             return self.data.decode() + "\n"
-        return "" if self.document is None else document_text(self.document)
+        if self.document is not None:
+            return document_text(self.document)
+        if self.groups:
+            return "\n".join(group_text(group) for group in self.groups)
+        return "" if self.prepared is None else prepared_text(self.prepared)
 
 
 def _template(state: _State) -> None:
@@ -53,11 +67,33 @@ def _template(state: _State) -> None:
         )
 
 
-def _emit(state: _State) -> None:
+def _prepare(state: _State) -> None:
     if state.document is None:
-        raise CompileError(
-            f"{state.program.name} has no WGSL kernel yet.", "Use the Wasm backend for this model."
+        state.prepared = prepare(state.program)
+
+
+def _group(state: _State) -> None:
+    if state.prepared is not None:
+        state.groups = groups_of(state.prepared.program, state.prepared.plain)
+
+
+def _emit(state: _State) -> None:
+    if state.prepared is None:
+        return
+    found, program = state.prepared, state.prepared.program
+    dispatches: list[Dispatch] = []
+    uses_subgroups = False
+    for number, group in enumerate(state.groups):
+        later = state.groups[number + 1 :]
+        needed = {load.buffer for g in later for nest in g.nests for load in nest.reads}
+        dispatch, with_subgroups = emit_group(
+            Buffers(program, found.names, found.plain), group, needed, state.tier == SUBGROUPS
         )
+        dispatches.append(dispatch)
+        uses_subgroups = uses_subgroups or with_subgroups
+    scratch = tuple(4 * math.prod(b.shape) for b in program.buffers if b.role == SCRATCH)
+    requires = ("subgroups",) if uses_subgroups else ()
+    state.document = KernelDocument(tuple(dispatches), scratch, requires)
 
 
 def _encode(state: _State) -> None:
@@ -79,7 +115,13 @@ def document_text(document: KernelDocument) -> str:
 
 def pass_list() -> tuple[tuple[str, Callable[[_State], None]], ...]:
     """All passes of the WGSL compiler, in order."""
-    return (("template", _template), ("emit", _emit), ("encode", _encode))
+    return (
+        ("template", _template),
+        ("prepare", _prepare),
+        ("group", _group),
+        ("emit", _emit),
+        ("encode", _encode),
+    )
 
 
 WGSL_PASSES = tuple(name for name, _ in pass_list())

@@ -8,7 +8,7 @@ import numpy as np
 from kernel_harness import NUMPY, run_kernel
 
 from nnjit_studio.compiler.importer import BuiltModel
-from nnjit_studio.compiler.importer.memory import in_place
+from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.pipeline import compile_program
 
 

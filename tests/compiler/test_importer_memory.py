@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from kernel_harness import run_kernel
 from small_programs import softmax
 
-from nnjit_studio.compiler.importer.memory import Lifetime, aligned, in_place, plan_offsets
+from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
+from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
