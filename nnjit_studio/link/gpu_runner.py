@@ -18,6 +18,7 @@ from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import GPU_LOST, NO_PLANS, PageRunner
 from nnjit_studio.space.backend import SOFTWARE_SUFFIX, Backend
+from nnjit_studio.space.gpu_constants import with_constants
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.records import (
     GPU_TIERS,
@@ -203,7 +204,7 @@ def gpu_device(reply: Mapping[str, Any], page: DeviceProfile) -> DeviceProfile:
             f"The target {page.target!r} has no WebGPU adapter: {replies.text(reply, 'reason')}",
             "`nnjit doctor` lists the adapters; --backend wasm needs none.",
         )
-    gpu = GpuProfile(
+    told = GpuProfile(
         vendor=replies.text(reply, "vendor"),
         architecture=replies.text(reply, "architecture"),
         device=replies.text(reply, "device"),
@@ -220,6 +221,7 @@ def gpu_device(reply: Mapping[str, Any], page: DeviceProfile) -> DeviceProfile:
         copy_gbs=replies.number(reply, "copy_gbs"),
         dispatch_us=replies.number(reply, "dispatch_us"),
     )
+    gpu = with_constants(told)
     tiers = GPU_TIERS if "subgroups" in gpu.features else GPU_TIERS[:1]
     peak = replies.number(reply, "peak_gflops")
     return replace(

@@ -9,6 +9,15 @@ IMPLEMENTATIONS = ("navigator", "bridge")
 """``navigator`` is the page's own ``navigator.gpu``; ``bridge`` is wgpu-native behind the hub."""
 
 
+DEFAULT_LIMITS: Mapping[str, int] = {
+    "maxComputeInvocationsPerWorkgroup": 256,
+    "maxComputeWorkgroupStorageSize": 16384,
+    "maxComputeWorkgroupsPerDimension": 65535,
+    "maxStorageBuffersPerShaderStage": 8,
+}
+"""What every WebGPU device allows (the specification's table of limits)."""
+
+
 @dataclass(frozen=True)
 class GpuProfile:
     """An adapter, as its implementation tells of it.
@@ -35,8 +44,12 @@ class GpuProfile:
         Probed microseconds of an empty dispatch among many of one pass.
     cores, registers_per_core, warp
         Compute units, 32-bit registers of each, and invocations that run in lockstep.
+    registers_per_thread, threads_per_core, shared_bytes_per_core
+        32-bit registers that one invocation may use, invocations that a core keeps in
+        flight, and bytes of its workgroup memory, at most.
     sources
-        Where these three are from, by name of the field; what is not in it is assumed.
+        Where these six are from, by name of the field; what is not in it is assumed.
+        :mod:`nnjit_studio.space.gpu_constants` fills them in.
     """
 
     vendor: str = ""
@@ -57,6 +70,9 @@ class GpuProfile:
     cores: int = 16
     registers_per_core: int = 65536
     warp: int = 32
+    registers_per_thread: int = 128
+    threads_per_core: int = 1024
+    shared_bytes_per_core: int = 32768
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -65,3 +81,7 @@ class GpuProfile:
         named = self.description or " ".join(filter(None, (self.vendor, self.architecture)))
         named = named or self.device or "unnamed adapter"
         return f"{named} (software, no GPU)" if self.is_fallback else named
+
+    def limit(self, name: str) -> int:
+        """A limit of the adapter, or what every device allows where it told none."""
+        return int(self.limits.get(name, DEFAULT_LIMITS[name]))

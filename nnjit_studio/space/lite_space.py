@@ -8,7 +8,7 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space, dot_space
+from nnjit_studio.space import conv2d_space, dot_space, gpu_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import (
     CONV2D,
@@ -18,6 +18,9 @@ from nnjit_studio.space.conv2d_space import (
     conv_problem,
 )
 from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_candidates, dot_problem
+from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.space.gpu_profile import GpuProfile
+from nnjit_studio.space.gpu_space import GpuProblem, gpu_candidates, gpu_problem, gpu_variations
 from nnjit_studio.space.heuristics import (
     ELEMENT_BYTES,
     LANES,
@@ -58,7 +61,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Usage:
-    """Use of hardware by Table 1: elements of registers, bytes of L1."""
+    """Use of hardware by Table 1: elements of registers of a thread, bytes of L1 of a block.
+
+    On a GPU bytes of workgroup memory; ``blocks_per_core`` is ``Block_core``.
+    """
 
     registers: int
     l1_bytes: int
@@ -73,7 +79,7 @@ class SpaceEntry:
     ``r0``, ``r1``, ``order`` or nothing.
     """
 
-    candidate: Candidate
+    candidate: AnyCandidate
     usage: Usage
     reason: str
     varies: str = ""
@@ -111,6 +117,8 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
     UserError
         When no lite space exists for this kind or dtype.
     """
+    if device.gpu is not None:
+        return _gpu_space(workload, device.gpu)
     if workload.kind == CONV2D:
         return _conv2d_space(workload, device)
     if workload.kind in DOT_KINDS.values():
@@ -122,15 +130,22 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
 
 
 def explain(
-    candidate: Candidate, workload: Workload, device: DeviceProfile, packable: bool
+    candidate: AnyCandidate, workload: Workload, device: DeviceProfile, packable: bool
 ) -> list[Verdict]:
     """Why a setting is in the lite space (every verdict is ok) or out.
 
     Raises
     ------
     UserError
-        When no lite space exists for this kind or dtype.
+        When no lite space exists for this kind or dtype, or the candidate is one of
+        another backend.
     """
+    if device.gpu is not None:
+        if not isinstance(candidate, GpuCandidate):
+            raise _foreign(candidate, "Wasm kernels")
+        return _gpu_verdicts(candidate, gpu_problem(workload, device.gpu))
+    if isinstance(candidate, GpuCandidate):
+        raise _foreign(candidate, "WGSL kernels")
     if workload.kind == CONV2D:
         return _conv2d_verdicts(candidate, conv_problem(workload, device))
     if workload.kind in DOT_KINDS.values():
@@ -138,6 +153,27 @@ def explain(
     problem = problem_of(workload, device, packable)
     answers = ((rule.__name__, rule(candidate, problem)) for rule in RULES)
     return [Verdict(name, ok, text) for name, (ok, text) in answers]
+
+
+def _gpu_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
+    problem = gpu_problem(workload, gpu)
+    entries = []
+    for c in gpu_candidates(problem):
+        usage = Usage(problem.registers(c), problem.shared_bytes(c), problem.blocks_per_core(c))
+        reason = "; ".join(rule(c, problem)[1] for rule in gpu_space.TOLD_RULES)
+        entries.append(SpaceEntry(c, usage, reason, "".join(gpu_variations(c, problem))))
+    return LiteSpace(workload, tuple(entries), naive_size(workload))
+
+
+def _gpu_verdicts(candidate: GpuCandidate, problem: GpuProblem) -> list[Verdict]:
+    answers = ((rule.__name__, rule(candidate, problem)) for rule in gpu_space.RULES)
+    return [Verdict(name, ok, text) for name, (ok, text) in answers]
+
+
+def _foreign(candidate: AnyCandidate, what: str) -> UserError:
+    return UserError(
+        f"{candidate} is a candidate of {what}.", "`nnjit space` lists those of this backend."
+    )
 
 
 def _conv2d_space(workload: Workload, device: DeviceProfile) -> LiteSpace:
@@ -243,6 +279,7 @@ def _entry(c: Candidate, problem: Problem) -> SpaceEntry:
 
 def _rank(entry: SpaceEntry, problem: Problem) -> tuple[object, ...]:
     c = entry.candidate
+    assert isinstance(c, Candidate)
     return (
         -entry.usage.blocks_per_core,
         entry.varies != "",

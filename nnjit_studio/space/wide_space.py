@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
+from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space import conv2d_space, dot_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
@@ -50,9 +51,12 @@ def build_wide_space(
     Raises
     ------
     UserError
-        When no lite space exists for this kind or dtype.
+        When no lite space exists for this kind or dtype, or the device is a GPU.
     """
-    lite = [e.candidate for e in build_lite_space(workload, device, packable).entries]
+    if device.gpu is not None:
+        raise UserError("There is no wide space of a GPU.", "Choose the backend wasm.")
+    entries = build_lite_space(workload, device, packable).entries
+    lite = [e.candidate for e in entries if isinstance(e.candidate, Candidate)]
     if workload.kind == CONV2D:
         others = set(_conv2d_grid(conv_problem(workload, device)))
     elif workload.kind in DOT_KINDS.values():

@@ -81,14 +81,13 @@ class SearchOrder:
     def ranked(self, state: WorkloadState) -> list[SpaceEntry]:
         """Pending entries, the next one first.
 
-        The exploitation set; then by blocks per core (paper section 5.2),
-        by expected gain, and in the order of the space.
+        The exploitation set; then by expected gain, and in the order of the
+        space. Blocks per core, the paper's order (section 5.2), tie on Wasm;
+        on a GPU small tiles win by them and lose by their loads, so they are
+        among what the gain is expected from.
         """
         gains = self._gains(state)
-        by_gain = sorted(
-            range(len(gains)),
-            key=lambda i: (-state.pending[i].usage.blocks_per_core, -gains[i], i),
-        )
+        by_gain = sorted(range(len(gains)), key=lambda i: (-gains[i], i))
         exploit = [e for e in state.exploit if e in state.pending]
         return exploit + [state.pending[i] for i in by_gain if state.pending[i] not in exploit]
 
