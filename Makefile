@@ -59,6 +59,7 @@ page: node_modules/ready
 
 unit: .venv/ready
 	.ci/system.sh chromium
+	.ci/system.sh vulkan
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
 
 # Random kernels against the float64 reference: cases, seed.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of what the system itself must bring: `system.sh python|qt|chromium [PYTHON]`.
+# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|vulkan [PYTHON]`.
 # As root on Debian or Ubuntu it installs; else it names what is missing in one sentence.
 set -euo pipefail
 
@@ -58,5 +58,13 @@ chromium)
   done
   [ "$(uname)" = Linux ] || exit 0
   need "Chromium for the end-to-end tests" chromium
+  ;;
+vulkan)
+  [ "$(uname)" = Linux ] || exit 0
+  drivers=$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name "lvp_icd*" -print -quit 2>/dev/null || true)
+  loaders=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p)
+  if [ -z "$drivers" ] || [[ $loaders != *libvulkan.so.1* ]]; then
+    need "Vulkan in software (lavapipe) for the tests of the GPU bridge" mesa-vulkan-drivers libvulkan1
+  fi
   ;;
 esac
