@@ -13,13 +13,15 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_bench_common import (
+    adapter_option,
     browser_option,
     markdown_option,
     node_modules_option,
     publish,
     scratch,
 )
-from nnjit_studio.cli_bench_gpu import dispatches, kernels_on_gpu
+from nnjit_studio.cli_bench_gpu import dispatches, gemv4, kernels_on_gpu
+from nnjit_studio.cli_bench_llm import llama
 from nnjit_studio.cli_common import (
     budget_option,
     compile_process,
@@ -64,6 +66,7 @@ def bench() -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Of webgpu: what benchmarks/cublas.py wrote, to stand beside.",
 )
+@adapter_option
 @browser_option
 @node_modules_option
 @markdown_option
@@ -77,6 +80,7 @@ def kernels(
     seconds: float,
     candidates: int | None,
     native: Path | None,
+    gpu: str,
     target: str,
     node_modules: Path | None,
     markdown: Path | None,
@@ -92,7 +96,16 @@ def kernels(
     """
     if backend == "webgpu":
         kernels_on_gpu(
-            peers, shapes, candidates, native, target, node_modules, markdown, no_sandbox, as_json
+            peers,
+            shapes,
+            candidates,
+            native,
+            gpu,
+            target,
+            node_modules,
+            markdown,
+            no_sandbox,
+            as_json,
         )
         return
     from nnjit_studio.bench import kernels as job
@@ -191,6 +204,8 @@ def _thread_counts(text: str) -> list[int]:
 
 
 bench.add_command(dispatches)
+bench.add_command(gemv4)
+bench.add_command(llama)
 
 
 @bench.command(name="compile")

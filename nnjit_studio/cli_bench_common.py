@@ -26,6 +26,14 @@ node_modules_option = click.option(
     help="Where the peers' npm packages are; by default here or beside the sources.",
 )
 
+adapter_option = click.option(
+    "--gpu",
+    type=click.Choice(("hardware", "software")),
+    default="hardware",
+    show_default=True,
+    help="Which adapter WebGPU is to have; a software one says nothing of a GPU.",
+)
+
 
 @contextmanager
 def scratch() -> Iterator[Path]:

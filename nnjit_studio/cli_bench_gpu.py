@@ -1,4 +1,4 @@
-"""``nnjit bench``, the verbs on WebGPU: kernels, the overhead of dispatches."""
+"""``nnjit bench``, the verbs on WebGPU: kernels, dispatches, 4-bit products."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_bench_common import (
+    adapter_option,
     browser_option,
     markdown_option,
     node_modules_option,
@@ -54,6 +55,7 @@ def kernels_on_gpu(
     shapes: str | None,
     candidates: int | None,
     native: Path | None,
+    gpu: str,
     target: str,
     node_modules: Path | None,
     markdown: Path | None,
@@ -81,6 +83,7 @@ def kernels_on_gpu(
             markdown is not None,
             beside,
             note,
+            gpu=gpu,
         )
     result["versions"] |= versions
     publish(result, gpu_kernels_text, gpu_kernels_markdown, markdown, as_json)
@@ -89,6 +92,7 @@ def kernels_on_gpu(
 @click.command()
 @click.option("--count", type=click.IntRange(1, 100_000), default=1000, show_default=True)
 @click.option("--peers", default="ort,tfjs", show_default=True, help="ort, tfjs, or none.")
+@adapter_option
 @browser_option
 @node_modules_option
 @markdown_option
@@ -97,6 +101,7 @@ def kernels_on_gpu(
 def dispatches(
     count: int,
     peers: str,
+    gpu: str,
     target: str,
     node_modules: Path | None,
     markdown: Path | None,
@@ -117,7 +122,63 @@ def dispatches(
     folder_of_peers, versions = find_node_modules(given, node_modules, GPU_PEERS)
     with scratch() as folder:
         result = job.compare(
-            count, folder, target, given, folder_of_peers, no_sandbox, markdown is not None, note
+            count,
+            folder,
+            target,
+            given,
+            folder_of_peers,
+            no_sandbox,
+            markdown is not None,
+            note,
+            gpu=gpu,
         )
     result["versions"] |= versions
     publish(result, job.dispatches_text, job.dispatches_markdown, markdown, as_json)
+
+
+@click.command()
+@click.option(
+    "--sizes", default="4096x4096,4096x11008", show_default=True, help="K x N of the matrices."
+)
+@click.option("--peers", default="ort", show_default=True, help="ort, or none.")
+@adapter_option
+@browser_option
+@node_modules_option
+@markdown_option
+@sandbox_option
+@json_option
+def gemv4(
+    sizes: str,
+    peers: str,
+    gpu: str,
+    target: str,
+    node_modules: Path | None,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> None:
+    """Products of one row with 4-bit weights, as a decoder makes them, beside MatMulNBits.
+
+    Chains of weights that are larger than a GPU's cache; f16 where the adapter has it.
+    """
+    from nnjit_studio.bench import gpu_gemv4 as job
+    from nnjit_studio.bench.gpu_page import GPU_PEERS
+    from nnjit_studio.bench.kernels import find_node_modules, parse_peers
+
+    _browser_only(target)
+    wanted, given = job.parse_sizes(sizes), parse_peers(peers)
+    folder_of_peers, versions = find_node_modules(given, node_modules, GPU_PEERS)
+    with scratch() as folder:
+        result = job.compare(
+            wanted,
+            folder,
+            target,
+            given,
+            folder_of_peers,
+            no_sandbox,
+            markdown is not None,
+            note,
+            gpu=gpu,
+        )
+    result["versions"] |= versions
+    publish(result, job.gemv4_text, job.gemv4_markdown, markdown, as_json)

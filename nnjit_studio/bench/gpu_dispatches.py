@@ -54,6 +54,7 @@ def compare(
     published: bool,
     note: Callable[[str], None],
     rounds: int = ROUNDS,
+    gpu: str = "hardware",
 ) -> dict[str, Any]:
     """Time the chain of each in turns, in one page; the benchmark's JSON document.
 
@@ -66,7 +67,7 @@ def compare(
     write_chain(folder / "chain.onnx", count)
     write_keep_alive(folder / "keep_alive.onnx")
     page_name = "gpu_dispatches.html"
-    with gpu_page(page_name, folder, target, node_modules, no_sandbox, published) as page:
+    with gpu_page(page_name, folder, target, node_modules, no_sandbox, published, gpu) as page:
         note(f"adapter: {page.profile.name}")
         page.give(
             {

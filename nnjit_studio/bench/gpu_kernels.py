@@ -48,6 +48,9 @@ class GpuPolicy:
     readbacks: int = 15
 
 
+POLICY = GpuPolicy()
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A shape whose operands, reference and models are in the page's folder."""
@@ -184,7 +187,8 @@ def compare(
     published: bool,
     native: Mapping[str, Any],
     note: Callable[[str], None],
-    policy: GpuPolicy | None = None,
+    policy: GpuPolicy = POLICY,
+    gpu: str = "hardware",
 ) -> dict[str, Any]:
     """Measure ours and the peers in one page of one browser; the benchmark's JSON document.
 
@@ -198,7 +202,8 @@ def compare(
     UserError, TargetError, PageError
     """
     prepared = prepare(shapes, folder)
-    with gpu_page("gpu_kernels.html", folder, target, node_modules, no_sandbox, published) as page:
+    page_name = "gpu_kernels.html"
+    with gpu_page(page_name, folder, target, node_modules, no_sandbox, published, gpu) as page:
         note(f"adapter: {page.profile.name}")
         device = device_of(page)
         for index, shape in enumerate(prepared):
@@ -208,7 +213,7 @@ def compare(
         page.give(
             {
                 "peers": list(peers),
-                "policy": asdict(policy or GpuPolicy()),
+                "policy": asdict(policy),
                 "shapes": [_shape_json(i, p) for i, p in enumerate(prepared)],
             }
         )

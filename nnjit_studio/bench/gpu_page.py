@@ -15,6 +15,7 @@ from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.errors import UserError
 from nnjit_studio.link import browsers
 from nnjit_studio.link.device import cpu_name
+from nnjit_studio.space.gpu_constants import with_constants
 from nnjit_studio.space.gpu_profile import GpuProfile
 
 GPU_PEERS = {
@@ -93,8 +94,9 @@ class GpuPage:
 
     @property
     def profile(self) -> GpuProfile:
+        """The adapter as the spaces want it."""
         names = ("vendor", "architecture", "device", "description", "driver", "implementation")
-        return GpuProfile(
+        told = GpuProfile(
             **{name: self.adapter[name] for name in names},
             is_fallback=self.adapter["is_fallback"],
             features=tuple(self.adapter["features"]),
@@ -104,6 +106,7 @@ class GpuPage:
             subgroup_max=self.adapter["subgroup_max"],
             timestamp_quantum_ns=self.adapter["timestamp_quantum_ns"],
         )
+        return with_constants(told)
 
 
 @contextmanager
@@ -114,6 +117,7 @@ def gpu_page(
     node_modules: Path | None,
     no_sandbox: bool,
     published: bool,
+    gpu: str = "hardware",
 ) -> Iterator[GpuPage]:
     """Open a page of ``resources/bench`` in a browser with WebGPU.
 
@@ -123,6 +127,8 @@ def gpu_page(
         What the page reads as ``files/``.
     published
         Whether the results go to a file of results: a software adapter's do not.
+    gpu
+        One of ``GPU_MODES`` of :mod:`nnjit_studio.link.browser_flags`.
 
     Raises
     ------
@@ -135,7 +141,7 @@ def gpu_page(
         server = stack.enter_context(BenchServer(roots))
         browser = browsers.find(target)
         running = stack.enter_context(
-            browsers.launch(browser, server.url(page), no_sandbox, on_exit=server.fail)
+            browsers.launch(browser, server.url(page), no_sandbox, on_exit=server.fail, gpu=gpu)
         )
         adapter = server.next_message(START_TIMEOUT_S)
         if adapter["is_fallback"] and published:
@@ -150,8 +156,8 @@ def gpu_page(
 def flags_of(running: browsers.RunningBrowser) -> str:
     """What the browser really runs with: a ``--target`` may be a script that adds its own."""
     try:
-        words = Path(f"/proc/{running.pid}/cmdline").read_bytes().decode().split("\0")
+        line = Path(f"/proc/{running.pid}/cmdline").read_text()
     except OSError:
         return running.flags
-    private = ("--user-data-dir", "--type")
-    return " ".join(w for w in words[1:] if w.startswith("--") and not w.startswith(private))
+    words = line.replace("\0", " ").split()
+    return " ".join(w for w in words if w.startswith("--") and "--user-data-dir" not in w)

@@ -10,7 +10,7 @@ import { own, recorderOf } from "./gpu_record.js";
  * @property {string} spec
  * @property {{name: string, dims: number[], data: Float32Array<ArrayBuffer>}[]} inputs
  * @property {number} out_bytes
- * @property {number} depth products that share a pass, each with an output of its own
+ * @property {number} depth products that share a submit, each with an output of its own
  * @property {string} one address of an ONNX model of one product
  * @property {string} many address of one of `depth` products
  * @property {Candidate[]} candidates
@@ -18,9 +18,10 @@ import { own, recorderOf } from "./gpu_record.js";
  */
 /**
  * One way to compute the product. `submit` and `pass` return when the GPU was given `n` of
- * them, one to a submit and `depth` to a pass.
+ * them, one to a submit and `depth` to a submit.
  * @typedef {object} Contender
  * @property {string} name
+ * @property {string} [library] whose device it uses, where that is not its name
  * @property {any} device
  * @property {(n: number) => Promise<void>} submit
  * @property {(n: number) => Promise<void>} pass

@@ -18,8 +18,9 @@ import { idle, recorderOf } from "./gpu_record.js";
  */
 
 export const STYLES = /** @type {Style[]} */ (["submit", "pass"]);
-/** Passes of one recording; it holds 2048. */
 const MOST_CALLS = 1024;
+/** Of one recording: two stamps each. */
+const MOST_PASSES = 2000;
 
 /**
  * @param {Contender} contender
@@ -27,7 +28,7 @@ const MOST_CALLS = 1024;
  * @param {number} calls
  */
 export async function recorded(contender, style, calls) {
-  const recorder = recorderOf(contender.name);
+  const recorder = recorderOf(contender.library ?? contender.name);
   recorder.start();
   await contender[style](calls);
   await idle(contender.device);
@@ -57,10 +58,11 @@ async function wall(contender, style, calls) {
 export async function callsFor(contender, style, depth, policy) {
   await wall(contender, style, depth);
   const ms = await wall(contender, style, depth);
-  const { gpu_ms } = await recorded(contender, style, depth);
+  const { gpu_ms, passes } = await recorded(contender, style, depth);
   const wanted = policy.sample_ms / Math.max(gpu_ms / depth, 1e-4);
   const affordable = policy.most_sample_ms / Math.max(ms, 1e-4);
-  return Math.max(1, Math.ceil(Math.min(wanted, affordable, MOST_CALLS) / depth)) * depth;
+  const recordable = (MOST_PASSES * depth) / Math.max(1, passes) - depth;
+  return Math.max(1, Math.ceil(Math.min(wanted, affordable, recordable, MOST_CALLS) / depth)) * depth;
 }
 
 /**
@@ -74,13 +76,14 @@ export async function timeAll(contenders, depth, warmer, policy) {
   /** @type {Record<string, Record<Style, Timed>>} */
   const found = {};
   for (const style of STYLES) {
-    for (const contender of contenders) {
+    const able = contenders.filter((c) => c[style]);
+    for (const contender of able) {
       const calls = await callsFor(contender, style, depth, policy);
       (found[contender.name] ??= /** @type {any} */ ({}))[style] = { calls, gpu_ms: [], wall_ms: [], passes: 0, dispatches: 0, submits: 0 };
     }
     for (let round = 0; round < policy.rounds; round++)
-      for (let turn = 0; turn < contenders.length; turn++) {
-        const contender = contenders[(round + turn) % contenders.length];
+      for (let turn = 0; turn < able.length; turn++) {
+        const contender = able[(round + turn) % able.length];
         const timed = found[contender.name][style];
         await warmer.run(policy.warm_ms);
         const taken = await recorded(contender, style, timed.calls);
