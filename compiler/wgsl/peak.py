@@ -10,17 +10,15 @@ _UNROLL = 4
 _THREADS = 256
 _LARGEST = 65535
 PEAK_WORKGROUPS = 2048
-PEAK_BYTES = 16 * _THREADS * PEAK_WORKGROUPS
-"""Size of argument 0 of :func:`peak_document`."""
 
 
 def peak_document(workgroups: int = PEAK_WORKGROUPS) -> tuple[KernelDocument, int]:
     """Independent chains of ``fma`` on ``vec4<f32>``, and the flops of one run.
 
-    Argument 0 is an output of 16 bytes for each of ``256 * workgroups``
-    threads. Each chain starts from the thread's number and converges (a factor
-    below 1, a small addend), so nothing is known before it runs and nothing
-    overflows. An fma counts as two operations.
+    It has no arguments: what it computes goes to scratch. Each chain starts
+    from the thread's number and converges (a factor below 1, a small addend),
+    so nothing is known before it runs and nothing overflows. An fma counts as
+    two operations.
     """
     chains = range(_CHAINS)
     lines = [
@@ -36,9 +34,9 @@ def peak_document(workgroups: int = PEAK_WORKGROUPS) -> tuple[KernelDocument, in
         f"  result[id.x] = {' + '.join(f'c{i}' for i in chains)};",
         "}",
     ]
-    dispatch = Dispatch("\n".join(lines) + "\n", (workgroups, 1, 1), ("a0",), ("read_write",))
+    dispatch = Dispatch("\n".join(lines) + "\n", (workgroups, 1, 1), ("s0",), ("read_write",))
     flops = 2 * 4 * _CHAINS * _UNROLL * _ROUNDS * _THREADS * workgroups
-    return KernelDocument((dispatch,)), flops
+    return KernelDocument((dispatch,), scratch=(16 * _THREADS * workgroups,)), flops
 
 
 def copy_document(nbytes: int) -> tuple[KernelDocument, int]:

@@ -5,9 +5,25 @@ import { generate } from "./generate.js";
 import { serve } from "./serve.js";
 import { Team } from "./team.js";
 
+/** @typedef {import("./gpu/engine.js").GpuEngine} GpuEngine */
+/** @type {Engine | GpuEngine} */
 let engine = new Engine();
+/** @type {(() => void) | null} forces a loss of the GPU, where a test asked for it */
+let lose = null;
 /** @type {AbortController | null} of the generation that runs */
 let generation = null;
+
+/**
+ * @param {import("./frames.js").Header} header of a `load`
+ * @returns {Promise<Engine | GpuEngine>}
+ */
+async function start({ backend = "wasm", implementation = "navigator", bridge, debug = false, threads = 1 }) {
+  if (backend === "wasm") return new Engine(threads > 1 ? await Team.start(threads) : null);
+  const [{ GpuEngine }, { openGpu }] = await Promise.all([import("./gpu/engine.js"), import("./gpu/open.js")]);
+  const device = await openGpu({ implementation, bridge });
+  if (debug) lose = () => device.lose();
+  return new GpuEngine(device);
+}
 
 /**
  * Posts each token as soon as it is known.
@@ -31,13 +47,13 @@ async function stream({ id, facts, ids, max_tokens, top_k, temperature, seed, st
 serve(async ({ header, blobs }) => {
   switch (header.type) {
     case "load": {
-      // the page starts a worker for each model: there is never an older team
+      // the page starts a worker for each model: there is never an older team or device
       const { plan, others, threads = 1 } = header;
-      if (threads > 1) engine = new Engine(await Team.start(threads));
-      return { header: { type: "ok", memory_bytes: engine.load(plan, others), threads } };
+      engine = await start(header);
+      return { header: { type: "ok", memory_bytes: await engine.load(plan, others), threads } };
     }
     case "weights":
-      engine.setWeights(header.offset, blobs[0]);
+      await engine.setWeights(header.offset, blobs[0]);
       return { header: { type: "ok" } };
     case "register": {
       const kernels = header.kernels.map((/** @type {any} */ k, /** @type {number} */ i) => ({ ...k, bytes: blobs[i] }));
@@ -46,12 +62,16 @@ serve(async ({ header, blobs }) => {
     case "infer": {
       const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
       const { runs, profile, least_step_ms, taps, plan } = header;
-      const { outputs, taps: copies, ...times } = engine.infer(inputs, { runs, profile, least_step_ms, taps, plan });
+      const { outputs, taps: copies, ...times } = await engine.infer(inputs, { runs, profile, least_step_ms, taps, plan });
       const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
       return { header: { type: "inferred", outputs: specs, ...times }, blobs: [...outputs.map((t) => t.data), ...copies] };
     }
     case "generate":
       return { header: await stream(header) };
+    case "gpu_lose":
+      if (!lose) throw new EngineError("The GPU is lost on purpose only after a load with `debug`.");
+      lose();
+      return { header: { type: "ok" } };
     case "generate_stop":
       generation?.abort();
       return { header: { type: "ok" } };

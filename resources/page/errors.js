@@ -13,10 +13,14 @@ export class EngineError extends Error {
 }
 
 /**
+ * `code` and `workload` are those of a GPU's error (docs/webgpu.md).
  * @param {unknown} thrown
- * @returns {{error: string, hint: string}}
+ * @returns {{error: string, hint: string, code?: string, workload?: string}}
  */
 export function errorFields(thrown) {
-  if (thrown instanceof EngineError) return { error: thrown.error, hint: thrown.hint };
+  if (thrown instanceof EngineError) {
+    const { error, hint, code, workload } = /** @type {EngineError & {code?: string, workload?: string}} */ (thrown);
+    return { error, hint, ...(code ? { code } : {}), ...(workload ? { workload } : {}) };
+  }
   return { error: thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown), hint: "" };
 }

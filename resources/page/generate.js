@@ -25,8 +25,16 @@ import { EngineError } from "./errors.js";
  */
 /** @typedef {"length" | "stop" | "full" | "cancelled"} Reason */
 /** @typedef {{id: number, ms: number, margin: number}} Token with the logit's lead over the second best */
-/** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./engine.js").Tensor} Tensor */
+/**
+ * What is needed of an engine; one on a GPU answers later, and its outputs are copies.
+ * @typedef {object} Engine
+ * @property {boolean} [copies]
+ * @property {Record<string, import("./plan.js").Plan>} plans
+ * @property {() => void} reset
+ * @property {(inputs: Tensor[], plan?: string) => () => void | Promise<void>} stepper
+ * @property {(name: string, plan?: string) => Tensor | Promise<Tensor>} output
+ */
 
 /** @type {Record<string, any>} */
 const ARRAYS = {
@@ -54,7 +62,7 @@ export async function* generate(engine, facts, prompt, options = {}) {
   checkPrompt(prompt, facts, text.vocabulary);
   if (!(maxTokens >= 1)) throw new EngineError(`maxTokens is ${maxTokens}.`, "Ask for at least 1 token.");
   let start = performance.now();
-  let logits = text.read(prompt);
+  let logits = await text.read(prompt);
   for (let made = 1; ; made++) {
     const token = pick(logits);
     const now = performance.now();
@@ -65,7 +73,7 @@ export async function* generate(engine, facts, prompt, options = {}) {
     await tick(); // a message that cancels has its turn here
     if (signal?.aborted) return "cancelled";
     start = performance.now();
-    logits = text.add(token.id);
+    logits = await text.add(token.id);
   }
 }
 
@@ -87,7 +95,7 @@ class Text {
     this.#facts = facts;
     this.#decode = new Feeds(engine.plans[MAIN]);
     this.#step = engine.stepper(this.#decode.tensors);
-    const { shape, dtype } = engine.output(facts.logits);
+    const { shape, dtype } = specOf(engine.plans[MAIN], facts.logits);
     if (dtype !== "f32") throw new EngineError(`The logits are ${dtype}, text generation reads f32.`);
     this.vocabulary = shape[shape.length - 1];
     engine.reset();
@@ -95,17 +103,17 @@ class Text {
 
   /**
    * @param {readonly number[]} prompt
-   * @returns {Float32Array} logits of what follows it
+   * @returns {Promise<Float32Array>} logits of what follows it
    */
-  read(prompt) {
+  async read(prompt) {
     const { rows } = this.#facts;
-    let logits = rows ? this.#prefill(prompt.slice(0, rows)) : null;
-    for (const id of prompt.slice(this.length)) logits = this.add(id);
+    let logits = rows ? await this.#prefill(prompt.slice(0, rows)) : null;
+    for (const id of prompt.slice(this.length)) logits = await this.add(id);
     return /** @type {Float32Array} */ (logits);
   }
 
   /** @param {readonly number[]} ids at most `rows`; what stands behind them is masked until it is overwritten */
-  #prefill(ids) {
+  async #prefill(ids) {
     const { ids: name, mask, positions, last, logits } = this.#facts;
     const feeds = new Feeds(this.#engine.plans[PREFILL]);
     ids.forEach((id, i) => {
@@ -114,17 +122,17 @@ class Text {
     });
     if (positions) for (let i = 0; i < this.#facts.rows; i++) feeds.set(positions, i, i);
     if (last) feeds.set(last, 0, ids.length - 1);
-    this.#engine.stepper(feeds.tensors, PREFILL)();
+    await this.#engine.stepper(feeds.tensors, PREFILL)();
     for (let i = 0; i < ids.length; i++) this.#decode.set(mask, i, 1);
     this.length = ids.length;
-    return this.#row(this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
+    return this.#row(await this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
   }
 
   /**
    * One run of the decode plan.
    * @param {number} id
    */
-  add(id) {
+  async add(id) {
     const { ids, mask, positions, slot, logits } = this.#facts;
     const feeds = this.#decode;
     const position = this.length++;
@@ -132,8 +140,8 @@ class Text {
     feeds.set(mask, position, 1);
     feeds.set(slot, 0, position);
     if (positions) feeds.set(positions, 0, position);
-    this.#step();
-    if (!this.#logits.length) this.#logits = this.#row(this.#engine.output(logits), 0);
+    await this.#step();
+    if (!this.#logits.length || this.#engine.copies) this.#logits = this.#row(await this.#engine.output(logits), 0);
     return this.#logits;
   }
 
@@ -144,6 +152,16 @@ class Text {
   #row({ data }, row) {
     return new Float32Array(data.buffer, data.byteOffset + row * this.vocabulary * 4, this.vocabulary);
   }
+}
+
+/**
+ * @param {import("./plan.js").Plan} plan
+ * @param {string} name of an output
+ */
+function specOf({ outputs }, name) {
+  const port = outputs.find((p) => p.spec.name === name);
+  if (!port) throw new EngineError(`The model has no output "${name}".`);
+  return port.spec;
 }
 
 /** The inputs of a plan, made once and changed in place; they start as zeros. */

@@ -52,6 +52,7 @@ function connect(token) {
       send(header, blobs);
     },
     surroundings,
+    bridge: `${scheme}://${location.host}/gpu?token=${encodeURIComponent(token)}`,
     onStart: (request) => become(started(state, request)),
     onDone: (request, reply) => become(done(state, request, reply)),
   });

@@ -13,15 +13,44 @@ import { timerQuantum } from "./timing.js";
 let turnstile = null;
 const now = () => turnstile?.now() ?? performance.now();
 const clock = { now, quantum_ms: timerQuantum(now) };
+/** @typedef {import("./gpu/types.js").GpuDevice} GpuDevice */
+/** @type {Bench | import("./gpu/measure.js").GpuBench} */
 let bench = new Bench(clock);
+/** @type {{device: GpuDevice, implementation: string} | null} */
+let gpu = null;
 const sentinel = new Sentinel(now);
 
-/** @param {number} threads */
-async function useThreads(threads) {
-  if (threads === (bench.team?.threads ?? 1)) return;
-  const team = threads > 1 ? await Team.start(threads) : null;
-  bench.team?.close();
-  bench = new Bench(clock, team);
+/**
+ * @param {import("./frames.js").Header} header
+ * @returns {Promise<GpuDevice>}
+ */
+async function useGpu({ implementation = "navigator", bridge }) {
+  if (gpu && gpu.implementation === implementation) return gpu.device;
+  const { openGpu } = await import("./gpu/open.js");
+  gpu?.device.destroy();
+  const device = await openGpu({ implementation, bridge });
+  gpu = { device, implementation };
+  return device;
+}
+
+/**
+ * A bench for these threads, or for this GPU; the one there is where it fits.
+ * @param {import("./frames.js").Header} header of a `fixture`
+ */
+async function useBench(header) {
+  const { threads = 1, backend = "wasm" } = header;
+  if (backend === "webgpu") {
+    const device = await useGpu(header);
+    if ("team" in bench) bench.team?.close();
+    if (!("device" in bench) || bench.device !== device) {
+      const { GpuBench } = await import("./gpu/measure.js");
+      bench = new GpuBench(device, clock);
+    }
+  } else if (!("team" in bench) || threads !== (bench.team?.threads ?? 1)) {
+    const team = threads > 1 ? await Team.start(threads) : null;
+    if ("team" in bench) bench.team?.close();
+    bench = new Bench(clock, team);
+  }
 }
 
 serve(async (call) => {
@@ -47,11 +76,21 @@ async function answer({ header, blobs }) {
       return { header: { type: "probed", ...(await probe(header.peak, blobs)) } };
     case "rates":
       return { header: { type: "rated", samples_ms: await rates(/** @type {any} */ (header), blobs, clock) } };
+    case "gpu_probe": {
+      const { probeGpu } = await import("./gpu/probe.js");
+      const { implementation, bridge, flops } = header;
+      return { header: { type: "gpu_probed", ...(await probeGpu({ implementation, bridge }, blobs[0], flops)) } };
+    }
     case "pulse":
+      if (header.backend === "webgpu") {
+        const { peakMs } = await import("./gpu/probe.js");
+        const ms = await peakMs(await useGpu(header), blobs[0]);
+        return { header: { type: "pulsed", gflops: header.flops_per_iteration / ms / 1e6 } };
+      }
       return { header: { type: "pulsed", gflops: await sentinel.rate(blobs[0], header.flops_per_iteration) } };
     case "fixture":
-      await useThreads(header.threads ?? 1);
-      bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);
+      await useBench(header);
+      await bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);
       return { header: { type: "ok" } };
     case "measure": {
       const challenger = { header: header.challenger, bytes: blobs[0] };

@@ -8,13 +8,15 @@ import { MAX_THREADS } from "./team.js";
 export const PROTOCOL_VERSION = 1;
 
 /** @typedef {import("./frames.js").Header} Header */
-/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "string?" | "boolean?" | "plans?" | "shape"} Kind */
+/** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "string?" | "boolean?" | "plans?" | "shape" | "backend?" | "implementation?" | "implementation"} Kind */
 
 /** @type {Record<string, Record<string, Kind>>} */
 const FIELDS = {
   probe: { peak: "array" },
   rates: { items: "array", memory_bytes: "number", rounds: "number", sample_ms: "number", warmup_ms: "number" },
-  load: { plan: "object", others: "plans?", threads: "threads?" },
+  gpu_probe: { implementation: "implementation", flops: "number" },
+  gpu_lose: {},
+  load: { plan: "object", others: "plans?", threads: "threads?", backend: "backend?", implementation: "implementation?", debug: "boolean?" },
   weights: { offset: "number" },
   register: { kernels: "array", only: "boolean?" },
   infer: { inputs: "array", runs: "number", profile: "boolean", least_step_ms: "number?", taps: "array?", plan: "string?" },
@@ -22,10 +24,17 @@ const FIELDS = {
   serve: { inputs: "array", interval_ms: "number", budget: "number?" },
   generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", temperature: "number", seed: "number", stop_tokens: "array" },
   generate_stop: {},
-  pulse: { flops_per_iteration: "number" },
+  pulse: { flops_per_iteration: "number", backend: "backend?", implementation: "implementation?" },
   served: { hold: "boolean?" },
   serve_stop: {},
-  fixture: { workload: "string", args: "array", outputs: "array", threads: "threads?" },
+  fixture: {
+    workload: "string",
+    args: "array",
+    outputs: "array",
+    threads: "threads?",
+    backend: "backend?",
+    implementation: "implementation?",
+  },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },
 };
 
@@ -72,7 +81,11 @@ export function checkRequest(header, blobs) {
       if (lost) throw new EngineError(`The request "rates" names kernel ${lost.kernel}, which it does not carry.`);
       break;
     }
+    case "gpu_probe":
+      count = Math.min(blobs.length, 1);
+      break;
     case "load":
+    case "gpu_lose":
     case "generate":
       count = 0;
       break;
@@ -144,6 +157,12 @@ function fits(value, kind) {
     case "string?":
     case "boolean?":
       return value === undefined || typeof value === kind.slice(0, -1);
+    case "backend?":
+      return value === undefined || value === "wasm" || value === "webgpu";
+    case "implementation?":
+      return value === undefined || fits(value, "implementation");
+    case "implementation":
+      return value === "navigator" || value === "bridge";
     case "plans?":
       return value === undefined || fits(value, "object");
     case "object?":

@@ -21,6 +21,7 @@ import { canShare } from "./team.js";
  * @property {() => WorkerLike} measurer starts a measuring worker
  * @property {(header: Header, blobs: Uint8Array[]) => void} send to the hub
  * @property {() => import("./surroundings.js").Surroundings} [surroundings] of the page, for `pulse`
+ * @property {string} [bridge] address of the hub's WebSocket for a GPU
  * @property {(request: Header) => void} [onStart] tells the view what begins
  * @property {(request: Header, reply: Header) => void} [onDone] and how it ended
  */
@@ -45,6 +46,8 @@ export class Router {
   /** @type {Serving | null} */ #serving = null;
   #inferences = 0;
   #threads = 1;
+
+  /** @type {Map<string, string>} kernels that cost the GPU twice, and why, by sha256 */ #refused = new Map();
 
   /** @param {Workplace} workplace */
   constructor(workplace) {
@@ -83,7 +86,7 @@ export class Router {
       checkRequest(request, call.blobs);
       this.place.onStart?.(request);
       if (tunes) this.#serving?.touch();
-      reply = await this.#route(call);
+      reply = await this.#route(request.implementation === "bridge" ? this.#withBridge(call) : call);
     } catch (e) {
       reply = { header: { type: "error", ...errorFields(e) } };
     }
@@ -117,7 +120,10 @@ export class Router {
         return Promise.resolve(this.#served(call.header));
       case "serve_stop":
         return this.#stopServing().then(() => ({ header: { type: "ok" } }));
+      case "gpu_lose":
+        return this.#askEngine(call);
       case "probe":
+      case "gpu_probe":
       case "rates":
         return this.#probe(call);
       case "ahead":
@@ -129,6 +135,11 @@ export class Router {
       default:
         return this.#measure(call);
     }
+  }
+
+  /** @param {Call} call */
+  #withBridge(call) {
+    return { ...call, header: { ...call.header, bridge: this.place.bridge } };
   }
 
   /** @param {Call} call */
@@ -248,10 +259,35 @@ export class Router {
   }
 
   /**
+   * A kernel that costs the GPU, twice in a row, is refused from then on.
    * @param {Call} call
    * @returns {Promise<Reply>}
    */
   async #measure(call) {
+    const { sha256 } = call.header.challenger;
+    const why = this.#refused.get(sha256);
+    if (why) return { header: { type: "measured", ...notMeasured(why) } };
+    for (let losses = 0; ; ) {
+      const reply = await this.#measureOnce(call);
+      if (reply.header.code !== "gpu-lost") return reply;
+      this.#endMeasurer();
+      if (++losses < 2) continue;
+      const lost = `The kernel is refused: ${reply.header.error}`;
+      if (sha256) this.#refused.set(sha256, lost);
+      return { header: { type: "measured", ...notMeasured(lost) } };
+    }
+  }
+
+  /** Whether the fixture lies on a GPU. */
+  get #onGpu() {
+    return this.#fixture?.header.backend === "webgpu";
+  }
+
+  /**
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  async #measureOnce(call) {
     const { sha256 } = call.header.challenger;
     if (!sha256 || sha256 !== this.#challenger) {
       if (this.#kernels >= KERNELS_PER_WORKER) this.#endMeasurer();
@@ -263,7 +299,8 @@ export class Router {
     const limit_ms = call.header.policy.max_ms * 3 + GRACE_MS;
     try {
       const worker = this.#measuringWorker();
-      return await ask(worker, call, transferOf(call), { limit_ms, what: "The kernel", worked_ms: this.#worked() });
+      const transfer = this.#onGpu ? [] : transferOf(call); // a second try needs them again
+      return await ask(worker, call, transfer, { limit_ms, what: "The kernel", worked_ms: this.#worked() });
     } catch (e) {
       this.#endMeasurer();
       const { error, hint } = errorFields(e);

@@ -1,0 +1,37 @@
+"""The GPU engine in real Chromium, on its software adapter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpu_journey
+import pytest
+
+from nnjit_studio.link.browsers import find, is_root, launch
+from nnjit_studio.link.hub import Hub
+
+LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "5"))
+"""A campaign sets 50."""
+
+pytestmark = pytest.mark.chromium
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
+        pytest.skip("NNJIT_SKIP_CHROMIUM=1")
+    with (
+        Hub() as hub,
+        launch(find("chromium"), hub.url, is_root(), on_exit=hub.report_lost, gpu="software"),
+    ):
+        yield hub
+
+
+def test_a_model_runs_on_the_gpu(hub: Hub, tmp_path: Path) -> None:
+    gpu_journey.drive(hub, "chromium", "navigator", tmp_path)
+
+
+def test_lost_devices_are_made_good(hub: Hub, tmp_path: Path) -> None:
+    gpu_journey.lose(hub, "chromium", "navigator", tmp_path, LOSSES)
