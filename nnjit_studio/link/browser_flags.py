@@ -32,13 +32,13 @@ _CHROMIUM = (
     "--disable-renderer-backgrounding",
 )
 # Names of adapter and driver, and timestamps of 32 ns instead of 65,536.
-_NAMED_ADAPTER = ("--enable-webgpu-developer-features",)
+NAMED_ADAPTER = ("--enable-webgpu-developer-features",)
 # Without these two, Chromium on Linux silently takes SwiftShader.
-_LINUX_GPU = ("--use-angle=vulkan", "--enable-features=Vulkan")
+LINUX_GPU = ("--use-angle=vulkan", "--enable-features=Vulkan")
 # Without a display: NVIDIA's driver has no headless surface, and compositing on the GPU
 # costs the page its first adapter.
-_LINUX_HEADLESS_GPU = ("--disable-vulkan-surface", "--disable-gpu-compositing")
-_SOFTWARE_GPU = (
+LINUX_HEADLESS_GPU = ("--disable-vulkan-surface", "--disable-gpu-compositing")
+SOFTWARE_GPU = (
     "--enable-unsafe-webgpu",
     "--use-webgpu-adapter=swiftshader",
     "--enable-features=Vulkan",
@@ -105,10 +105,10 @@ def gpu_switches(gpu: str, headless: bool) -> tuple[str, ...]:
     if not gpu:
         return ()
     if gpu == "software":
-        return (*_NAMED_ADAPTER, *_SOFTWARE_GPU)
+        return (*NAMED_ADAPTER, *SOFTWARE_GPU)
     if platform.system() != "Linux":
-        return _NAMED_ADAPTER
-    return (*_NAMED_ADAPTER, *_LINUX_GPU, *(_LINUX_HEADLESS_GPU if headless else ()))
+        return NAMED_ADAPTER
+    return (*NAMED_ADAPTER, *LINUX_GPU, *(LINUX_HEADLESS_GPU if headless else ()))
 
 
 def _firefox_switches(profile: Path, headless: bool) -> list[str]:

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from nnjit_studio.cli import cli
+from nnjit_studio.link import browser_flags
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
@@ -22,8 +23,18 @@ FENCED = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
 FILE = re.compile(r"`([\w./-]+\.(?:py|js|md|j2))`")
 OPTION = re.compile(r"`(--[a-z][a-z-]*)[^`]*`")
 MAKE = re.compile(r"(?:^|`)make ([a-z][a-z0-9-]*)", re.M)
-OF_OTHERS = {"--bless"}
-"""Options of pytest (tests/conftest.py)."""
+OF_BROWSERS = {
+    switch.partition("=")[0]
+    for switches in (
+        browser_flags.NAMED_ADAPTER,
+        browser_flags.LINUX_GPU,
+        browser_flags.LINUX_HEADLESS_GPU,
+        browser_flags.SOFTWARE_GPU,
+    )
+    for switch in switches
+}
+OF_OTHERS = {"--bless", *OF_BROWSERS}
+"""Options of pytest (tests/conftest.py), and what Chromium is started with."""
 ROOMS = ("nnjit_studio", "compiler", "ui", "resources", "tests", "benchmarks", "docs")
 
 
