@@ -32,14 +32,14 @@ def ask_model(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -
     dialog = QFileDialog(parent, "Open model", str(folder), "ONNX models (*.onnx)")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.fileSelected.connect(lambda text: chosen(Path(text)))
-    _show(dialog)
+    show(dialog)
 
 
 def ask_save(parent: QWidget, title: str, file: Path, chosen: Callable[[Path], object]) -> None:
     dialog = QFileDialog(parent, title, str(file))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.fileSelected.connect(lambda text: chosen(Path(text)))
-    _show(dialog)
+    show(dialog)
 
 
 def show_about(parent: QWidget) -> None:
@@ -48,7 +48,7 @@ def show_about(parent: QWidget) -> None:
         "inside a real browser engine, and ships them as a static bundle.\n\n"
         "Apache License 2.0. No packet leaves this machine."
     )
-    _show(QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=parent))
+    show(QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=parent))
 
 
 def show_shortcuts(parent: QWidget) -> None:
@@ -66,10 +66,11 @@ def show_shortcuts(parent: QWidget) -> None:
     dialog.setWindowTitle("Keyboard shortcuts")
     QVBoxLayout(dialog).addWidget(table)
     dialog.resize(460, 560)
-    _show(dialog)
+    show(dialog)
 
 
-def _show(dialog: QWidget) -> None:
+def show(dialog: QWidget) -> None:
+    """Not modal, gone when closed."""
     dialog.setWindowModality(Qt.WindowModality.NonModal)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.show()
