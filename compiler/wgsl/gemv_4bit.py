@@ -7,8 +7,8 @@ columns, the rest of the workgroup other word rows. So a load of activations
 serves 32 weights, no activation is read twice by a subgroup, and every weight
 of a large matrix can be in flight at once.
 
-A thread's sum over a word is ``scale * (sum(a * (q + e)) - (zero + e) * sum(a))``,
-where e comes with the decoding: the zero point costs one operation a word.
+A stored value becomes the float 16 + q by putting its bits below that exponent;
+the zero point is subtracted there too, exactly, so that sums cancel nothing.
 """
 
 from __future__ import annotations
@@ -238,29 +238,21 @@ def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
     if matrix.half_scales:
         scale = f"vec4<f32>(unpack2x16float(s{u}.x), unpack2x16float(s{u}.y))"
     exponent = _EXPONENT[decoding]
-    offset = f"{-(exponent + matrix.zero)}"
+    offset = f"{exponent + matrix.zero}"
     lines = [f"let scale{u} = {scale};"]
     if matrix.zeros:
         zeros = ", ".join(f"(z{u} >> {8 * c}u) & 255u" for c in range(COLUMNS))
-        lines.append(f"let zero{u} = vec4<f32>(vec4<u32>({zeros})) + {exponent};")
-        offset = f"-zero{u}"
-    for i in range(rows):
-        a = f"a{u}_{i}"
-        lines += [
-            f"let {a}_sum = dot({a}_lo + {a}_hi, vec4<f32>(1.0));",
-            f"var p{u}_{i} = vec4<f32>({offset} * {a}_sum);",
-        ]
+        offset = f"zero{u}"
+        lines.append(f"let {offset} = vec4<f32>(vec4<u32>({zeros})) + {exponent};")
+    lines += [f"var p{u}_{i} = vec4<f32>();" for i in range(rows)]
     each = {"bits": _bits, "half": _half, "bytes": _bytes}[decoding]
-    for j, (values, first) in enumerate(each(f"w{u}")):
+    for j, (values, k) in enumerate(each(f"w{u}")):
         name = f"q{u}_{j}"
-        lines.append(f"let {name} = {values};")
-        lines += [f"p{u}_{i} = fma({name}, vec4<f32>({_element(u, i, first)}), p{u}_{i});"
-                  for i in range(rows)]  # fmt: skip
+        lines.append(f"let {name} = {values} - {offset};")
+        for i in range(rows):
+            a = f"a{u}_{i}_{'lo' if k < 4 else 'hi'}.{'xyzw'[k % 4]}"
+            lines.append(f"p{u}_{i} = fma({name}, vec4<f32>({a}), p{u}_{i});")
     return [*lines, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
-
-
-def _element(u: int, row: int, k: int) -> str:
-    return f"a{u}_{row}_{'lo' if k < 4 else 'hi'}.{'xyzw'[k % 4]}"
 
 
 def _bits(word: str) -> list[tuple[str, int]]:

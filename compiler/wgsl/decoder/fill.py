@@ -18,8 +18,7 @@ _GOLDEN = 0x9E3779B9
 
 def mixed(index: NDArray[np.uint32], seed: int) -> NDArray[np.uint32]:
     """A hash of each index (lowbias32, Wellons, Prospecting for Hash Functions)."""
-    x = _mix(index) + np.uint32(seed * _GOLDEN & 0xFFFFFFFF)
-    return _mix(x)
+    return _mix(_mix(index) + np.uint32(seed * _GOLDEN & 0xFFFFFFFF))
 
 
 def words(first: int, count: int, seed: int) -> NDArray[np.uint32]:
@@ -31,15 +30,17 @@ def scales(first: int, count: int, seed: int, exponent: int) -> NDArray[np.float
     """``2 ** exponent * [0.5, 1.5)``, exact in f16; two from the index of a word."""
     found = mixed(np.arange(first // 2, (first + count) // 2, dtype=np.uint32), seed)
     halves = np.stack((found & np.uint32(255), found >> np.uint32(8) & np.uint32(255)), 1)
-    return ((halves.reshape(-1).astype(np.float32) + 128) * 2.0 ** (exponent - 8)).astype(
-        np.float16
+    made: NDArray[np.float32] = (halves.reshape(-1).astype(np.float32) + 128) * np.float32(
+        2.0 ** (exponent - 8)
     )
+    return made.astype(np.float16)
 
 
 def gains(first: int, count: int, seed: int) -> NDArray[np.float32]:
     """f32 in [0.5, 1.5)."""
     found = words(first, count, seed) & np.uint32(255)
-    return (found.astype(np.float32) + 128) / np.float32(256)
+    made: NDArray[np.float32] = (found.astype(np.float32) + 128) / np.float32(256)
+    return made
 
 
 def data(kind: str, first_word: int, count: int, seed: int, exponent: int) -> bytes:
@@ -69,7 +70,7 @@ def fill(kind: str) -> Dispatch:
     made = {
         "words": ["let made = found;"],
         "scales": [
-            "let pair = vec2<f32>(f32((found & 255u) + 128u), f32((found >> 8u & 255u) + 128u));",
+            "let pair = vec2<f32>(f32((found & 255u) + 128u), f32(((found >> 8u) & 255u) + 128u));",
             "let made = pack2x16float(ldexp(pair, vec2<i32>(bitcast<i32>(params[2]) - 8)));",
         ],
         "gains": ["let made = bitcast<u32>(f32((found & 255u) + 128u) / 256.0);"],
@@ -85,7 +86,7 @@ def fill(kind: str) -> Dispatch:
 
 
 def _mix(given: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    x = given.copy()
+    x: NDArray[np.uint32] = given.copy()
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x ^= x >> np.uint32(shift)
         x *= np.uint32(factor)

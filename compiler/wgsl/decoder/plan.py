@@ -176,9 +176,8 @@ def _variant(
         subgroups=setting.subgroups,
         decoding=setting.decoding,
     )
-    requires = ("subgroups",) if setting.subgroups else ()
-    if setting.decoding == "bytes":
-        requires += (BYTES_FEATURE,)
+    needed = {"subgroups": setting.subgroups, BYTES_FEATURE: setting.decoding == "bytes"}
+    requires = tuple(name for name, wanted in needed.items() if wanted)
     return Variant(str(setting), threads_of(setting.candidate), requires, dispatch)
 
 

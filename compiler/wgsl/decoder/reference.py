@@ -18,7 +18,8 @@ def decoded(words: bytes, scales: bytes, k: int, n: int) -> Array:
     shifts = (4 * np.arange(8, dtype=np.uint32)).reshape(1, 8, 1)
     values = ((stored >> shifts) & np.uint32(15)).reshape(k, n).astype(np.float64) - 8
     factors = np.frombuffer(scales, np.float16).reshape(k // BLOCK, n).astype(np.float64)
-    return values * np.repeat(factors, BLOCK, axis=0)
+    matrix: Array = values * np.repeat(factors, BLOCK, axis=0)
+    return matrix
 
 
 def rope_table(config: LlamaConfig) -> NDArray[np.float32]:
@@ -50,10 +51,10 @@ class Reference:
             name: decoded(weights[f"{name}.words"], weights[f"{name}.scales"], k, n)
             for name, (k, n) in shapes.items()
         }
-        # The table's rows of words lie one behind another: each is a K x 1 matrix.
-        table = decoded_rows(weights["table.words"], weights["table.scales"], c)
-        self._table = table
+        self._table = decoded_rows(weights["table.words"], weights["table.scales"], c)
         self._rope = rope_table(c).astype(np.float64)
+        self.before_last: Array = np.zeros(0)
+        """Logits that the last token of :meth:`generate` was chosen from."""
         self._cache: list[tuple[list[Array], list[Array]]] = [([], []) for _ in range(c.layers)]
 
     def step(self, token: int) -> Array:
@@ -72,7 +73,8 @@ class Reference:
             both = self._normed(x, f"{layer}.hidden") @ self._matrices[f"{layer}.expand"]
             gate, up = both[0::2], both[1::2]
             x = x + (gate / (1 + np.exp(-gate)) * up) @ self._matrices[f"{layer}.contract"]
-        return self._normed(x, "logits") @ self._matrices["logits"]
+        logits: Array = self._normed(x, "logits") @ self._matrices["logits"]
+        return logits
 
     def generate(self, prompt: Sequence[int], count: int) -> tuple[list[int], float]:
         """``count`` greedy tokens behind the prompt, and the least lead of one over the next."""
@@ -85,12 +87,15 @@ class Reference:
             second, first = np.partition(logits, -2)[-2:]
             margin = min(margin, float(first - second))
             made.append(int(np.argmax(logits)))
-            logits = self.step(made[-1])
+            self.before_last = logits
+            if len(made) < count:
+                logits = self.step(made[-1])
         return made, margin
 
     def _normed(self, x: Array, name: str) -> Array:
-        mean = float(np.mean(x * x))
-        return x / np.sqrt(mean + self.config.epsilon) * self._gains[f"{name}.gains"]
+        root = np.sqrt(np.mean(x * x) + self.config.epsilon)
+        normed: Array = x / root * self._gains[f"{name}.gains"]
+        return normed
 
     def _rotated(self, x: Array, position: int) -> Array:
         cos, sin = self._rope[position, :, 0], self._rope[position, :, 1]
@@ -101,7 +106,8 @@ class Reference:
         scores = np.einsum("hd,phd->hp", q, np.stack(keys)) / np.sqrt(self.config.head)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
-        return np.einsum("hp,phd->hd", weights, np.stack(values)).reshape(-1)
+        merged: Array = np.einsum("hp,phd->hd", weights, np.stack(values)).reshape(-1)
+        return merged
 
 
 def decoded_rows(words: bytes, scales: bytes, config: LlamaConfig) -> Array:
@@ -111,7 +117,8 @@ def decoded_rows(words: bytes, scales: bytes, config: LlamaConfig) -> Array:
     shifts = 4 * np.arange(8, dtype=np.uint32)
     values = ((stored >> shifts) & np.uint32(15)).reshape(v, k).astype(np.float64) - 8
     factors = np.frombuffer(scales, np.float16).reshape(v, k // BLOCK).astype(np.float64)
-    return values * np.repeat(factors, BLOCK, axis=1)
+    table: Array = values * np.repeat(factors, BLOCK, axis=1)
+    return table
 
 
 def _half(x: Array) -> Array:
