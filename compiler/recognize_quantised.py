@@ -72,7 +72,7 @@ def recognize_quantised(program: Program) -> Quantised | None:
     """Read a program as a matmul of quantised weights, if it is one."""
     if not program.stages or any(stage.steps for stage in program.stages):
         return None
-    program = _without_vectors(program)
+    program = without_vectors(program)
     stage = program.stages[0]
     if len(stage.body) != 1 or len(stage.init) != 1:
         return None
@@ -234,13 +234,15 @@ def _read(
     return Quantised(contraction, total, per_word)
 
 
-def _without_vectors(program: Program) -> Program:
+def without_vectors(program: Program) -> Program:
     """Stages that compute a number or a vector from inputs, put in place where it is read.
 
     TVM keeps what is smaller than the sum, such as the product of two scales,
     out of the stages over the sum's points: behind the sum, or in front of it
-    where the model has it so.
+    where the model has it so. Workspaces that nobody uses then are left out.
     """
+    if any(stage.steps for stage in program.stages):
+        return program
     inputs = {b.name for b in program.buffers if b.role == "input"}
     known: dict[str, tuple[tuple[Axis, ...], Expr]] = {}
     kept: list[Stage] = []
@@ -263,4 +265,5 @@ def _without_vectors(program: Program) -> Program:
                 known[target.name] = stage.axes, body[0].value
                 continue
         kept.append(replace(stage, body=body))
-    return replace(program, stages=tuple(kept))
+    buffers = tuple(b for b in program.buffers if b.name not in known)
+    return replace(program, buffers=buffers, stages=tuple(kept)) if known else program

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.recognize_conv2d import Conv2d, recognize_conv2d, with_staging
-from nnjit_studio.compiler.recognize_quantised import Quantised, recognize_quantised
+from nnjit_studio.compiler.recognize_quantised import (
+    Quantised,
+    recognize_quantised,
+    without_vectors,
+)
 from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.workload import workload_of
@@ -51,7 +55,10 @@ def subject_of(program: Program) -> Subject | None:
 
 
 def prepared(program: Program) -> Program:
-    """The program with the workspace that its template needs."""
+    """The program in the form that its template reads, with the workspace that it needs."""
+    if subject_of(program) is None:
+        simple = without_vectors(program)
+        program = program if subject_of(simple) is None else simple
     contraction = recognize(program)
     if contraction is not None and _has_columns(contraction):
         return program

@@ -289,6 +289,7 @@ def _scatter(r: Rewriter) -> bool:
 
 
 RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "Cast": quantised.cast,
     "Celu": _celu,
     "Clip": _clip,
     "Compress": _compress,

@@ -19,7 +19,18 @@ from nnjit_studio.compiler.importer.rewriter import Rewriter
 def conv_integer(r: Rewriter) -> bool:
     """Exact while sums stay below 2^24, where float32 holds every integer."""
     x, w, x_zero, w_zero = [*r.node.input, "", ""][:4]
-    r.op("Cast", _conv(r, x, x_zero, w, w_zero), to=TensorProto.INT32, out=r.node.output[0])
+    (out,) = r.node.output
+    r.whole[out] = _conv(r, x, x_zero, w, w_zero)
+    r.op("Cast", r.whole[out], to=TensorProto.INT32, out=out)
+    return True
+
+
+def cast(r: Rewriter) -> bool:
+    """To float32 and back from integers that were computed as such: nothing to do."""
+    held = r.whole.get(r.node.input[0])
+    if held is None or r.attribute("to", 0) != TensorProto.FLOAT:
+        return False
+    r.op("Identity", held, out=r.node.output[0])
     return True
 
 

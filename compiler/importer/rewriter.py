@@ -19,7 +19,10 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 
 @dataclass
 class Rewriter:
-    """What a rule may ask for, and where it leaves nodes and constants."""
+    """What a rule may ask for, and where it leaves nodes and constants.
+
+    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names.
+    """
 
     opset: int
     types: Types
@@ -27,6 +30,7 @@ class Rewriter:
     node: onnx.NodeProto = field(default_factory=onnx.NodeProto)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: list[onnx.TensorProto] = field(default_factory=list)
+    whole: dict[str, str] = field(default_factory=dict)
     count: int = 0
 
     def attribute(self, name: str, default: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.affine import LANES, affine, bounds_of, loads, rewrite, variables
 from nnjit_studio.compiler.dtypes import computed
@@ -86,6 +86,12 @@ def schedule_default(program: Program) -> Scheduled:
     CompileError
         When a reduction's result moves with its reduce axes.
     """
+    numbers, rest = _numbers(program)
+    if numbers:
+        # Once a call of the kernel, so on every thread: all of them write the same.
+        ahead: list[Statement] = [Put(stage.body) for stage in numbers]
+        scheduled = schedule_default(rest)
+        return Scheduled([*ahead, *scheduled.body], scheduled.parallel_extent)
     plans, shared = _plans(program)
     if not shared:
         if len(plans) == 1 and plans[0].spatial:
@@ -100,6 +106,18 @@ def schedule_default(program: Program) -> Scheduled:
             inner = [Let(axis.var, value, inner)]
         body += inner
     return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], extent)
+
+
+def _numbers(program: Program) -> tuple[tuple[Stage, ...], Program]:
+    """The stages in front that compute one number each, of inputs alone, and the others."""
+    count, stages = 0, program.stages
+    inputs = {b.name for b in program.buffers if b.role == "input"}
+    while count < len(stages) - 1 and not (stages[count].axes or stages[count].steps):
+        read = {load.buffer for e in stage_expressions(stages[count]) for load in loads(e)}
+        if not inputs.issuperset(read):
+            break
+        count += 1
+    return stages[:count], replace(program, stages=stages[count:])
 
 
 def _plans(program: Program) -> tuple[list[_Plan], int]:

@@ -82,9 +82,7 @@ def _splat(ctx: Context, expr: Expr) -> Node:
         if dtype == "f32":
             return constant(float(expr.value))
         return integers(-int(bool(expr.value)) if dtype == "bool" else int(expr.value))
-    if is_costly(expr):
-        return ctx.invariant((expr, "vector"), expr, "v128", lambda: _splat_of(ctx, expr, dtype))
-    return _splat_of(ctx, expr, dtype)
+    return ctx.invariant((expr, "vector"), expr, "v128", lambda: _splat_of(ctx, expr, dtype))
 
 
 def _splat_of(ctx: Context, expr: Expr, dtype: str) -> Node:

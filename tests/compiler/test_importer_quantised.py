@@ -78,6 +78,42 @@ def test_conv_integer_is_exact(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+def test_a_dynamically_quantised_convolution_is_one_tunable_kernel(tmp_path: Path) -> None:
+    """As ONNX Runtime's tool writes it: the activations' scale times the weights', an int32 sum."""
+    make, feed = helper.make_node, RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)
+    tensors = {
+        "w": integers(0, 255, 4, 3, 3, 3),
+        "wz": np.uint8(131),
+        "ws": np.float32(0.02),
+        "bias": np.linspace(-1, 1, 4, dtype=np.float32).reshape(1, 4, 1, 1),
+    }
+    nodes = [
+        make("DynamicQuantizeLinear", ["x"], ["q", "xs", "xz"]),
+        make("ConvInteger", ["q", "w", "xz", "wz"], ["i"], pads=[1, 1, 1, 1]),
+        make("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        make("Mul", ["xs", "ws"], ["s"]),
+        make("Mul", ["f", "s"], ["m"]),
+        make("Add", ["m", "bias"], ["a"]),
+        make("Relu", ["a"], ["y"]),
+    ]
+    weights = [numpy_helper.from_array(np.asarray(a), n) for n, a in tensors.items()]
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 8, 8])
+        for n, c in (("x", 3), ("y", 4))
+    )
+    path, file = tmp_path / "m.onnx", tmp_path / "w.bin"
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
+    built = import_model(path, file)
+    (convolution,) = [w for w in built.workloads if w.kind == "conv2d"]
+    assert convolution.tunable
+    assert convolution.epilogue == ("mul", "bias", "relu")
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": feed})
+    got = run_by_kernels(built, file, {"x": feed}, "relaxed-simd")["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_qlinear_add_is_within_one_step(tmp_path: Path) -> None:
     names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"]
     node = helper.make_node("QLinearAdd", names, ["y"], domain="com.microsoft")

@@ -368,6 +368,32 @@ def test_powers_and_float_division(tier: str) -> None:
         np.testing.assert_allclose(got["y"], expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+def test_a_number_in_front_leaves_the_rest_its_threads() -> None:
+    """``round(x / scale) - zero`` with the zero point computed from another input."""
+    rows, n = 6, 19
+    zero = Cast(Call("round", (Load("low", int32(0)),)), "u8")
+    moved = Call("round", (Binary("div", at("x", (rows, n), "i", "j"), Load("s", int32(0))),))
+    value = Binary("sub", moved, Cast(Load("zero", int32(0)), "f32"))
+    program = Program(
+        "quantise",
+        (
+            Buffer("x", "f32", (rows, n), "input"),
+            Buffer("s", "f32", (), "input"),
+            Buffer("low", "f32", (), "input"),
+            Buffer("y", "f32", (rows, n), "output"),
+            Buffer("zero", "u8", (), "workspace"),
+        ),
+        (
+            stage("zero", {}, [Store("zero", int32(0), zero)]),
+            stage("y", {"i": rows, "j": n}, [Store("y", flat((rows, n), "i", "j"), value)]),
+        ),
+    )
+    x, scale = floats(rows, n), np.float32(0.03)
+    got, kernel = run(program, {"x": x, "s": scale, "low": np.float32(116.6)}, parts=rows)
+    np.testing.assert_array_equal(got["y"], np.round(x / scale) - np.float32(117))
+    assert kernel.parallel_extent == rows
+
+
 def test_stages_that_share_nothing_run_in_one_piece() -> None:
     n = 12
     reverse = Load("t", Binary("sub", int32(n - 1), Var("i")))
