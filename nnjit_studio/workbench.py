@@ -33,6 +33,7 @@ from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.diff import Diff, diff_model
 from nnjit_studio.errors import CompileError, NnjitError, UserError
+from nnjit_studio.faster import BackendComparison, compare_backends
 from nnjit_studio.graph import Workload
 from nnjit_studio.known import Here, known_device, stored_best
 from nnjit_studio.link.device import device_id
@@ -42,8 +43,8 @@ from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model, 
 from nnjit_studio.profile import ModelProfile, profile_open
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
-from nnjit_studio.space.backend import WASM, Backend
-from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
+from nnjit_studio.space.backend import WASM, Backend, choose_backend
+from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
@@ -284,6 +285,31 @@ class Workbench:
         self.compiler.version = compiler_version(backend)
         self.runner = make_runner(self.hub, self._engine, backend, self._flags, self.threads)
 
+    def prefer_backend(self, backend: Backend) -> None:
+        """Settle the backend of the models to come, before the page was asked anything."""
+        if self.device is None and self.model is None:
+            self._use(backend)
+
+    def compare_backends(
+        self, on_phase: Callable[[str], None] = lambda phase: None, runs: int = PROFILE_RUNS
+    ) -> BackendComparison:
+        """Wasm beside WebGPU on the open model; afterwards the backend is what it was.
+
+        Raises
+        ------
+        UserError
+            When no model is open, or it was cancelled.
+        TargetError, PageError
+        """
+        self._need_model()
+        mine = self.backend
+        gpu = mine if mine.is_gpu else choose_backend("webgpu", "auto", self._engine)
+        with self._cancellable("The comparison", on_phase) as phase:
+            try:
+                return compare_backends(self, gpu, runs, phase)
+            finally:
+                self.use_backend(mine)
+
     def use_backend(
         self, backend: Backend, on_phase: Callable[[str], None] = lambda phase: None
     ) -> DeviceProfile:
@@ -523,11 +549,6 @@ class Workbench:
         candidate = parse_candidate(settings)
         if self.device is None:
             raise UserError("The device is not known yet.", "Wait for the page to connect.")
-        if isinstance(candidate, GpuCandidate):
-            raise UserError(
-                f"These are settings of a WGSL kernel, which {self.device.target} does not run.",
-                "Write settings like those of the candidates shown.",
-            )
         return explain(candidate, found, self.device, packable)
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:

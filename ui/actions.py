@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
@@ -13,7 +15,11 @@ from nnjit_studio.ui.theme import named
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """What the user can do. ``needs``: ``idle``, ``model`` (and idle), ``busy`` or nothing."""
+    """What the user can do.
+
+    ``needs``: ``idle``, ``model`` (and idle), ``busy`` or nothing. ``command``: what does the
+    same on the command line, with ``MODEL`` for the model's path.
+    """
 
     id: str
     menu: str
@@ -21,19 +27,40 @@ class ActionSpec:
     shortcut: str = ""
     needs: str = ""
     tip: str = ""
+    command: str = ""
 
 
 ACTIONS = (
-    ActionSpec("open", "&File", "&Open model…", "Ctrl+O", "idle", "Open an ONNX model"),
     ActionSpec(
-        "export", "&File", "&Export bundle…", "Ctrl+E", "model", "Write the tuned kernel bundle"
+        "open",
+        "&File",
+        "&Open model…",
+        "Ctrl+O",
+        "idle",
+        "Open an ONNX model",
+        command="nnjit studio MODEL",
+    ),
+    ActionSpec(
+        "export",
+        "&File",
+        "&Export bundle…",
+        "Ctrl+E",
+        "model",
+        "Write the tuned kernel bundle",
+        command="nnjit export MODEL -o bundle.nnjit.zip",
     ),
     ActionSpec(
         "report", "&File", "Export &report…", "Ctrl+Shift+E", "model", "Write an HTML report"
     ),
     ActionSpec("quit", "&File", "&Quit", "Ctrl+Q"),
     ActionSpec(
-        "tune", "&Tune", "&Start tuning", "F5", "model", "Tune the model's kernels, heaviest first"
+        "tune",
+        "&Tune",
+        "&Start tuning",
+        "F5",
+        "model",
+        "Tune the model's kernels, heaviest first",
+        command="nnjit tune MODEL",
     ),
     ActionSpec("stop", "&Tune", "S&top", "Shift+F5", "busy", "Stop what is running"),
     ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down"),
@@ -42,10 +69,22 @@ ACTIONS = (
         "own", "&Tune", "&Measure a candidate of mine", "Ctrl+K", tip="Type settings, measure them"
     ),
     ActionSpec(
-        "device", "&Tune", "&Measure this device", "", "idle", "Registers, caches and primitives"
+        "device",
+        "&Tune",
+        "&Measure this device",
+        "",
+        "idle",
+        "Registers, caches and primitives",
+        command="nnjit doctor --microbench",
     ),
     ActionSpec(
-        "profile", "&Inspect", "&Profile", "F6", "model", "Time, rates and memory of every step"
+        "profile",
+        "&Inspect",
+        "&Profile",
+        "F6",
+        "model",
+        "Time, rates and memory of every step",
+        command="nnjit profile MODEL",
     ),
     ActionSpec(
         "diff",
@@ -54,6 +93,7 @@ ACTIONS = (
         "F7",
         "model",
         "Every tensor of the model beside native ONNX Runtime, the worst first",
+        command="nnjit diff MODEL",
     ),
     ActionSpec(
         "diff_node",
@@ -63,14 +103,30 @@ ACTIONS = (
         "model",
         "What the node that is selected in the graph computes",
     ),
+    ActionSpec(
+        "faster",
+        "&Inspect",
+        "&Wasm or WebGPU?",
+        "F8",
+        "model",
+        "Which is faster here, whole and by step, and why",
+        command="nnjit faster MODEL",
+    ),
     ActionSpec("find", "&View", "&Find in graph", "Ctrl+F"),
     ActionSpec("fit", "&View", "Fi&t graph", "Ctrl+0"),
     ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),
-    ActionSpec("refresh", "&View", "Refresh &kernel database", "Ctrl+D"),
+    ActionSpec("refresh", "&View", "Refresh &kernel database", "Ctrl+D", command="nnjit db list"),
     ActionSpec("reset_layout", "&View", "&Reset layout"),
+    ActionSpec("palette", "&Help", "&Commands…", "Ctrl+Shift+P", tip="Find any command by typing"),
     ActionSpec("shortcuts", "&Help", "&Keyboard shortcuts", "F1"),
     ActionSpec("about", "&Help", "&About NNJIT Studio"),
 )
+
+
+def command_line(action_id: str, model: Path | None) -> str:
+    """What does the same as an action on the command line, empty where nothing does."""
+    command = next((spec.command for spec in ACTIONS if spec.id == action_id), "")
+    return command.replace("MODEL", shlex.quote(str(model))) if model else command
 
 
 def build(

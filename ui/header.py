@@ -49,7 +49,12 @@ class Header(QFrame):
     """Model, phase with progress and Start or Stop, latency figures, badges."""
 
     def __init__(
-        self, session: Session, tune: QAction, stop: QAction, badges: Sequence[tuple[str, str]]
+        self,
+        session: Session,
+        tune: QAction,
+        stop: QAction,
+        badges: Sequence[tuple[str, str]],
+        backend: QWidget,
     ) -> None:
         super().__init__()
         self.setObjectName("header")
@@ -78,7 +83,7 @@ class Header(QFrame):
         row.setSpacing(16)
         row.addLayout(_stack(self.model, self.details), 4)
         row.addLayout(_stack(self.phase, self.progress, self.detail), 3)
-        row.addWidget(self.button)
+        row.addLayout(_stack(self.button, backend))
         row.addSpacing(8)
         for figure in (self.before, self.now, self.speedup):
             row.addWidget(figure)

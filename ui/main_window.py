@@ -23,9 +23,11 @@ from PySide6.QtWidgets import (
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.ui import actions as registry
 from nnjit_studio.ui import dialogs, recent
+from nnjit_studio.ui.backend_choice import BackendChoice
 from nnjit_studio.ui.docks.database import DatabasePanel
 from nnjit_studio.ui.docks.device import DevicePanel
 from nnjit_studio.ui.docks.diff import DiffPanel
+from nnjit_studio.ui.docks.faster import FasterPanel
 from nnjit_studio.ui.docks.graph import GraphPanel
 from nnjit_studio.ui.docks.latency import LatencyPanel
 from nnjit_studio.ui.docks.log import LineHandler, LogPanel
@@ -35,6 +37,7 @@ from nnjit_studio.ui.docks.rounds import RoundsPanel
 from nnjit_studio.ui.docks.space import SpacePanel
 from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
+from nnjit_studio.ui.palette import Palette
 from nnjit_studio.ui.saving import Saver
 from nnjit_studio.ui.services import EnginePage, Workbench
 from nnjit_studio.ui.session import Problem, Session
@@ -96,11 +99,13 @@ class StudioWindow(QMainWindow):
         self.actions_by_id, menus = registry.build(self, self.menu_bar, self._handlers())
         self.message = MessageBar()
         self.saver = Saver(self, self.session, self.settings, self.message)
+        self.backend = BackendChoice(self.session, self.settings)
         self.header = Header(
             self.session,
             self.actions_by_id["tune"],
             self.actions_by_id["stop"],
             workbench.badges(),
+            self.backend,
         )
         self.engine_view = make_engine_view(workbench.page_url, self)
         if isinstance(self.engine_view, EnginePage):
@@ -168,6 +173,7 @@ class StudioWindow(QMainWindow):
         self.device = DevicePanel(self.session, theme)
         self.profile = ProfilePanel(self.session, theme, self.actions_by_id)
         self.diff = DiffPanel(self.session, theme, self.actions_by_id)
+        self.faster = FasterPanel(self.session, theme, self.actions_by_id)
         self.log_panel = LogPanel(self._log_handler, theme)
 
         top = QWidget()
@@ -192,9 +198,11 @@ class StudioWindow(QMainWindow):
             "device": self._dock("Device", self.device, area.BottomDockWidgetArea),
             "profile": self._dock("Profile", self.profile, area.BottomDockWidgetArea),
             "diff": self._dock("Numerical diff", self.diff, area.BottomDockWidgetArea),
+            "faster": self._dock("Wasm or WebGPU", self.faster, area.BottomDockWidgetArea),
             "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
         }
-        for left, right in pairwise(("space", "profile", "diff", "database", "device", "log")):
+        tabs = ("space", "profile", "diff", "faster", "database", "device", "log")
+        for left, right in pairwise(tabs):
             self.tabifyDockWidget(self.docks[left], self.docks[right])
         self.docks["space"].raise_()
         self.resize(1600, 1000)
@@ -234,9 +242,11 @@ class StudioWindow(QMainWindow):
             "profile": lambda: self._inspect("profile", self.session.profile),
             "diff": lambda: self._inspect("diff", self.diff.compare),
             "diff_node": self._compare_node,
+            "faster": lambda: self._inspect("faster", self.session.faster),
             "reset_plots": lambda: [plot.reset() for plot in self._plots()],
             "refresh": self.session.read_records,
             "reset_layout": self.reset_layout,
+            "palette": self._show_palette,
             "shortcuts": lambda: dialogs.show_shortcuts(self),
             "about": lambda: dialogs.show_about(self),
         }
@@ -268,14 +278,14 @@ class StudioWindow(QMainWindow):
         session.done.connect(self._done)
         session.problem.connect(self._problem)
         self.themes.changed.connect(self._set_theme)
-        for panel in (self.space, self.database, self.profile, self.diff):
+        for panel in (self.space, self.database, self.profile, self.diff, self.faster):
             self.saver.offer_table(panel)
         for plot in self._plots():
             self.saver.offer_plot(plot)
         dock, offer = self.profile, self.saver.offer
         offer(dock.trace_button, "Save trace", "-trace.json", dock.save_trace)
         offer(dock.save_button, "Save profile", "-profile.json", dock.save_profile)
-        for panel in (self.profile, self.diff):
+        for panel in (self.profile, self.diff, self.faster):
             panel.picked.connect(lambda row: self.graph.view.go_to(row.node))
         self._clock = QTimer(self, interval=500)
         self._clock.timeout.connect(self._tick)
@@ -286,6 +296,7 @@ class StudioWindow(QMainWindow):
     def _render(self, changes: frozenset[str]) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.device, self.profile, self.diff,
+            self.faster,
         ):  # fmt: skip
             panel.render(changes)
         if changes & {"model", "phase", "latency", "space"}:
@@ -351,7 +362,7 @@ class StudioWindow(QMainWindow):
     def _set_theme(self, theme: object) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.database, self.device,
-            self.profile, self.diff, self.log_panel,
+            self.profile, self.diff, self.faster, self.log_panel,
         ):  # fmt: skip
             panel.set_theme(theme)
 
@@ -359,6 +370,10 @@ class StudioWindow(QMainWindow):
 
     def _ask_model(self) -> None:
         dialogs.ask_model(self, self.saver.folder, self.open_model)
+
+    def _show_palette(self) -> None:
+        model = self.session.state.model
+        dialogs.show(Palette(self, self.menu_bar, model.path if model else None))
 
     def _plots(self) -> tuple[PlotPanel, ...]:
         return self.rounds, self.latency, *self.device.plots

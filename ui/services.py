@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nnjit_studio.diff import Diff
+from nnjit_studio.faster import BackendComparison
 from nnjit_studio.profile import ModelProfile
+from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import MeasuredDevice
-from nnjit_studio.space.records import TuningRecord
+from nnjit_studio.space.records import DeviceProfile, TuningRecord
 from nnjit_studio.tuner.events import Event
 
 if TYPE_CHECKING:
@@ -41,6 +43,16 @@ class Workbench(Protocol):
     """
 
     page_url: str
+    backend: Backend
+
+    def prefer_backend(self, backend: Backend) -> None:
+        """Settle the backend before anything was asked of the page."""
+
+    def use_backend(self, backend: Backend, on_phase: OnPhase) -> DeviceProfile:
+        """Run the open model on another backend; when that fails, on the one before."""
+
+    def compare_backends(self, on_phase: OnPhase) -> BackendComparison:
+        """Wasm and WebGPU on the open model, whole and by step."""
 
     def open_model(self, path: Path, on_phase: OnPhase) -> OpenedModel:
         """Import a model and load it into the page.

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.profile import ModelProfile
+from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.services import Workbench
@@ -71,7 +72,7 @@ class Session(QObject):
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
         The running job (``open``, ``tune``, ``try``, ``export``, ``report``, ``device``,
-        ``profile``, ``diff``) or ``""``.
+        ``profile``, ``diff``, ``backend``, ``faster``) or ``""``.
     done(str, object)
         A job returned.
     problem(Problem)
@@ -197,6 +198,24 @@ class Session(QObject):
             lambda emit: workbench.diff(node, lambda text: emit(Phase(text))),
         )
 
+    def use_backend(self, name: str, backend: Backend) -> bool:
+        """Run kernels of another backend; False when another job is running."""
+        workbench = self.workbench
+        return self._start(
+            "backend",
+            f"Changing to {name}",
+            lambda emit: workbench.use_backend(backend, lambda text: emit(Phase(text))),
+        )
+
+    def faster(self) -> bool:
+        """Compare Wasm with WebGPU; False when there is no model or a job is running."""
+        workbench = self.workbench
+        return self.state.model is not None and self._start(
+            "faster",
+            "Comparing Wasm with WebGPU",
+            lambda emit: workbench.compare_backends(lambda text: emit(Phase(text))),
+        )
+
     def read_device(self) -> bool:
         """Read what was last measured of this device, in a worker of its own."""
         workbench = self.workbench
@@ -244,7 +263,10 @@ class Session(QObject):
         for item in items:
             _note(item)
         for event in events:
-            if isinstance(event, ev.Failed):
+            if isinstance(event, ev.FellBack):
+                told = "The model runs in Wasm now; choose WebGPU again to try it once more."
+                self.problem.emit(Problem(ev.FellBack.name, event.reason, told, kind="user"))
+            if isinstance(event, ev.Failed) and ev.FellBack not in map(type, events):
                 said = {k: str(event.error.get(k, "")) for k in ("error", "hint", "kind")}
                 details = json.dumps(event.error, indent=2, default=str)
                 self.problem.emit(Problem("tune", details=details, **said))
@@ -296,6 +318,8 @@ def _note(item: object) -> None:
             log.warning("%s %s is %s: %s", where, item.candidate, item.state, item.reason)
         case ev.Drift():
             log.warning("%s", item.what)
+        case ev.FellBack():
+            log.warning("%s The model runs in Wasm now.", item.reason)
         case ev.Swapped():
             speeds = f"{item.gflops_before:.1f} -> {item.gflops:.1f} GFLOP/s"
             log.info("%s now runs %s: %s", short_key(item.workload), item.candidate, speeds)

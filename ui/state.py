@@ -84,6 +84,8 @@ class WorkloadState:
 class SessionState:
     """The open model and the tuning session on it.
 
+    ``code`` is what the session's kernels are written in, ``Wasm`` or ``WGSL``.
+
     Views read the attributes; :meth:`take_changes` tells them which of
     :data:`VIEWS` need to be drawn again.
     """
@@ -95,6 +97,7 @@ class SessionState:
         self.latency: list[tuple[float, float]] = []
         self.phase = ""
         self.target = ""
+        self.code = ""
         self.summary: ev.Finished | None = None
         self.failure: Mapping[str, object] | None = None
         self.selected = ""
@@ -221,6 +224,9 @@ class SessionState:
             workload.rank = rank
         self.selected = selected if selected in self.workloads else ""
         self.target = str(event.target.get("target") or event.target.get("name") or "")
+        self.code = "WGSL" if event.target.get("gpu") else "Wasm"
+        if adapter := event.target.get("adapter"):
+            self.target += f" ({adapter})"
         self.phase = "Measuring the untuned model"
         self._changed |= VIEWS
 

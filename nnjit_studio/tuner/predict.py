@@ -230,11 +230,10 @@ def point_of(
 def _gpu_point(
     group: str, c: GpuCandidate, workload: Workload, gpu: GpuProfile, peak: float
 ) -> Point:
-    numbers, family = predict_gpu.features(c, workload, gpu), predict_gpu.family_of(workload)
+    share, numbers, family = predict_gpu.seen(c, workload, gpu)
     shared = (group, family, (c.x0, c.y0), c.r1, (c.x1, c.y1), c.split, c)
     codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
-    mean = math.log(peak) + LEVEL + float(np.dot(predict_gpu.PRIOR_WEIGHTS, numbers))
-    return Point(mean, numbers, codes)
+    return Point(math.log(peak) + LEVEL + share, numbers, codes)
 
 
 class Predictor:

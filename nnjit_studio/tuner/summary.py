@@ -16,8 +16,9 @@ from nnjit_studio.tuner.swap_policy import gflops_of
 
 
 def target_json(device: DeviceProfile, tier: str) -> dict[str, Any]:
-    """The device with the tier that was measured."""
-    return {**asdict(device), "tier": tier}
+    """The device with the tier that was measured, and on a GPU the adapter's name."""
+    named = {"adapter": device.gpu.name} if device.gpu else {}
+    return {**asdict(device), "tier": tier, **named}
 
 
 def compile_summary(times_ms: Sequence[float]) -> dict[str, float]:

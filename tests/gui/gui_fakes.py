@@ -13,9 +13,12 @@ from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.errors import UserError
+from nnjit_studio.faster import BackendComparison, Side, StepPair
 from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
 from nnjit_studio.profile import MeasuredMemory, ModelProfile, Steady, StepProfile, forecast
+from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
     COPY,
@@ -296,6 +299,21 @@ def diff_of(model: FakeModel, name: str = "", off: str = "n1") -> Diff:
     return Diff(model.graph.name, TOLERANCE, tuple(found), () if name else (lost,))
 
 
+def comparison_of(model: FakeModel) -> BackendComparison:
+    """Wasm is faster: the GPU's kernels are, but its transfers eat that up."""
+    steps = tuple(StepPair(n.name, n.workload, 0.5, 0.1) for n in model.graph.nodes)
+    times = tuple(s.wasm_ms for s in steps), tuple(s.webgpu_ms for s in steps)
+    whole = sum(times[0])
+    wasm = Side(
+        "wasm", "embedded", "simd128", 1, "", False, Steady(whole, whole, 0, 9), 0.0, 0.0, times[0]
+    )
+    slow = Steady(4 * whole, 4 * whole, 0, 9)
+    gpu = Side(
+        "webgpu", "embedded+wgpu", "wgsl", 1, "Some GPU", False, slow, whole, whole, times[1]
+    )
+    return BackendComparison(model.graph.name, wasm, gpu, steps, 1.0)
+
+
 class FakeWorkbench:
     """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
 
@@ -317,6 +335,8 @@ class FakeWorkbench:
         self.device: MeasuredDevice | None = None
         self.compared: list[str] = []
         self.off = "n1"
+        self.backend = WASM
+        self.backends: list[Backend] = []
         self.job_error: Exception | None = None
 
     def open_model(self, path, on_phase):
@@ -384,6 +404,20 @@ class FakeWorkbench:
 
     def measured_device(self):
         return self.device
+
+    def prefer_backend(self, backend):
+        self.backend = backend
+
+    def use_backend(self, backend, on_phase):
+        self.backends.append(backend)
+        self._work("changing the backend", on_phase, "loading weights into the page")
+        self.backend = backend
+        gpu = GpuProfile(description="Some GPU") if backend.is_gpu else None
+        return DeviceProfile("some", "embedded+wgpu" if gpu else "embedded", gpu=gpu)
+
+    def compare_backends(self, on_phase):
+        self._work("the comparison", on_phase, "timing WebGPU")
+        return comparison_of(self.model)
 
     def request(self, workload, settings):
         self.requested.append((workload, settings))

@@ -137,6 +137,8 @@ def _tooltip(box: Box, ms: float | None, state: SessionState) -> str:
     lines = [node.op, f"workload  {text.short_key(node.workload)}"]
     if workload is not None:
         lines.append(f"used by {workload.workload.uses} nodes")
+        if workload.incumbent and state.code:
+            lines.append(f"{state.code} kernel  {workload.incumbent}")
     if ms is not None:
         rate = f",  {node.flops / ms / 1e6:.1f} GFLOP/s" if node.flops and ms else ""
         lines.append(f"{text.latency(ms)} ms{rate}")

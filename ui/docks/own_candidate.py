@@ -6,7 +6,8 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+from nnjit_studio.space.gpu_candidate import parse_candidate
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.theme import ElidedLabel, Theme, named
 
@@ -105,7 +106,7 @@ class OwnCandidateBar(QWidget):
 
     def _settings(self) -> str:
         try:
-            return str(Candidate.parse(self.field.text().strip()))
+            return str(parse_candidate(self.field.text().strip()))
         except UserError:
             return ""
 

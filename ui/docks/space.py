@@ -8,7 +8,8 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QSizePolicy
 
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
 from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.session import Session
@@ -27,14 +28,14 @@ TONES = {
 
 
 @lru_cache(maxsize=4096)
-def _parsed(settings: str) -> Candidate | None:
-    return None if settings == DEFAULT_SETTINGS else Candidate.parse(settings)
+def _parsed(settings: str) -> AnyCandidate | None:
+    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
 
 
 def _setting(name: str) -> Any:
     def value(row: CandidateRow) -> Any:
         candidate = _parsed(row.settings)
-        return None if candidate is None else getattr(candidate, name)
+        return None if candidate is None else getattr(candidate, name, None)
 
     return value
 
@@ -87,6 +88,15 @@ COLUMNS = (
         width=46,
         tip="B is read from panels",
     ),
+    Column(
+        "split",
+        _setting("split"),
+        _or_dash,
+        True,
+        "parts of the reduction, each a workgroup of its own",
+        46,
+    ),
+    Column("vec", _setting("vec"), _or_dash, True, "elements of a load", 40),
     Column("GFLOP/s", lambda r: r.gflops, lambda v: text.fixed(v, 1), True, width=74),
     Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
     Column(
@@ -143,8 +153,17 @@ class SpacePanel(TablePanel):
         self.summary.setText(describe(workload))
         rows = workload.rows() if workload else []
         self.model.set_rows(rows, keep=state.selected == self._shown)
+        self._hide_foreign(rows)
         self._shown = state.selected
         self.own.render(changes)
+
+    def _hide_foreign(self, rows: list[CandidateRow]) -> None:
+        """Settings that the candidates shown do not have."""
+        candidates = (_parsed(row.settings) for row in rows)
+        on_gpu = any(isinstance(c, GpuCandidate) for c in candidates)
+        for place, column in enumerate(COLUMNS):
+            if column.title in ("order", "pack", "split", "vec"):
+                self.view.setColumnHidden(place, on_gpu != (column.title in ("split", "vec")))
 
     def set_theme(self, theme: Theme) -> None:
         self.model.set_theme(theme)
