@@ -54,16 +54,19 @@ export function checkFits({ requires, dispatches }, workload, args, { features, 
   if (beyond) throw unfit(workload, `it binds ${beyond}, but is given ${args} arguments`);
 }
 
+/** What a kernel does with its arguments, by index; one that is in neither is not used at all. @typedef {{read: Set<number>, written: Set<number>}} Roles */
+
 /**
- * Indices of the arguments that it writes: outputs and workspaces.
+ * Outputs and workspaces are written, though they may be read too.
  * @param {KernelDocument} document
+ * @returns {Roles}
  */
-export function writtenArgs({ dispatches }) {
-  /** @type {Set<number>} */
-  const written = new Set();
+export function rolesOf({ dispatches }) {
+  /** @type {Record<Access, Set<number>>} */
+  const by = { read: new Set(), read_write: new Set() };
   for (const { bindings, access } of dispatches)
-    bindings.forEach((name, i) => name[0] === "a" && access[i] === "read_write" && written.add(Number(name.slice(1))));
-  return written;
+    bindings.forEach((name, i) => name[0] === "a" && by[access[i]].add(Number(name.slice(1))));
+  return { read: new Set([...by.read].filter((arg) => !by.read_write.has(arg))), written: by.read_write };
 }
 
 /**

@@ -7,7 +7,7 @@ import { checkTaps, quantile } from "../steps.js";
 import { appendKernel, checkSlots } from "./append.js";
 import { Gather } from "./gather.js";
 import { callOf, Kernels, words } from "./kernels.js";
-import { livesOf, place, stepsOf } from "./memory.js";
+import { livesOf, place, rolesOfStep, stepsOf } from "./memory.js";
 import { profileSteps } from "./profile.js";
 import { padded, Store } from "./store.js";
 
@@ -265,21 +265,23 @@ export class GpuEngine {
     const plans = this.#plans.map((p) => p.plan);
     const all = plans.flatMap(stepsOf);
     if (all.some((s) => s.op === "call" && !kernels.has(s.workload))) return null;
-    const written = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).written;
-    const roles = JSON.stringify([...kernels].map(([workload, k]) => [workload, [...k.written].sort()]).sort());
+    const rolesOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles;
+    const roles = JSON.stringify([...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort());
     const old = this.#bound?.roles === roles ? this.#bound : null;
-    const { slots, places } = old ? { slots: [], places: old.places } : place(plans.flatMap((p, i) => livesOf(p, i, written)), plans.length);
+    const { slots, places } = old ? { slots: [], places: old.places } : place(plans.flatMap((p, i) => livesOf(p, i, rolesOf)), plans.length);
     const arena = old?.arena ?? slots.map((nbytes, i) => this.device.createBuffer(nbytes, `arena ${i}`));
     /** @type {Bound} */
     const bound = { roles, arena, places, scratch: this.#scratch([...kernels.values()]), calls: [] };
     for (const [index, plan] of plans.entries()) {
       /** @type {Call[]} */
       const calls = [];
-      for (const { append, workload, args } of stepsOf(plan)) {
-        const bindings = args.map((b) => this.#where(index, b, bound));
+      for (const step of stepsOf(plan)) {
+        const { append, workload, args } = step;
+        const { read, written } = rolesOfStep(step, rolesOf);
+        const bindings = args.map((b, i) => (read.has(i) || written.has(i) ? this.#where(index, b, bound) : null));
         if (append) {
           const { workgroups, ...spec } = appendKernel(append, args.length > 2);
-          calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await this.device.pipeline(spec), bindings, workgroups }] });
+          calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await this.device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
         } else calls.push({ workload, commands: callOf(/** @type {GpuKernel} */ (kernels.get(workload)), bindings, whole(bound.scratch)) });
       }
       bound.calls.push(calls);

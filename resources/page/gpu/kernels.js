@@ -1,5 +1,5 @@
 /** Kernels on a device: documents with their pipelines, and those that are refused. */
-import { checkFits, parseDocument, writtenArgs } from "./document.js";
+import { checkFits, parseDocument, rolesOf } from "./document.js";
 import { GpuError } from "./errors.js";
 
 /** @typedef {import("./types.js").Dispatch} Dispatch */
@@ -9,7 +9,7 @@ import { GpuError } from "./errors.js";
 /**
  * `pipelines` one for each dispatch; `ms` until all were compiled.
  * @typedef {{header: KernelHeader, document: import("./document.js").KernelDocument, pipelines: GpuPipeline[],
- *   written: Set<number>, ms: number}} GpuKernel
+ *   roles: import("./document.js").Roles, ms: number}} GpuKernel
  */
 
 export class Kernels {
@@ -36,7 +36,7 @@ export class Kernels {
       checkFits(document, workload, args, this.device);
       const start = performance.now();
       const pipelines = await Promise.all(document.dispatches.map(({ code, entry, access }) => this.device.pipeline({ code, entry, access })));
-      return { header, document, pipelines, written: writtenArgs(document), ms: performance.now() - start };
+      return { header, document, pipelines, roles: rolesOf(document), ms: performance.now() - start };
     } catch (e) {
       throw this.refuse(header, e);
     }
@@ -58,7 +58,7 @@ export class Kernels {
 /**
  * The dispatches of one call.
  * @param {GpuKernel} kernel
- * @param {readonly Binding[]} args
+ * @param {readonly (Binding | null)[]} args null where it has no role
  * @param {readonly Binding[]} scratch at least as many and as large as the kernel's
  * @returns {Dispatch[]}
  */
@@ -68,7 +68,7 @@ export function callOf({ document, pipelines }, args, scratch) {
     pipeline: pipelines[i],
     bindings: bindings.map((name) => {
       const index = Number(name.slice(1));
-      return name[0] === "a" ? args[index] : { ...scratch[index], size: words(document.scratch[index]) };
+      return name[0] === "a" ? /** @type {Binding} */ (args[index]) : { ...scratch[index], size: words(document.scratch[index]) };
     }),
     workgroups,
   }));

@@ -116,7 +116,7 @@ export class GpuBench {
    */
   async #bind(fixture, { header, bytes }) {
     const kernel = await this.#kernels.compile(header, bytes, fixture.args.length);
-    const input = [...kernel.written].find((arg) => !fixture.written.has(arg));
+    const input = [...kernel.roles.written].find((arg) => !fixture.written.has(arg));
     if (input !== undefined) throw new GpuError("gpu-kernel", `The kernel of ${header.workload} writes argument ${input}, an input.`, "", header.workload);
     const scratch = kernel.document.scratch.map((nbytes, i) => this.device.createBuffer(nbytes, `scratch ${i}`));
     const whole = scratch.map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }));

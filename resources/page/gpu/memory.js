@@ -13,12 +13,16 @@ export function stepsOf({ steps }) {
   return end < 0 ? steps : steps.slice(0, end);
 }
 
+/** @typedef {import("./document.js").Roles} Roles */
+
+/** Of an `append`: rows and slot are read, the cache is written. @type {Roles} */
+const APPEND = { read: new Set([0, 2]), written: new Set([1]) };
+
 /**
- * What a step writes, as indices of its arguments.
  * @param {PlanStep} step
- * @param {(workload: string) => Set<number>} written of a workload's kernel
+ * @param {(workload: string) => Roles} roles of a workload's kernel
  */
-const writesOf = (step, written) => (step.op === "append" ? new Set([1]) : written(step.workload));
+export const rolesOfStep = (step, roles) => (step.op === "append" ? APPEND : roles(step.workload));
 
 /**
  * When each arena buffer of a plan is alive. The plan is run in thought: what a step reads must
@@ -26,10 +30,10 @@ const writesOf = (step, written) => (step.op === "append" ? new Set([1]) : writt
  *
  * @param {Plan} plan
  * @param {number} index of the plan
- * @param {(workload: string) => Set<number>} written
+ * @param {(workload: string) => Roles} roles of a workload's kernel
  * @returns {Life[]}
  */
-export function livesOf(plan, index, written) {
+export function livesOf(plan, index, roles) {
   const steps = stepsOf(plan);
   /** @type {Map<number, Life>} */
   const lives = new Map();
@@ -55,15 +59,15 @@ export function livesOf(plan, index, written) {
   };
   for (const { buffer } of plan.inputs) if (inArena(buffer)) write(buffer, -1);
   steps.forEach((step, at) => {
-    const writes = writesOf(step, written);
+    const { read: reads, written } = rolesOfStep(step, roles);
     step.args.forEach((b, i) => {
-      if (!writes.has(i) && inArena(b)) read(b, at, `Step ${step.node || step.workload}`);
+      if (reads.has(i) && inArena(b)) read(b, at, `Step ${step.node || step.workload}`);
     });
     step.args.forEach((b, i) => {
-      if (!writes.has(i)) return;
+      if (!written.has(i)) return;
       if (plan.buffers[b].region === "weight")
         throw new EngineError(`Step ${step.node || step.workload} of the plan ${plan.name} writes into its weights.`);
-      if (step.args.some((other, j) => other === b && !writes.has(j)))
+      if (step.args.some((other, j) => other === b && reads.has(j)))
         throw new EngineError(`Step ${step.node || step.workload} of the plan ${plan.name} writes what it reads.`, "Run this model on the Wasm backend.");
       if (inArena(b)) write(b, at);
     });
