@@ -10,6 +10,9 @@ from pathlib import Path
 SMALL_SHM_BYTES = 256 * 1024 * 1024
 """Containers give 64 MiB of /dev/shm, too little for Chromium's pipes."""
 
+HIDDEN_DRIVERS = "VK_LOADER_DRIVERS_DISABLE"
+SOFTWARE_DRIVERS = "*lvp*"
+
 GPU_MODES = ("", "hardware", "software")
 """Which adapter the browser is to have: whatever it finds, a GPU, or software."""
 
@@ -109,6 +112,20 @@ def gpu_switches(gpu: str, headless: bool) -> tuple[str, ...]:
     if platform.system() != "Linux":
         return NAMED_ADAPTER
     return (*NAMED_ADAPTER, *LINUX_GPU, *(LINUX_HEADLESS_GPU if headless else ()))
+
+
+def environment(gpu: str) -> dict[str, str]:
+    """The environment that a browser is started with.
+
+    Where a GPU is asked for, Vulkan's loader on Linux is told to hide Mesa's
+    renderer on the processor: Chromium cannot draw with it, tries for ever, and a
+    page that asks for an adapter never gets an answer.
+    """
+    variables = dict(os.environ)
+    if gpu == "hardware" and platform.system() == "Linux":
+        hidden = variables.get(HIDDEN_DRIVERS)
+        variables[HIDDEN_DRIVERS] = f"{hidden},{SOFTWARE_DRIVERS}" if hidden else SOFTWARE_DRIVERS
+    return variables
 
 
 def _firefox_switches(profile: Path, headless: bool) -> list[str]:

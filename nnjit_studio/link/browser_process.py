@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnjit_studio.errors import TargetError
-from nnjit_studio.link.browser_flags import Browser, command_line, write_firefox_preferences
+from nnjit_studio.link.browser_flags import (
+    Browser,
+    command_line,
+    environment,
+    write_firefox_preferences,
+)
 
 _TERMINATE_S = 3.0
 _TAIL_LINES = 12
@@ -58,7 +63,7 @@ class Instance:
             command = command_line(
                 browser, page, self._profile, how.no_sandbox, how.headless, how.gpu
             )
-            self._watch = _Watch(browser, command, on_exit)
+            self._watch = _Watch(browser, command, environment(how.gpu), on_exit)
         except BaseException:
             _remove(self._profile)
             raise
@@ -80,7 +85,13 @@ class Instance:
 class _Watch:
     """The browser's process and the thread that reads what it complains about."""
 
-    def __init__(self, browser: Browser, command: list[str], on_exit: Callable[[str], None]):
+    def __init__(
+        self,
+        browser: Browser,
+        command: list[str],
+        variables: dict[str, str],
+        on_exit: Callable[[str], None],
+    ) -> None:
         try:
             self._process = subprocess.Popen(
                 command,
@@ -90,6 +101,7 @@ class _Watch:
                 text=True,
                 errors="replace",
                 start_new_session=True,
+                env=variables,
             )
         except OSError as error:
             raise TargetError(f"{browser.path} does not start: {error}.") from error

@@ -216,6 +216,23 @@ def test_gpu_switches_are_only_those_that_are_needed(monkeypatch: pytest.MonkeyP
 
 
 @posix
+def test_software_drivers_are_hidden_where_a_gpu_is_asked_for(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_flags.platform, "system", lambda: "Linux")
+    monkeypatch.delenv("VK_LOADER_DRIVERS_DISABLE", raising=False)
+    seen = tmp_path / "seen"
+    browser = script(f'echo "[$VK_LOADER_DRIVERS_DISABLE]" > {seen}.new; mv {seen}.new {seen}')
+    for gpu, hidden in (("", "[]"), ("software", "[]"), ("hardware", "[*lvp*]")):
+        with launch(browser, URL, no_sandbox=True, gpu=gpu):
+            until(seen.exists)
+        assert seen.read_text().strip() == hidden
+        seen.unlink()
+    monkeypatch.setenv("VK_LOADER_DRIVERS_DISABLE", "*mine*")
+    assert browser_flags.environment("hardware")["VK_LOADER_DRIVERS_DISABLE"] == "*mine*,*lvp*"
+
+
+@posix
 def test_a_browser_that_crashes_is_started_again_with_a_new_profile(
     script: Script, tmp_path: Path
 ) -> None:

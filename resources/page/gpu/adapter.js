@@ -6,6 +6,8 @@ import { GpuError } from "./errors.js";
 /** The first answer of a fresh browser may be no: its GPU process is still settling. */
 const PATIENCE_MS = 2000;
 const PAUSE_MS = 200;
+/** A browser whose GPU process fails again and again does not answer at all. */
+const ANSWER_MS = 15000;
 
 const FEATURES = ["timestamp-query", "subgroups", "subgroup-size-control", "shader-f16"];
 const EXPERIMENTAL = "chromium-experimental-";
@@ -37,7 +39,8 @@ export async function findAdapter(gpu, now = () => performance.now()) {
   const end = now() + PATIENCE_MS;
   let why = "";
   do {
-    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" }).catch((e) => void (why = String(e.message)));
+    const asked = gpu.requestAdapter({ powerPreference: "high-performance" });
+    const adapter = await answered(asked).catch((e) => void (why = String(e.message)));
     if (adapter) return adapter;
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   } while (now() < end);
@@ -46,6 +49,24 @@ export async function findAdapter(gpu, now = () => performance.now()) {
     `This browser has WebGPU, but no adapter for it${why ? ` (${why})` : ""}.`,
     "Look at chrome://gpu, update the graphics driver, or use the Wasm backend.",
   );
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} asked
+ * @returns {Promise<T>}
+ */
+async function answered(asked) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const silence = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it does not answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS);
+  });
+  try {
+    return /** @type {T} */ (await Promise.race([asked, silence]));
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** @param {GPUAdapter} adapter */
