@@ -245,7 +245,7 @@ def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
         offset = f"zero{u}"
         lines.append(f"let {offset} = vec4<f32>(vec4<u32>({zeros})) + {exponent};")
     lines += [f"var p{u}_{i} = vec4<f32>();" for i in range(rows)]
-    each = {"bits": _bits, "half": _half, "bytes": _bytes}[decoding]
+    each = {"bits": decoded_bits, "half": _half, "bytes": _bytes}[decoding]
     for j, (values, k) in enumerate(each(f"w{u}")):
         name = f"q{u}_{j}"
         lines.append(f"let {name} = {values} - {offset};")
@@ -255,7 +255,8 @@ def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
     return [*lines, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
 
 
-def _bits(word: str) -> list[tuple[str, int]]:
+def decoded_bits(word: str) -> list[tuple[str, int]]:
+    """16 + q of four columns for each step of k, with the step."""
     found = []
     for k in range(WORD):
         by = 19 - 4 * k

@@ -10,20 +10,31 @@ from nnjit_studio.space.gpu_candidate import GpuCandidate
 
 @dataclass(frozen=True)
 class Plain:
-    """Rows of ``k`` floats in a buffer."""
+    """Rows of ``k`` floats in a buffer.
+
+    Attributes
+    ----------
+    stride, offset
+        Elements from one row to the next, 0 for ``k``, and in front of the first; multiples of 4.
+    """
 
     buffer: str
     k: int
     rows: int = 1
+    stride: int = 0
+    offset: int = 0
 
     def declare(self, shader: Shader) -> None:
-        shader.bind(self.buffer, "source", f"array<vec4<f32>, {self.rows * self.k // 4}>")
+        last = self.offset + (self.rows - 1) * (self.stride or self.k) + self.k
+        shader.bind(self.buffer, "source", f"array<vec4<f32>, {last // 4}>")
 
     def start(self, candidate: GpuCandidate) -> list[str]:
         return []
 
     def load(self, name: str, word: str, row: str) -> list[str]:
-        at = f"{word} * 2u" if self.rows == 1 else f"{row} * {self.k // 4}u + {word} * 2u"
+        at = f"{word} * 2u + {self.offset // 4}u"
+        if self.rows > 1:
+            at = f"{row} * {(self.stride or self.k) // 4}u + {at}"
         return [f"let {name}_lo = source[{at}];", f"let {name}_hi = source[{at} + 1u];"]
 
     def partial(self) -> str:

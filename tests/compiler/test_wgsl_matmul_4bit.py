@@ -1,0 +1,84 @@
+"""Models with MatMulNBits through the importer, on wgpu-native."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_plan_wgsl import run_by_documents
+from test_quantised import four_bit_model
+from wgsl_harness import run_program
+
+from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.recognize_quantised import recognize_quantised
+from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.records import GPU_TIERS
+
+SHAPES = [
+    ([1, 64], 24, 32),
+    ([1, 512], 132, 32),
+    ([2, 3, 48], 12, 16),
+    ([7, 128], 20, 64),
+    ([37, 128], 36, 32),
+    ([1, 64], 21, 32),
+]
+
+
+@pytest.mark.parametrize("tier", GPU_TIERS)
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("shape", "n", "block"), SHAPES, ids=str)
+def test_a_model_untuned(
+    tmp_path: Path, shape: list[int], n: int, block: int, zeros: bool, tier: str
+) -> None:
+    file = tmp_path / "w.bin"
+    _, feeds, exact = four_bit_model(tmp_path / "m.onnx", shape, n, block, zeros)
+    built = import_model(tmp_path / "m.onnx", file)
+    got = run_by_documents(built, file, feeds, tier)["y"]
+    np.testing.assert_allclose(got, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "candidate"),
+    [
+        (1, GpuCandidate(4, 1, 4, 16, 1, 128)),
+        (6, GpuCandidate(4, 3, 2, 32, 3, 64)),
+        (24, GpuCandidate(8, 8, 1, 64, 16, 32)),
+        (24, GpuCandidate(4, 4, 1, 16, 32, 32)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("tier", GPU_TIERS)
+def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: str) -> None:
+    file = tmp_path / "w.bin"
+    _, feeds, exact = four_bit_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
+    built = import_model(tmp_path / "m.onnx", file)
+    (program,) = [p for p in built.programs.values() if recognize_quantised(p) is not None]
+    blob = np.fromfile(file, np.uint8)
+    step = built.plan.steps[0]
+    kinds = {"i32": np.int32, "f32": np.float32, "u8": np.uint8}
+    inputs = {}
+    for b, index in zip(program.buffers, step.args, strict=True):
+        stored = built.plan.buffers[index]
+        if stored.region == "weight":
+            whole = blob[stored.offset : stored.offset + stored.nbytes].view(kinds[b.dtype])
+            inputs[b.name] = whole[: int(np.prod(b.shape))].reshape(b.shape)
+        elif b.role == "input":
+            inputs[b.name] = feeds["x"]
+    data = compile_wgsl(program, candidate, tier).data
+    (got,) = run_program(program, data, inputs).values()
+    np.testing.assert_allclose(got, exact, atol=1e-4)
+    assert compile_wgsl(program, candidate, tier).data == data
+
+
+def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+    four_bit_model(tmp_path / "m.onnx", [1, 64], 32, 32, False)
+    built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
+    (program,) = [p for p in built.programs.values() if recognize_quantised(p) is not None]
+    with pytest.raises(CompileError, match="does not fit"):
+        compile_wgsl(program, GpuCandidate(8, 1, 1, 32, 1, 64), "wgsl")
+    with pytest.raises(CompileError, match="Wasm"):
+        compile_wgsl(program, Candidate(4, 1, 1, 4, 1, 64), "wgsl")
