@@ -29,7 +29,7 @@ def gemm_4bit(matrix: Matrix4, candidate: GpuCandidate, source: Plain, stores: S
     ----------
     candidate
         A workgroup makes ``y1`` rows of ``x1`` columns, a thread ``y0`` of ``x0``, both
-        multiples of 4; ``r1`` is the matrix's block, ``split`` 1.
+        multiples of 4, ``r1`` steps of k at a time, a part of a block; ``r0`` and ``split`` are 1.
 
     Raises
     ------
@@ -38,17 +38,17 @@ def gemm_4bit(matrix: Matrix4, candidate: GpuCandidate, source: Plain, stores: S
     """
     c = candidate
     _check(matrix, c)
-    threads, depth = c.threads, matrix.block
+    threads, depth = c.threads, c.r1
     columns, words = matrix.n // COLUMNS, depth // WORD
     stride = (matrix.stride or matrix.n) // COLUMNS
     wide, high = c.x1 // COLUMNS, c.y1 // 4
     shader = Shader()
     shader.bind(matrix.words, "words", f"array<vec4<u32>, {matrix.rows * columns}>")
     width = "vec2<u32>" if matrix.half_scales else "vec4<f32>"
-    blocks = matrix.k // depth
-    shader.bind(matrix.scales, "scales", f"array<{width}, {blocks * stride}>")
+    groups = matrix.k // matrix.block
+    shader.bind(matrix.scales, "scales", f"array<{width}, {groups * stride}>")
     if matrix.zeros:
-        shader.bind(matrix.zeros, "zeros", f"array<u32, {blocks * stride}>")
+        shader.bind(matrix.zeros, "zeros", f"array<u32, {groups * stride}>")
     source.declare(shader)
     stores.declare(shader)
     shader.workgroup("rows", f"array<vec4<f32>, {depth * (high + 1)}>")
@@ -59,7 +59,7 @@ def gemm_4bit(matrix: Matrix4, candidate: GpuCandidate, source: Plain, stores: S
         f"let tx = li % {across}u;",
         f"let ty = li / {across}u;",
         *(f"var c{i}_{j} = vec4<f32>();" for i, j in accumulators),
-        f"for (var block = 0u; block < {blocks}u; block++) {{",
+        f"for (var step = 0u; step < {matrix.k // depth}u; step++) {{",
         *(f"  {line}" for line in _fetch_rows(source, c, depth, high)),
         *(f"  {line}" for line in _fetch_tile(matrix, c, words, columns, stride, wide)),
         "  workgroupBarrier();",
@@ -95,8 +95,8 @@ def _check(matrix: Matrix4, c: GpuCandidate) -> None:
         wrong = "columns or depth are not in whole vectors and blocks"
     elif c.x0 % COLUMNS or c.y0 % 4 or c.x1 % c.x0 or c.y1 % c.y0:
         wrong = "x0 and y0 must be multiples of 4 that divide x1 and y1"
-    elif c.r1 != matrix.block or c.r0 != 1 or c.split != 1:
-        wrong = f"r1 must be the block of {matrix.block}, r0 and split 1"
+    elif c.r1 % WORD or matrix.block % c.r1 or c.r0 != 1 or c.split != 1:
+        wrong = f"r1 must be a part of the block of {matrix.block} in words, r0 and split 1"
     if wrong:
         raise CompileError(f"{c} does not fit: {wrong}.", "Choose another candidate.")
 
@@ -109,7 +109,7 @@ def _fetch_rows(source: Plain, c: GpuCandidate, depth: int, high: int) -> list[s
         f"  let k = t % {depth // 4}u;",
         f"  let row = t / {depth // 4}u;",
         f"  let m = wg.y * {c.y1}u + row * 4u;",
-        f"  let at = block * {depth // 4}u + k + {source.offset // 4}u;",
+        f"  let at = step * {depth // 4}u + k + {source.offset // 4}u;",
     ]
     for e in range(4):
         lines.append(f"  let r{e} = source[min(m + {e}u, {last}u) * {stride}u + at];")
@@ -130,8 +130,8 @@ def _fetch_tile(
         f"for (var t = li; t < {words * wide}u; t += {c.threads}u) {{",
         f"  let column = min(wg.x * {wide}u + t % {wide}u, {columns - 1}u);",
         f"  let row = t / {wide}u;",
-        f"  let w = words[(block * {words}u + row) * {columns}u + column];",
-        f"  let at = block * {stride}u + column;",
+        f"  let w = words[(step * {words}u + row) * {columns}u + column];",
+        f"  let at = step / {matrix.block // c.r1}u * {stride}u + column;",
         f"  let scale = {scale};",
     ]
     zero = f"{16.0 + matrix.zero}"
