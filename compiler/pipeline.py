@@ -87,7 +87,7 @@ class _State:
 
 
 def _schedule(state: _State) -> None:
-    subject = _subject(state.program)
+    subject = remembered_subject(state.program)
     if state.candidate is None:
         state.scheduled = _untuned(state.program, subject)
     elif subject is None:
@@ -122,7 +122,7 @@ def _by_template(program: Program, subject: Subject, candidate: Candidate) -> Sc
 _recent: dict[int, tuple[Program, Subject | None]] = {}
 
 
-def _subject(program: Program) -> Subject | None:
+def remembered_subject(program: Program) -> Subject | None:
     """``subject_of``, remembered: many candidates of one program come in a row.
 
     By identity, because hashing a program costs as much as reading it; the

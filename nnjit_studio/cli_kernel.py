@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.cli_common import compile_process, json_option, note, print_json
+from nnjit_studio.cli_common import backend_option, compile_process, json_option, note, print_json
 from nnjit_studio.cli_shapes import shape_options
 from nnjit_studio.compiler.builders import SPELLING, looks_like_spec
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, PASSES
+from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import host_profile
-from nnjit_studio.space import Candidate, build_lite_space, explain
+from nnjit_studio.space import build_lite_space, explain
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.space.records import TIERS, DeviceProfile
+from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.space.gpu_constants import CONSTANTS, typical
+from nnjit_studio.space.records import GPU_TIERS, TIERS, DeviceProfile
+
+EMIT = "emit"
+"""The pass after which a WebGPU kernel is WGSL."""
+UNKNOWN_GPU = "unknown"
 
 # \b keeps click from filling the lines of the table.
 HELP = "\b\n" + SPELLING.replace("\n\n", "\n\n\b\n")
@@ -38,8 +46,35 @@ def check_pass(name: str, known: tuple[str, ...]) -> None:
         raise UserError(f"There is no pass {name!r} to choose.", f"Use {', '.join(known)}.")
 
 
-def parse_candidate(text: str) -> Candidate | None:
-    return None if text == DEFAULT_SETTINGS else Candidate.parse(text)
+def parse_settings(text: str) -> AnyCandidate | None:
+    return None if text == DEFAULT_SETTINGS else parse_candidate(text)
+
+
+def tier_of(backend: str, tier: str | None) -> str:
+    """The tier asked for, or the backend's plain one.
+
+    Raises
+    ------
+    UserError
+        When the tier is the other backend's.
+    """
+    own = GPU_TIERS if backend == "webgpu" else TIERS
+    if tier is None:
+        return own[0] if backend == "webgpu" else own[-1]
+    if tier not in own:
+        raise UserError(
+            f"The tier {tier} is not one of --backend {backend}.", f"Use {', '.join(own)}."
+        )
+    return tier
+
+
+def assumed_device(backend: str, on: str) -> DeviceProfile:
+    """This machine as it tells of itself, with a GPU of the table for WebGPU."""
+    host = host_profile()
+    if backend != "webgpu":
+        return host
+    gpu = typical("" if on == UNKNOWN_GPU else on)
+    return replace(host, gpu=gpu, tiers=GPU_TIERS[:1], device_id=on)
 
 
 @click.command(
@@ -53,24 +88,34 @@ def parse_candidate(text: str) -> Candidate | None:
     show_default=True,
     help="Settings such as x0=8,y0=6,r0=4,x1=8,y1=6,r1=768; `nnjit space` lists them.",
 )
-@click.option("--tier", type=click.Choice(TIERS), default=TIERS[-1], show_default=True)
+@backend_option
+@click.option("--tier", type=click.Choice((*TIERS, *GPU_TIERS)), help="The backend's by default.")
 @click.option("--passes", help="Optional passes to run: none, or a comma list; all by default.")
 @click.option("--dump-after", metavar="PASS", help="Print the text form after this pass.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the Wasm module.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the Wasm module, or the kernel document of WebGPU.",
+)
 @json_option
 def compile_kernel(
     workload: str,
     settings: str,
-    tier: str,
+    backend: str,
+    tier: str | None,
     passes: str | None,
     dump_after: str | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
-    candidate = parse_candidate(settings)
+    candidate = parse_settings(settings)
     chosen = parse_passes(passes)
+    tier = tier_of(backend, tier)
     if dump_after is not None:
-        check_pass(dump_after, PASSES)
+        check_pass(dump_after, WGSL_PASSES if backend == "webgpu" else PASSES)
+    elif backend == "webgpu":
+        dump_after = EMIT
     with compile_process() as compiler:
         defined, _ = compiler.define(workload)
         # The first compilation loads code and reads the program; its time says nothing.
@@ -99,9 +144,10 @@ def compile_kernel(
                 "dump": dump,
             }
         )
-    elif dump_after:
+        return
+    if dump_after:
         click.echo(dump, nl=False)
-    else:
+    if not dump_after or backend == "webgpu":
         for name, ms in result.pass_ms.items():
             click.echo(f"{name:<24} {ms:8.3f} ms")
         click.echo(f"{'settings to bytes':<24} {result.ms:8.3f} ms  {len(kernel.data)} bytes")
@@ -113,25 +159,29 @@ def compile_kernel(
 @shape_options
 @click.argument("subject", metavar="WORKLOAD|MODEL")
 @click.option("--explain", "settings", metavar="CANDIDATE", help="Why it is in or out, by rule.")
+@backend_option
+@click.option(
+    "--on",
+    type=click.Choice((UNKNOWN_GPU, *filter(None, CONSTANTS))),
+    default=UNKNOWN_GPU,
+    show_default=True,
+    help="WebGPU: the GPU whose typical limits and constants are taken.",
+)
 @json_option
-def space(subject: str, settings: str | None, as_json: bool) -> None:
-    candidate = None if settings is None else Candidate.parse(settings)
-    device = host_profile()
+def space(subject: str, settings: str | None, backend: str, on: str, as_json: bool) -> None:
+    candidate = None if settings is None else parse_candidate(settings)
+    device = assumed_device(backend, on)
     rows = [_space_row(w, p, device, candidate) for w, p in _workloads(subject)]
     if as_json:
-        facts = ("device_id", "vector_registers", "l1_bytes", "l2_bytes")
-        print_json(
-            {
-                "ok": True,
-                "device": {name: getattr(device, name) for name in facts},
-                "workloads": rows,
-            }
-        )
+        print_json({"ok": True, "device": _facts(device), "workloads": rows})
         return
+    if device.gpu is not None:
+        facts = ", ".join(f"{name} {value}" for name, value in _facts(device).items())
+        click.echo(f"a typical GPU, not probed: {facts}")
     for row in rows:
         click.echo(
             f"{row['workload']}: {len(row['candidates'])} candidates of {row['naive_size']:,} "
-            f"({'B packable' if row['packable'] else 'B row-major'})"
+            f"({'B packable' if row['packable'] and device.gpu is None else 'B row-major'})"
         )
         for verdict in row["explain"]:
             click.echo(
@@ -141,7 +191,7 @@ def space(subject: str, settings: str | None, as_json: bool) -> None:
             for entry in row["candidates"]:
                 click.echo(
                     f"  {entry['candidate']}\n      {entry['registers']} elements in registers, "
-                    f"{entry['l1_bytes']:,} bytes of L1, {entry['blocks_per_core']} block a core"
+                    f"{entry['l1_bytes']:,} bytes of L1, blocks a core: {entry['blocks_per_core']}"
                     f"\n      {entry['reason']}"
                 )
 
@@ -160,8 +210,19 @@ def _workloads(subject: str) -> list[tuple[Workload, bool]]:
     return found
 
 
+def _facts(device: DeviceProfile) -> dict[str, Any]:
+    gpu = device.gpu
+    if gpu is None:
+        names = ("device_id", "vector_registers", "l1_bytes", "l2_bytes")
+        return {name: getattr(device, name) for name in names}
+    names = ("cores", "registers_per_core", "registers_per_thread", "threads_per_core")
+    facts = {name: getattr(gpu, name) for name in (*names, "shared_bytes_per_core", "warp")}
+    workgroup_bytes = gpu.limit("maxComputeWorkgroupStorageSize")
+    return {"device_id": device.device_id, **facts, "workgroup_bytes": workgroup_bytes}
+
+
 def _space_row(
-    workload: Workload, packable: bool, device: DeviceProfile, candidate: Candidate | None
+    workload: Workload, packable: bool, device: DeviceProfile, candidate: AnyCandidate | None
 ) -> dict[str, Any]:
     built = build_lite_space(workload, device, packable)
     verdicts = [] if candidate is None else explain(candidate, workload, device, packable)

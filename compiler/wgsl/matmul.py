@@ -6,7 +6,7 @@ import contextlib
 import math
 
 from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.subject import subject_of
+from nnjit_studio.compiler.pipeline import remembered_subject
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.finish import SCRATCH, Finish
@@ -23,6 +23,7 @@ from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.words import plus, times, vector
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.space.gpu_space import untuned
 from nnjit_studio.space.gpu_usage import (
     ELEMENT_BYTES,
     MATVEC_ROWS,
@@ -48,7 +49,7 @@ def matmul_template(
     CompileError
         When the candidate is no GPU candidate, or does not fit.
     """
-    subject = subject_of(program)
+    subject = remembered_subject(program)
     if not isinstance(subject, Contraction):
         return None
     make = few_rows if is_matvec(subject) else tiled
@@ -70,10 +71,9 @@ def is_matvec(c: Contraction) -> bool:
 
 
 def first_guess(c: Contraction) -> GpuCandidate:
-    """Settings that suit most shapes on most devices."""
-    if is_matvec(c):
-        return GpuCandidate(4, c.m, 4, 32, c.m, 128, 1, 4)
-    return GpuCandidate(4, 4, 4, 32, 32, 16, 1, 4)
+    """Settings for a product that nobody tuned, good for any device."""
+    batches = math.prod(axis.extent for axis in c.batch)
+    return untuned(batches, c.m, c.k, c.n, c.b.column != 1 and c.b.row == 1)
 
 
 def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> KernelDocument:

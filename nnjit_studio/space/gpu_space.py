@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from nnjit_studio.errors import UserError
@@ -147,8 +147,10 @@ class GpuProblem:
         if self.few_rows:
             based = replace(c, split=1)
             return replace(based, split=self.first_split(based))
-        r1 = min(BASE_R1, _power_above(self.k))
-        based = replace(c, r1=max(r1, R1_CHOICES[0]), r0=BASE_R0, split=1)
+        shallow, limit = R1_CHOICES[0], self.gpu.limit("maxComputeWorkgroupStorageSize")
+        based = replace(c, r1=BASE_R1, r0=BASE_R0, split=1)
+        if _power_above(self.k) < BASE_R1 or self.shared_bytes(based) > limit:
+            based = replace(based, r1=shallow)
         return replace(based, split=self.first_split(based))
 
     def cost(self, c: GpuCandidate) -> float:
@@ -281,15 +283,16 @@ def tile_choices(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
 def problem_size(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     """A tile of twice the problem computes padding alone."""
     m, k, n = (_power_above(e) for e in (p.m, p.k, p.n))
-    depth = c.r1 if p.few_rows else max(1, c.r1 // 2)
-    ok = c.y1 <= max(m, Y1_CHOICES[0]) and c.x1 <= max(n, X1_CHOICES[0]) and depth <= k
+    deepest = max(k, 8 * c.r0, ROW_R1_CHOICES[0]) if p.few_rows else max(2 * k, R1_CHOICES[0])
+    ok = c.y1 <= max(m, Y1_CHOICES[0]) and c.x1 <= max(n, X1_CHOICES[0]) and c.r1 <= deepest
     return ok, f"tile {c.y1}x{c.x1}, depth {c.r1}, in {p.m}x{p.n}, K {p.k}"
 
 
 def threads(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
-    """Heuristic 5: at most 256 threads, and whole warps."""
+    """Heuristic 5: at most 256 threads; whole warps, unless the product is one tile."""
     count, warp = p.threads(c), p.gpu.warp
-    return warp <= count <= p.threads_limit and count % warp == 0, (
+    whole = count % warp == 0 or p.workgroups(c) == p.batch
+    return count <= p.threads_limit and whole, (
         f"Thread_block {count}, a multiple of warps of {warp}, at most {p.threads_limit}"
     )
 
@@ -312,9 +315,10 @@ def registers(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     if used > most or by_registers < 1:
         return False, text + "; does not fit"
     least = min(by_memory, by_threads)
-    # Few rows wait for memory, not for registers; and what fits twice over wastes nothing.
+    # Few rows wait for memory, not for registers; and who fits in at once waits for nobody.
     enough = p.few_rows or least * p.threads(c) >= BUSY_THREADS
-    ok = least >= REGISTER_RELAXATION * by_registers or enough
+    at_once = p.workgroups(c) * c.split <= least * p.gpu.cores
+    ok = least >= REGISTER_RELAXATION * by_registers or enough or at_once
     return ok, text + ("" if ok else f"; RegLimit is not within {REGISTER_RELAXATION:g} of it")
 
 
@@ -388,3 +392,29 @@ TILE_RULES: tuple[GpuRule, ...] = (
 RULES: tuple[GpuRule, ...] = (*TILE_RULES, depth, split, kept_tile, one_at_a_time)
 TOLD_RULES: tuple[GpuRule, ...] = (registers, shared_memory, split, one_at_a_time)
 """Rules whose answers are a candidate's reason."""
+
+
+ANY_GPU = replace(
+    GpuProfile(),
+    cores=32,
+    registers_per_thread=160,
+    threads_per_core=1536,
+    shared_bytes_per_core=64 << 10,
+)
+"""A GPU of middle size with the limits that every device has, for kernels that nobody tuned."""
+
+
+@lru_cache(maxsize=1024)
+def untuned(batch: int, m: int, k: int, n: int, along_k: bool) -> GpuCandidate:
+    """Settings that run on every device and suit many: the best expected for :data:`ANY_GPU`."""
+    problem = GpuProblem(batch, m, k, n, ANY_GPU, along_k)
+    if problem.tiles:
+        return problem.tiles[0]
+    rows = _power_above(m)
+    if problem.few_rows:
+        return (
+            GpuCandidate(1, rows, 4, 8, rows, 128)
+            if along_k
+            else GpuCandidate(4, rows, 4, 32, rows, 128)
+        )
+    return GpuCandidate(4, 4, 4, 32, 32, 16)

@@ -1,0 +1,178 @@
+"""Products in WGSL, run on wgpu-native and checked against float64, element by element."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matmul_programs import dense
+from wgsl_harness import run_document, run_program
+
+from nnjit_studio.compiler.builders import program_for
+from nnjit_studio.compiler.fixture import make_fixture
+from nnjit_studio.compiler.subject import subject_of
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wgsl.matmul import first_guess, is_matvec, matmul_template
+from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.compiler.workload import workload_of
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.gpu_constants import typical
+from nnjit_studio.space.gpu_space import gpu_candidates, gpu_problem
+
+TILE = GpuCandidate(4, 4, 4, 32, 16, 8)
+ROW = GpuCandidate(4, 1, 4, 32, 1, 64)
+
+
+def check(program: Program, candidate: GpuCandidate | None) -> None:
+    """Every output within its bound; inputs and what lies around all buffers untouched."""
+    document = matmul_template(program, candidate, "wgsl")
+    assert document is not None
+    fixture = make_fixture(program.name, program)
+    arguments = [arg.nbytes if arg.data is None else arg.data for arg in fixture.args]
+    after = run_document(document, arguments)
+    for arg, before, got in zip(fixture.args, arguments, after, strict=True):
+        assert arg.role != "input" or got == before
+    outputs = [got for arg, got in zip(fixture.args, after, strict=True) if arg.role == "output"]
+    for got, expected, bound in zip(outputs, fixture.expected, fixture.bound, strict=True):
+        values = np.frombuffer(got, np.float32)
+        assert np.all(np.abs(values - expected.astype(np.float64)) <= bound)
+
+
+@pytest.mark.parametrize("vec", [1, 2, 4])
+@pytest.mark.parametrize("shape", ["33x17x9", "61x40x37", "64x64x64", "9x6x70", "70x1x50"])
+def test_odd_shapes(shape: str, vec: int) -> None:
+    check(program_for(f"matmul:{shape}:f32"), replace(TILE, vec=vec))
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        GpuCandidate(8, 8, 1, 32, 32, 16),
+        GpuCandidate(8, 4, 8, 64, 32, 8),
+        GpuCandidate(4, 2, 2, 16, 16, 8),
+        GpuCandidate(4, 1, 1, 32, 4, 16),
+        GpuCandidate(2, 2, 1, 8, 8, 4),
+        GpuCandidate(1, 1, 1, 4, 4, 4),
+        GpuCandidate(4, 16, 2, 32, 32, 8),
+        GpuCandidate(4, 4, 1, 64, 64, 8),  # a warp is 8 by 4 threads of the tile
+    ],
+)
+def test_tiles(candidate: GpuCandidate) -> None:
+    check(program_for("matmul:65x40x36:f32+bias+gelu"), candidate)
+
+
+@pytest.mark.parametrize("split", [2, 3, 5, 64])
+def test_a_split_need_not_divide_the_reduction(split: int) -> None:
+    check(program_for("matmul:37x70x45:f32+bias+relu+residual"), replace(TILE, split=split))
+    check(program_for("batch_matmul:3x20x70x28:f32"), replace(TILE, split=split))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "batch_matmul:5x20x24x28:f32",
+        "batch_matmul_dot:5x20x24x28:f32",
+        "batch_matmul_dot:5x19x23x21:f32",
+        "matmul_dot:31x29x23:f32+bias",
+        "matmul_var:40x37x52:f32+gelu",
+    ],
+)
+def test_batches_and_transposed_operands(spec: str) -> None:
+    check(program_for(spec), TILE)
+
+
+@pytest.mark.parametrize("epilogue", ["none", "bias", "gelu", "heads"])
+def test_strided_results(epilogue: str) -> None:
+    check(dense(18, 20, 24, epilogue), TILE)
+    check(dense(2, 20, 24, epilogue), ROW)
+
+
+def test_many_workgroups_run_in_bands() -> None:
+    program = program_for("matmul:256x16x256:f32")
+    candidate = GpuCandidate(4, 4, 4, 16, 16, 8)
+    document = matmul_template(program, candidate, "wgsl")
+    assert document is not None and "let order" in document.dispatches[0].code
+    check(program, candidate)
+
+
+@pytest.mark.parametrize("m", [1, 3, 8])
+@pytest.mark.parametrize("kind", ["matmul", "matmul_dot"])
+@pytest.mark.parametrize("sizes", ["70x52", "37x33", "256x96"])
+def test_few_rows(kind: str, sizes: str, m: int) -> None:
+    program = program_for(f"{kind}:{m}x{sizes}:f32+bias")
+    for candidate in (ROW, replace(ROW, x0=1, x1=8, split=3), replace(ROW, r0=8, vec=2)):
+        check(program, candidate)
+
+
+def test_few_rows_in_batches() -> None:
+    for kind in ("batch_matmul", "batch_matmul_dot"):
+        check(program_for(f"{kind}:6x3x64x40:f32"), ROW)
+        check(program_for(f"{kind}:6x3x64x40:f32"), replace(ROW, split=4))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "matmul:40x48x24:f32+bias",
+        "matmul:2x96x40:f32",
+        "matmul_dot:1x80x24:f32",
+    ],
+)
+def test_every_candidate_of_a_lite_space(spec: str) -> None:
+    program = program_for(spec)
+    workload = replace(workload_of(program, subject_of(program)), kind=spec.split(":")[0])
+    # Few registers make a small space of kernels that a processor compiles soon.
+    gpu = replace(typical(""), registers_per_thread=44)
+    candidates = gpu_candidates(gpu_problem(workload, gpu))
+    assert 2 <= len(candidates) <= 60
+    for candidate in candidates:
+        check(program, candidate)
+
+
+def test_an_untuned_product_takes_the_first_guess() -> None:
+    program = program_for("matmul:64x32x48:f32")
+    subject = subject_of(program)
+    assert subject is not None and not is_matvec(subject)  # type: ignore[arg-type]
+    guess = first_guess(subject)  # type: ignore[arg-type]
+    untuned, tuned = (compile_wgsl(program, c, "wgsl").data for c in (None, guess))
+    assert untuned == tuned
+    inputs = {"in0": np.eye(64, 32, dtype=np.float32), "in1": np.ones((32, 48), np.float32)}
+    expected = np.eye(64, 32) @ np.ones((32, 48))
+    assert np.array_equal(run_program(program, untuned, inputs)["out0"], expected)
+
+
+def test_infinities_behind_the_end_of_k_stay_where_they_are() -> None:
+    """Tails read elements of other rows; those must not reach a sum, for 0 * inf is NaN."""
+    program = program_for("matmul_var:20x9x20:f32")
+    a = np.ones((20, 9), np.float32)
+    a[7, 0] = a[3, 8] = np.inf
+    document = compile_wgsl(program, TILE, "wgsl").data
+    got = run_program(program, document, {"in0": a, "in1": np.ones((9, 20), np.float32)})["out0"]
+    assert np.isinf(got[[3, 7]]).all()
+    assert np.array_equal(np.delete(got, [3, 7], 0), np.full((18, 20), 9, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "word"),
+    [
+        (GpuCandidate(4, 4, 4, 256, 256, 16), "threads"),
+        (GpuCandidate(6, 4, 4, 36, 16, 16), "vectors"),
+        (Candidate(8, 6, 4, 8, 6, 768), "Wasm"),
+    ],
+)
+def test_refuses(candidate: GpuCandidate | Candidate, word: str) -> None:
+    with pytest.raises(CompileError, match=word):
+        matmul_template(program_for("matmul:64x64x64:f32"), candidate, "wgsl")
+
+
+def test_refuses_slices_that_do_not_halve() -> None:
+    with pytest.raises(CompileError, match="slices"):
+        matmul_template(program_for("matmul:1x64x64:f32"), replace(ROW, r1=24), "wgsl")
+
+
+def test_no_product_is_no_business_of_this_template() -> None:
+    conv = program_for("conv2d:1x4x8x8x4x3x3x1x1x1x1:f32")
+    assert matmul_template(conv, None, "wgsl") is None
