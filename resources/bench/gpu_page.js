@@ -38,14 +38,14 @@ export async function begin() {
   watchGpu();
   if (!crossOriginIsolated) throw new Error("The page is not cross-origin isolated.");
   const { gpu, device } = await openOurs();
-  const { info, features, limits } = gpu;
+  const { info, features, limits, timestamps } = gpu;
   const warmer = await Warmer.open(await findAdapter(navigator.gpu));
   await report({
     type: "adapter",
     ...info,
     features: [...features],
     limits,
-    timestamp_quantum_ns: await warmer.quantum(),
+    timestamp_quantum_ns: timestamps.quantum_ns,
     user_agent: navigator.userAgent,
   });
   return { job: await fetchJob(), gpu, device, warmer };

@@ -103,21 +103,6 @@ export function passTime(stamps) {
 }
 
 /**
- * @param {BigUint64Array} stamps
- * @returns {number} ns: the greatest step that divides all distances of stamps
- */
-export function quantum(stamps) {
-  let step = 0n;
-  for (const stamp of stamps) {
-    let [a, b] = [stamp - stamps[0], step];
-    if (a < 0n) a = -a;
-    while (b) [a, b] = [b, a % b];
-    step = a;
-  }
-  return Number(step);
-}
-
-/**
  * Patches WebGPU so that devices have timestamps where the adapter can, and passes are
  * recorded. Called once, before any library asks for an adapter.
  */

@@ -1,5 +1,5 @@
 /** Keeps the GPU's clock up between samples, and looks at it. */
-import { idle, own, quantum, recorderOf } from "./gpu_record.js";
+import { idle, own, recorderOf } from "./gpu_record.js";
 
 const BUSY_MS = 8;
 const MOST_GROUPS = 4096;
@@ -89,16 +89,5 @@ export class Warmer {
     recorder.start();
     this.#dispatch(this.chain, 1, 1);
     this.chain_ns.push(((await recorder.stop()).gpu_ms * 1e6) / CHAIN_STEPS);
-  }
-
-  /** @returns {Promise<number>} ns: the step of the timestamps, from passes of many lengths */
-  async quantum() {
-    const recorder = recorderOf("warmer");
-    recorder.start();
-    for (let i = 0; i < 240; i++) this.#dispatch(this.busy, 1 + ((i * 7) % 13), 1);
-    await idle(this.device);
-    const stamps = await recorder.stamps();
-    await recorder.stop();
-    return quantum(stamps);
   }
 }

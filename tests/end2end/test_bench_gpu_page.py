@@ -1,0 +1,138 @@
+"""The GPU's benchmark pages in a real Chromium, on an adapter in software."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnjit_studio.bench import gpu_dispatches, gpu_gemv4, gpu_kernels
+from nnjit_studio.bench.gpu_page import GPU_PEERS
+from nnjit_studio.bench.kernels import find_node_modules
+from nnjit_studio.compiler.builders import WorkloadSpec
+from nnjit_studio.errors import UserError
+from nnjit_studio.link.browsers import is_root
+from nnjit_studio.space.records import DeviceProfile
+
+pytestmark = pytest.mark.chromium
+
+QUICK = gpu_kernels.GpuPolicy(rounds=1, sample_ms=0.01, warm_ms=0.0, readbacks=1)
+
+
+@pytest.fixture(autouse=True)
+def chromium() -> None:
+    if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
+        pytest.skip("NNJIT_SKIP_CHROMIUM=1")
+
+
+def peers_here() -> tuple[list[str], Path | None]:
+    """Those whose packages are installed, for CI has none."""
+    try:
+        return ["ort", "tfjs"], find_node_modules(["ort", "tfjs"], None, GPU_PEERS)[0]
+    except UserError:
+        return [], None
+
+
+def kernel(spec: WorkloadSpec, statement: str) -> dict[str, Any]:
+    m, k, n = spec.dims
+    code = f"""@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> c: array<f32>;
+@compute @workgroup_size(8, 8) fn main(@builtin(global_invocation_id) at: vec3<u32>) {{
+  if (at.x >= {n}u || at.y >= {m}u) {{ return; }}
+  var sum = 0.0;
+  for (var r = 0u; r < {k}u; r++) {{ sum = fma(a[at.y * {k}u + r], b[r * {n}u + at.x], sum); }}
+  {statement}
+}}"""
+    dispatch = {
+        "code": code,
+        "entry": "main",
+        "workgroups": [-(-n // 8), -(-m // 8), 1],
+        "bindings": ["a0", "a1", "a2"],
+        "access": ["read", "read", "read_write"],
+    }
+    return {"version": 1, "scratch": [], "requires": [], "dispatches": [dispatch]}
+
+
+def some_kernels(spec: WorkloadSpec, device: DeviceProfile) -> list[dict[str, Any]]:
+    """One that is right, one that does not compile, and two that are wrong."""
+    assert device.gpu is not None and device.gpu.is_fallback
+    place = f"c[at.y * {spec.dims[2]}u + at.x]"
+    texts = {
+        "nonsense": f"{place} = summ;",
+        "wrong": f"{place} = sum + 0.01;",
+        "lazy": f"if (at.x > 0u) {{ {place} = sum; }}",
+        "right": f"{place} = sum;",
+    }
+    return [{"settings": name, "document": kernel(spec, text)} for name, text in texts.items()]
+
+
+def test_kernels_beside_the_peers(tmp_path: Path) -> None:
+    peers, node_modules = peers_here()
+    shapes = gpu_kernels.parse_shapes("matmul:20x12x36:f32")
+    result = gpu_kernels.compare(
+        shapes, some_kernels, tmp_path, "chromium", peers, node_modules, is_root(), False, {},
+        print, QUICK, "software",
+    )  # fmt: skip
+    assert result["adapter"]["is_fallback"]
+    assert "swiftshader" in result["flags"]
+    (row,) = result["rows"]
+    assert row["candidate"] == "right"
+    errors = {t["settings"]: t["error"] for t in row["tried"]}
+    assert "summ" in errors["nonsense"]
+    assert "wrong by 0.0" in errors["wrong"]
+    assert "wrong by Infinity" in errors["lazy"]
+    assert errors["right"] == ""
+    assert not row["failed"]
+    assert row["max_rel_err"] < 1e-6
+    assert all(e < 1e-6 for e in row["peers_max_rel_err"].values())
+    for name in ("ours", *peers):
+        assert row["submit"]["each"][name]["submits"] == 1
+        assert row["pass"]["each"][name] == {
+            "calls": 16,
+            "passes": row["pass"]["each"][name]["passes"],
+            "dispatches": 1,
+            "submits": 1 / 16,
+        }
+        assert row["submit"]["gpu_ms"][name]["median"] > 0
+        assert row["readback_ms"][name]["median"] > 0
+    assert row["pass"]["each"]["ours"]["passes"] == 1 / 16
+
+
+def test_dispatches_beside_the_peers(tmp_path: Path) -> None:
+    peers, node_modules = peers_here()
+    result = gpu_dispatches.compare(
+        30, tmp_path, "chromium", peers, node_modules, is_root(), False, print, 1, "software"
+    )
+    assert set(result["ms"]) == {"ours", *peers}
+    assert set(result["ratio"]) == set(peers)
+    for name, ms in result["ms"].items():
+        assert 0 < result["queued_ms"][name]["median"] <= ms["median"]
+
+
+def test_4_bit_products_beside_the_peer(tmp_path: Path) -> None:
+    peers, node_modules = peers_here()
+    policy = dataclasses.replace(QUICK, readbacks=0)
+    result = gpu_gemv4.compare(
+        [(64, 96)], tmp_path, "chromium", peers, node_modules, is_root(), False, print, 1, policy,
+        "software",
+    )  # fmt: skip
+    wanted = {"ours", "ort-0", "ort-4"} if peers else {"ours"}
+    assert {r["name"] for r in result["rows"]} == wanted
+    for row in result["rows"]:
+        assert row["max_rel_err"] < (0.05 if row["name"] == "ort-4" else 1e-5)
+        assert row["products"] == 2
+        assert row["submit"]["passes"] == 1
+    ours = result["rows"][0]
+    assert ours["pass"]["submits"] == 0.5
+    assert not ours["failed"]
+
+
+def test_a_software_adapter_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="software: its figures say nothing"):
+        gpu_dispatches.compare(
+            5, tmp_path, "chromium", [], None, is_root(), True, print, 1, "software"
+        )
