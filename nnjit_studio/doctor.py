@@ -172,6 +172,7 @@ def as_text(report: dict[str, Any]) -> str:
     for browser in report["browsers"]:
         version = f" ({browser['version']})" if browser["version"] else ""
         lines.append(f"{'browser':<14} {browser['name']} at {browser['path']}{version}")
+        lines.append(f"{'':<14} started with {browser['flags'] or 'no flags'}")
         if browser["adapter"]:
             lines += _adapter_lines(browser["adapter"], browser["software"])
         else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from gui_fakes import measured_device
 
 from nnjit_studio.space.measured_device import MeasuredDevice
-from nnjit_studio.ui.docks.device import MEASURE, STOP
+from nnjit_studio.ui.docks.device import MEASURE, STOP, facts_of
 
 
 @pytest.fixture
@@ -43,6 +44,9 @@ def test_the_button_measures_and_the_plots_show_it(qtbot, dock, window):
     assert "a file of 16 vectors" in facts
     assert "L1 48 KiB, L2 2 MiB" in facts
     assert "read 11.3 GB/s" in facts
+    assert "Engine started with: no flags." in facts
+    flagged = facts_of(replace(measured_device(), flags="--no-sandbox"))
+    assert "Engine started with: --no-sandbox." in flagged
     spill, latency, effects = dock.plots
     marks = [i.label.format for i in spill.item.items if hasattr(i, "label")]
     assert marks == ["spills above 12"]

@@ -244,6 +244,7 @@ def facts_of(device: MeasuredDevice) -> str:
     return "\n\n".join(
         (
             f"{device.cpu}, {device.cores} cores\n{device.target}, {device.tier}",
+            f"Engine started with: {device.flags or 'no flags'}.",
             f"Registers: {registers_text(device)}.",
             f"Caches: {caches_text(device)}.",
             f"Memory: {bandwidth_text(device)}.",
