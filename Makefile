@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz replay-bless soak
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak
 
 setup: .venv/ready
 
@@ -86,6 +86,15 @@ models: .venv/ready models-export sandbox-note
 TORCH ?= $(PYTHON)
 models-export:
 	$(TORCH) benchmarks/models/export.py $(OUT)/exported
+
+# Every operator case, and random programs, as WGSL on an adapter of this machine (software will do).
+operators-wgsl: .venv/ready
+	.ci/system.sh vulkan
+	$(BIN)/python -W ignore tests/compiler/operators_wgsl.py
+
+fuzz-wgsl: .venv/ready
+	.ci/system.sh vulkan
+	$(BIN)/python -W ignore tests/compiler/fuzz_wgsl.py --cases $(N) --seed $(SEED)
 
 # The table in docs/operators.md, from running every case.
 operators: .venv/ready

@@ -1,23 +1,26 @@
 """What a program needs before its loops are planned: places for results that threads can write.
 
 Three rewrites. A workspace that the plan lays over an output *is* that output,
-because WebGPU lets no two writable bindings overlap. A stage that chooses
-between more buffers than a dispatch may bind (a long concatenation) becomes a
-stage for each choice. And results that share words (f16, bytes, flags) where
-no thread would own whole words first go to scratch, a word for each element; a
-last stage packs them.
+because WebGPU lets no two writable bindings overlap. A stage of more buffers
+than a dispatch may bind becomes several: of a choice (a long concatenation) one
+for each, of another value first a part of it, into scratch. And results that
+share words (f16, bytes, flags) where no thread would own whole words first go
+to scratch, a word for each element; a last stage packs them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from nnjit_studio.compiler.affine import rewrite
+from nnjit_studio.compiler.affine import loads, rewrite, walk
+from nnjit_studio.compiler.dtypes import dtype_of
 from nnjit_studio.compiler.in_place import in_place
+from nnjit_studio.compiler.schedule.rewrite import int32, times
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
+    Binary,
     Buffer,
     Call,
     Expr,
@@ -78,10 +81,13 @@ def prepare(program: Program) -> Prepared:
         local = {name for group in groups for name, _ in group.local}
         shared = {name: output for name, output in shared.items() if name not in local}
     found = _renamed(program, shared)
-    found = replace(found, stages=tuple(s for stage in found.stages for s in _split(stage)))
-    torn = _torn(found)
+    splitter = _Splitter(program)
+    stages = tuple(s for stage in found.stages for s in splitter.split(stage))
+    found = Program(program.name, (*program.buffers, *splitter.made), stages)
+    plain = frozenset(b.name for b in splitter.made)
+    torn = _torn(found, plain)
     widened = _renamed(found, {name: f"{name}.words" for name in torn})
-    scratch = []
+    scratch = [*splitter.made]
     for name in torn:
         buffer = program.buffer(name)
         scratch.append(replace(buffer, name=f"{name}.words", role=SCRATCH, constant=False))
@@ -91,19 +97,19 @@ def prepare(program: Program) -> Prepared:
     return Prepared(whole, names, frozenset(b.name for b in scratch))
 
 
-def _torn(program: Program) -> list[str]:
+def _torn(program: Program, plain: frozenset[str]) -> list[str]:
     """Packed buffers whose words several threads would have to write, in parameter order."""
     torn: set[str] = set()
     for stage in program.stages:
         nest = tidy(stage)
-        packed = {s.buffer for s in nest.stores if is_packed(program, s.buffer, frozenset())}
+        packed = {s.buffer for s in nest.stores if is_packed(program, s.buffer, plain)}
         if not packed:
             continue
         (alone,) = collapsed([nest], "spatial")
-        if whole_words(program, alone, (), frozenset()):
+        if whole_words(program, alone, (), plain):
             continue
         flat = not nest.steps and all(is_row_major(alone, s.index) for s in alone.stores)
-        if not (flat and alone.spatial and whole_words(program, flattened(alone), (), frozenset())):
+        if not (flat and alone.spatial and whole_words(program, flattened(alone), (), plain)):
             torn |= packed
     return [b.name for b in program.buffers if b.name in torn]
 
@@ -114,31 +120,64 @@ def _packing(buffer: Buffer) -> Stage:
     return Stage(f"{buffer.name}.packed", (axis,), (store,))
 
 
-def _split(stage: Stage) -> Iterator[Stage]:
-    if len(tidy(stage).buffers) <= MAX_BUFFERS:
-        yield stage
-        return
-    if stage.init or stage.steps or len(stage.body) != 1:
-        raise _too_many(stage)
-    (store,) = stage.body
-    if not isinstance(store.value, Select):
-        raise _too_many(stage)
-    yield from _chosen(stage, store, store.value, ())
+@dataclass
+class _Splitter:
+    """Stages that bind more buffers than a dispatch may, in parts; ``made`` holds the values
+    that one part leaves for another.
+    """
+
+    program: Program
+    made: list[Buffer] = field(default_factory=list)
+
+    def split(self, stage: Stage) -> Iterator[Stage]:
+        """The stage, or stages that together do the same."""
+        if _fits(stage):
+            yield stage
+        elif stage.init or stage.steps or len(stage.body) != 1:
+            raise _too_many(stage)
+        elif isinstance(stage.body[0].value, Select):
+            yield from self._choices(stage, stage.body[0].value, ())
+        else:
+            yield from self._parts(stage)
+
+    def _choices(self, stage: Stage, value: Expr, conditions: tuple[Expr, ...]) -> Iterator[Stage]:
+        """Stages that store ``value`` where the conditions hold, as many choices as fit in each."""
+        made = _guarded(stage, replace(stage.body[0], value=value), conditions)
+        if _fits(made):
+            yield made
+        elif isinstance(value, Select):
+            yield from self._choices(stage, value.then, (*conditions, value.condition))
+            other = Call("not", (value.condition,))
+            yield from self._choices(stage, value.otherwise, (*conditions, other))
+        else:
+            raise _too_many(stage)
+
+    def _parts(self, stage: Stage) -> Iterator[Stage]:
+        """The part of the value that needs the most buffers goes to scratch first."""
+        (store,) = stage.body
+        parts = [(len(_buffers(e)), e) for e in walk(store.value)]
+        fitting = [(count, e) for count, e in parts if 1 < count < MAX_BUFFERS]
+        if not fitting:
+            raise _too_many(stage)
+        part = max(fitting, key=lambda item: item[0])[1]
+        dtypes = {b.name: b.dtype for b in (*self.program.buffers, *self.made)}
+        extents = tuple(a.extent for a in stage.axes)
+        name = f"{stage.name}.part{len(self.made)}"
+        self.made.append(Buffer(name, dtype_of(part, dtypes, {}), extents, SCRATCH))
+        index: Expr = int32(0)
+        for axis in stage.axes:
+            index = Binary("add", times(index, axis.extent), Var(axis.var))
+        yield Stage(name, stage.axes, (Store(name, index, part),))
+        rest = rewrite(store.value, lambda e: Load(name, index) if e == part else None)
+        yield from self.split(replace(stage, body=(replace(store, value=rest),)))
 
 
-def _chosen(
-    stage: Stage, store: Store, value: Expr, conditions: tuple[Expr, ...]
-) -> Iterator[Stage]:
-    """Stages that store ``value`` where the conditions hold, each for as many choices as fit."""
-    made = _guarded(stage, replace(store, value=value), conditions)
-    if len(tidy(made).buffers) <= MAX_BUFFERS:
-        yield made
-    elif isinstance(value, Select):
-        yield from _chosen(stage, store, value.then, (*conditions, value.condition))
-        other = Call("not", (value.condition,))
-        yield from _chosen(stage, store, value.otherwise, (*conditions, other))
-    else:
-        raise _too_many(stage)
+def _fits(stage: Stage) -> bool:
+    return len(tidy(stage).buffers) <= MAX_BUFFERS
+
+
+def _buffers(expr: Expr) -> set[str]:
+    return {load.buffer for load in loads(expr)}
 
 
 def _guarded(stage: Stage, store: Store, conditions: tuple[Expr, ...]) -> Stage:

@@ -7,6 +7,7 @@ from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from nnjit_studio.compiler.wgsl.memory import VALUE_TYPES, Memory
 from nnjit_studio.errors import CompileError
 
 _I32 = 2**31
+_F32_MAX = float(np.finfo(np.float32).max)
 _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
     "ne": "!=", "bitand": "&", "bitor": "|", "bitxor": "^",
@@ -210,18 +212,34 @@ class Block:
         dtype = self.context.dtype(Binary("add", expr.a, expr.b))
         if op in ("eq", "ne") and dtype == "f32" and expr.a == expr.b:
             return f"{'' if op == 'ne' else '!'}is_nan({self.typed(expr.a, dtype)})"
+        if op == "add" and dtype == "f32":
+            for product, rest in ((expr.a, expr.b), (expr.b, expr.a)):
+                if self._is_product(product):
+                    parts = (product.a, product.b, rest)
+                    return f"fma({', '.join(self.typed(e, dtype) for e in parts)})"
         a, b = self.typed(expr.a, dtype), self.typed(expr.b, dtype)
         if isinstance(expr.a, Const) and isinstance(expr.b, Const):
             a = self.let(a)  # what WGSL computes itself it may refuse: an overflow, for one
         if dtype == "f32":
             return self._floats(op, a, b, expr.b)
         if op in COMPARISONS:
+            for const, turned in ((expr.b, False), (expr.a, True)):
+                if isinstance(const, Const) and dtype == "i64" and not _fits(const):
+                    # What kernels keep in i32 is on a known side of it.
+                    less = (const.value > 0) != turned
+                    true = ("ne", "lt", "le") if less else ("ne", "gt", "ge")
+                    return literal(op in true, "bool")
             if dtype == "bool" and op not in ("eq", "ne"):
                 a, b = convert(a, dtype, "i32"), convert(b, dtype, "i32")
             return f"({a} {_SYMBOLS[op]} {b})"
         if dtype == "bool":
             return self._flags(op, a, b)
         return self._integers(expr, a, b, dtype)
+
+    def _is_product(self, expr: Expr) -> TypeGuard[Binary]:
+        """A product of which nothing else is needed."""
+        is_product = isinstance(expr, Binary) and expr.op == "mul"
+        return is_product and self.uses[expr] < 2 and self.context.dtype(expr) == "f32"
 
     def _floats(self, op: str, a: str, b: str, second: Expr) -> str:
         if op == "pow":
@@ -237,6 +255,8 @@ class Block:
             if op.endswith("div"):
                 return f"{step}(div_f32({a}, {b}))"
             return f"mod_{step}_f32({a}, {b})"
+        if op == "ne":
+            return f"(!({a} == {b}))"
         return f"({a} {_SYMBOLS[op]} {b})"
 
     @staticmethod
@@ -256,6 +276,8 @@ class Block:
             if divisor > 0 and divisor & (divisor - 1) == 0 and (natural or op.startswith("floor")):
                 if divisor == 1:
                     return a if quotient else "0"
+                if divisor >= _I32:
+                    return f"({a} >> 31u)" if quotient else a
                 shift = divisor.bit_length() - 1
                 return f"({a} >> {shift}u)" if quotient else f"({a} & {divisor - 1})"
             if divisor > 0 and natural:
@@ -268,6 +290,12 @@ class Block:
             return narrow(word, dtype)
         if op in ("div", "pow"):
             raise CompileError(f"{op} of {dtype} has no kernel.", "Cast its inputs to float32.")
+        if dtype == "i64":
+            # The low words of sums and products follow from low words.
+            a, b = (
+                _low_word(e) if isinstance(e, Const) and not _fits(e) else text
+                for e, text in ((expr.a, a), (expr.b, b))
+            )
         if op == "mul" and "1" in (a, b):
             return b if a == "1" else a
         if op == "add" and "0" in (a, b):
@@ -290,6 +318,15 @@ def _is_costly(expr: Expr) -> bool:
     return isinstance(expr, Call) and expr.fn not in (*_CHEAP, *_BUILTIN)
 
 
+def _fits(const: Const) -> bool:
+    return -_I32 <= const.value < _I32
+
+
+def _low_word(const: Const) -> str:
+    low = int(const.value) % 2**32
+    return literal(low - 2**32 if low >= _I32 else low, "i32")
+
+
 def literal(value: float | int, dtype: str) -> str:
     """A constant; floats that are not finite have no literal in WGSL."""
     if dtype == "bool":
@@ -307,7 +344,8 @@ def literal(value: float | int, dtype: str) -> str:
         return "inf()" if single > 0 else "(-inf())"
     if abs(single) < np.finfo(np.float32).tiny:
         return "0.0f" if not np.signbit(single) else "(-0.0f)"
-    text = f"{single!s}f"
+    # the shortest digits of the largest number are more than it is, which Chromium refuses
+    text = f"{single!s}f" if abs(float(str(single))) <= _F32_MAX else f"{float(single)!r}f"
     return f"({text})" if np.signbit(single) else text
 
 
@@ -325,7 +363,8 @@ def convert(text: str, source: str, target: str) -> str:
     if target == "f32":
         return f"select(0.0f, 1.0f, {text})" if source == "bool" else f"f32({text})"
     if target == "bool":
-        return f"({text} != {'0.0f' if source == 'f32' else '0'})"
+        # Not "!=", which some implementations make false for NaN.
+        return f"(!({text} == 0.0f))" if source == "f32" else f"({text} != 0)"
     if source == "bool":
         return f"select(0, 1, {text})"
     if source == "f32":

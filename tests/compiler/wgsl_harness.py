@@ -7,12 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import wgpu
+import pytest
 from kernel_harness import NUMPY
 
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import KernelDocument
 
+wgpu = pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
 _GUARD = 256  # bytes around each buffer, a binding's smallest alignment
 _RED = 0xAB
 

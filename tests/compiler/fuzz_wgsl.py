@@ -1,0 +1,124 @@
+"""The fuzzer's random programs as WGSL on wgpu-native: ``make fuzz-wgsl N=1000 SEED=1``.
+
+64-bit integers become 32-bit ones: in WGSL kernels only the low word counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from fuzz_kernels import KINDS, Generator, Wrong, compare, contractions, inputs_of
+from wgsl_harness import has_subgroups, run_program
+
+from nnjit_studio.compiler.affine import rewrite
+from nnjit_studio.compiler.reference import evaluate_with_bound
+from nnjit_studio.compiler.schedule.rewrite import map_steps
+from nnjit_studio.compiler.tensor_ir import Cast, Const, Expr, Program, Store
+from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.records import GPU_TIERS
+
+
+def narrowed(program: Program) -> Program:
+    """The program with i32 in place of i64."""
+
+    def visit(expr: Expr) -> Expr | None:
+        if isinstance(expr, Const) and expr.dtype == "i64":
+            return Const(max(-(2**31), min(int(expr.value), 2**31 - 1)), "i32")
+        if isinstance(expr, Cast) and expr.dtype == "i64":
+            return Cast(rewrite(expr.value, visit), "i32")
+        return None
+
+    def store(s: Store) -> Store:
+        return Store(s.buffer, rewrite(s.index, visit), rewrite(s.value, visit))
+
+    buffers = (replace(b, dtype="i32") if b.dtype == "i64" else b for b in program.buffers)
+    stages = (
+        replace(
+            stage,
+            body=tuple(store(s) for s in stage.body),
+            init=tuple(store(s) for s in stage.init),
+            steps=map_steps(stage.steps, lambda s, _: store(s), lambda e, _: rewrite(e, visit), {}),
+        )
+        for stage in program.stages
+    )
+    return Program(program.name, tuple(buffers), tuple(stages))
+
+
+def fuzz(cases: int, seed: int, share: float = 0.7) -> tuple[Counter[str], list[Wrong]]:
+    """Run so many cases; equal arguments run equal cases. ``share`` are not contractions."""
+    rng = np.random.default_rng(seed)
+    generator = Generator(rng)
+    counts: Counter[str] = Counter()
+    wrong: list[Wrong] = []
+    while counts["cases"] < cases:
+        whole = generator.program() if rng.random() < share else contractions(rng)[0]
+        program = narrowed(whole)
+        given = [inputs_of(program, rng, kind) for kind in KINDS]
+        with np.errstate(all="ignore"):
+            expected = [evaluate_with_bound(program, inputs) for inputs in given]
+        for tier in GPU_TIERS[: 1 + has_subgroups()]:
+            try:
+                data = compile_wgsl(program, None, tier).data
+            except CompileError as e:
+                wrong.append(Wrong("refused", program, None, tier, "", str(e)))
+                continue
+            if tier != GPU_TIERS[0] and b"subgroup" not in data:
+                continue  # the same kernel again
+            counts["kernels"] += 1
+            for kind, inputs, wanted in zip(KINDS, given, expected, strict=True):
+                counts["cases"] += 1
+                detail = check(program, data, inputs, wanted, counts)
+                if detail:
+                    wrong.append(Wrong("wrong", program, None, tier, kind, detail))
+    return counts, wrong
+
+
+def check(
+    program: Program,
+    data: bytes,
+    inputs: dict[str, np.ndarray],
+    wanted: dict[str, tuple[np.ndarray, np.ndarray]],
+    counts: Counter[str],
+) -> str:
+    """One run, compared."""
+    try:
+        got = run_program(program, data, inputs)
+    except Exception as e:  # a validation error, or a write outside
+        return f"{type(e).__name__}: {' '.join(str(e).split())[:400]}"
+    for name, (value, error) in wanted.items():
+        counts["elements"] += value.size
+        counts["unknown"] += int(np.count_nonzero(~np.isfinite(error)))
+        detail = compare(got[name], value, error)
+        if detail:
+            return f"{name}: {detail}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=int, default=3)
+    options = parser.parse_args()
+    start = time.perf_counter()
+    counts, wrong = fuzz(options.cases, options.seed)
+    for case in wrong[: options.show]:
+        sys.stdout.write(f"{case}\n\n")
+    seconds = time.perf_counter() - start
+    known = 1 - counts["unknown"] / max(1, counts["elements"])
+    sys.stdout.write(
+        f"fuzz-wgsl: seed {options.seed}, {counts['cases']} cases of {counts['kernels']} kernels, "
+        f"{counts['elements']} elements ({known:.1%} with a bound), {len(wrong)} wrong, "
+        f"{seconds:.0f} s\n"
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
