@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import gpu_append
 import gpu_journey
 import pytest
 
@@ -35,3 +36,17 @@ def test_a_model_runs_on_the_gpu(hub: Hub, tmp_path: Path) -> None:
 
 def test_lost_devices_are_made_good(hub: Hub, tmp_path: Path) -> None:
     gpu_journey.lose(hub, "chromium", "navigator", tmp_path, LOSSES)
+
+
+def test_new_rows_go_into_a_cache(hub: Hub, tmp_path: Path) -> None:
+    runner = gpu_journey.runner_on(hub, "chromium", "navigator")
+    hub.wait_for_page(60)
+    for append in gpu_append.CASES:
+        gpu_append.check(runner, tmp_path, append)
+
+
+def test_a_model_runs_over_the_bridge(hub: Hub, tmp_path: Path) -> None:
+    pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
+    hub.gpu.adapter = "software"
+    gpu_journey.drive(hub, "chromium", "bridge", tmp_path)
+    gpu_journey.lose(hub, "chromium", "bridge", tmp_path, 1)

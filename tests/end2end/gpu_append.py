@@ -1,0 +1,101 @@
+"""A cache on a GPU: what `append` writes, read back by a kernel that copies words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.graph import Append, Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.link.gpu_runner import GpuRunner
+from nnjit_studio.space.records import Kernel
+
+HEADS, CAPACITY = 3, 6
+WORKLOAD = "copy#append"
+DTYPES = {4: "f32", 2: "f16", 1: "u8"}
+
+
+def copy_kernel(words: int) -> Kernel:
+    code = (
+        "@group(0) @binding(0) var<storage, read> x: array<u32>;"
+        "@group(0) @binding(1) var<storage, read_write> y: array<u32>;"
+        "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {"
+        f"if (id.x < {words}u) {{ y[id.x] = x[id.x]; }} }}"
+    )
+    dispatch = {
+        "code": code, "entry": "main", "workgroups": [-(-words // 64), 1, 1],
+        "bindings": ["a0", "a1"], "access": ["read", "read_write"],
+    }  # fmt: skip
+    data = {"version": 1, "scratch": [], "requires": [], "dispatches": [dispatch]}
+    text = json.dumps(data).encode()
+    return Kernel(WORKLOAD, None, "wgsl", text, hashlib.sha256(text).hexdigest())
+
+
+def cache_plan(append: Append) -> Plan:
+    """Appends the input's rows and gives the whole cache out."""
+    rows = HEADS * append.rows * append.width
+    cache = HEADS * CAPACITY * append.width
+    nbytes = -(-cache * append.nbytes // 4) * 4
+    dtype = DTYPES[append.nbytes]
+    return Plan(
+        "cache",
+        inputs=(
+            PlanPort(TensorSpec("rows", (rows,), dtype), 0),
+            PlanPort(TensorSpec("slot", (1,), "i64"), 1),
+        ),
+        outputs=(PlanPort(TensorSpec("cache", (cache,), dtype), 3),),
+        buffers=(
+            PlanBuffer("arena", 0, rows * append.nbytes),
+            PlanBuffer("arena", 512, 8),
+            PlanBuffer("state", 0, nbytes),
+            PlanBuffer("arena", 1024, nbytes),
+        ),
+        steps=(
+            PlanStep("append", args=(0, 2, 1), node="append", append=append),
+            PlanStep("call", WORKLOAD, (2, 3), "copy"),
+            PlanStep("return"),
+        ),
+        weights_bytes=0,
+        arena_bytes=2048,
+        state_bytes=512,
+    )
+
+
+def check(runner: GpuRunner, folder: Path, append: Append) -> None:
+    """Two appends, each beside NumPy's, and one that does not fit."""
+    plan = cache_plan(append)
+    weights = folder / "none.bin"
+    weights.write_bytes(b"")
+    runner.load(plan, weights)
+    runner.register([copy_kernel(plan.buffers[3].nbytes // 4)])
+    dtype = {4: np.float32, 2: np.float16, 1: np.uint8}[append.nbytes]
+    shape = (HEADS, append.width, CAPACITY) if append.columns else (HEADS, CAPACITY, append.width)
+    expected = np.zeros(shape, dtype)
+    for slot in (1, CAPACITY - append.rows):
+        rows = np.arange(HEADS * append.rows * append.width) % 200 + slot
+        new = rows.astype(dtype).reshape(HEADS, append.rows, append.width)
+        if append.columns:
+            expected[:, :, slot : slot + append.rows] = new.transpose(0, 2, 1)
+        else:
+            expected[:, slot : slot + append.rows] = new
+        feeds = {"rows": new.ravel(), "slot": np.array([slot])}
+        got = runner.infer(feeds).outputs["cache"]
+        np.testing.assert_array_equal(got.reshape(shape), expected)
+    with pytest.raises(PageError, match="do not fit"):
+        runner.infer({"rows": new.ravel(), "slot": np.array([CAPACITY])})
+
+
+CASES = [
+    Append(HEADS, 2, 5, CAPACITY, 4),
+    Append(HEADS, 2, 5, CAPACITY, 4, columns=True),
+    Append(HEADS, 2, 4, CAPACITY, 2),
+    Append(HEADS, 1, 5, CAPACITY, 2),
+    Append(HEADS, 2, 5, CAPACITY, 2, columns=True),
+    Append(HEADS, 2, 5, CAPACITY, 1),
+    Append(HEADS, 1, 5, CAPACITY, 1, columns=True),
+]
+"""Words, halves and bytes; whole lines of words, shared words, and lines of their own."""
