@@ -6,7 +6,8 @@ walks tiles of y0 channels and x0 pixels; for order ``nm`` channels inside
 pixels, for ``mn`` pixels inside channels. The reduction runs over input
 channels and kernel rows, ``r0`` kernel rows unrolled, every row's taps
 unrolled always. A remainder of pixels or channels is covered by a whole tile
-that overlaps the one before: equal values are stored twice.
+that overlaps the one before: equal values are stored twice. A tile that covers
+a row of pixels may end with a part of a vector instead.
 """
 
 from __future__ import annotations

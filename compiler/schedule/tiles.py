@@ -27,7 +27,7 @@ def check_tile(candidate: Candidate, columns: int, rows: int, what: str) -> None
     CompileError
         With the setting that does not fit.
     """
-    widest = max(LANES, columns // LANES * LANES)
+    widest = -(-columns // LANES) * LANES
     if candidate.x0 % LANES or not LANES <= candidate.x0 <= widest:
         raise CompileError(
             f"x0={candidate.x0} does not fit rows of {columns} pixels.",
@@ -58,8 +58,10 @@ def check_operations(candidate: Candidate, operations: int) -> None:
 
 
 def pixels(columns: int, width: int) -> tuple[int, ...]:
-    """Pixels in each vector of a tile; a row of fewer than four is one short vector."""
-    return (width,) if width < LANES else (LANES,) * (columns // LANES)
+    """Pixels in each vector of a tile; where it covers a row the last may be a short one."""
+    columns = min(columns, width)
+    rest = (columns % LANES,) if columns % LANES else ()
+    return (LANES,) * (columns // LANES) + rest
 
 
 def over_tiles(

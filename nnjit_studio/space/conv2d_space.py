@@ -81,8 +81,8 @@ class ConvProblem:
 
     @property
     def widest(self) -> int:
-        """Whole vectors in an output row, in pixels; at least one."""
-        return max(LANES, self.out_width // LANES * LANES)
+        """Vectors that cover an output row, in pixels; the last may be filled in part."""
+        return -(-self.out_width // LANES) * LANES
 
     @property
     def base_r0(self) -> int:
@@ -95,13 +95,20 @@ class ConvProblem:
         channels = self.channels * self.groups
         return ((rows - 1) * self.stride + reach) * columns * channels * ELEMENT_BYTES
 
+    @property
+    def weight_bytes(self) -> int:
+        return self.groups * self.out_channels * self.depth * ELEMENT_BYTES
+
     def blocks(self) -> tuple[int, ...]:
         """Output rows of a block worth trying, the first choice in front."""
         if self.depthwise:
             return (self.out_height,)
         limit = self.device.l2_bytes * L2_STREAM_SHARE
-        # At least two blocks, so that threads find work; four is the first choice.
-        parts = [-(-self.out_height // count) for count in (4, 2, 8)]
+        # Threads need a block each; four is the first choice, because its rows stay near.
+        counts = [4, 2, 8] if self.device.threads > 1 else [4, 2, 8, 1]
+        if self.weight_bytes > limit:
+            counts.sort()  # each block streams all weights
+        parts = [-(-self.out_height // count) for count in counts]
         fitting = [rows for rows in parts if self.staged_bytes(rows) <= limit]
         return tuple(dict.fromkeys(fitting or [1]))
 
@@ -198,7 +205,10 @@ def simd_width(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
 
 
 def problem_size(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
-    """A tile fits the output: at the edges it overlaps its neighbour instead of leaving it."""
+    """A tile fits the output: at the edges it overlaps its neighbour instead of leaving it.
+
+    One as wide as a row is one of its pixels, with a last vector that may be filled in part.
+    """
     what = "rows" if p.depthwise else "channels"
     ok = c.x0 <= p.widest and c.y0 <= p.rows
     return ok, f"tile of {c.y0} {what} x {c.x0} pixels in {p.rows} {what} x {p.widest} pixels"
@@ -238,7 +248,7 @@ def unrolling(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
 
 
 def l2_cache(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
-    """A quarter, half or eighth of the rows, where the staged input stays in L2."""
+    """Few or many blocks of rows, where the staged input of one stays in L2."""
     used = p.staged_bytes(c.x1) / 1024
     return c.x1 in p.blocks(), (
         f"block of {c.x1} output rows stages {used:.0f} KiB, "

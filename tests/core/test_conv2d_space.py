@@ -61,13 +61,28 @@ def test_why_a_setting_is_out() -> None:
     def refused(candidate: Candidate) -> set[str]:
         return {v.rule for v in explain(candidate, subject, DEVICE, False) if not v.ok}
 
-    assert "problem_size" in refused(replace(base, x0=8))
+    assert "problem_size" in refused(replace(base, x0=12))
     assert "registers" in refused(replace(base, y0=1, y1=1))
     assert "function_size" in refused(replace(base, r0=12))
     assert "unrolling" in refused(replace(base, r0=2))
     assert "l2_cache" in refused(replace(base, x1=3))
     assert "fixed" in refused(replace(base, pack=True))
     assert "one_at_a_time" in refused(replace(base, r0=1, order="nm"))
+
+
+def test_large_weights_are_streamed_as_seldom_as_threads_allow() -> None:
+    def blocks(layer: str, threads: int) -> list[int]:
+        space = build_lite_space(workload(LAYERS[layer]), replace(DEVICE, threads=threads), False)
+        return list(dict.fromkeys(e.candidate.x1 for e in space.entries))
+
+    assert blocks("resnet 7", 1)[0] == 7, "one block: 9 MiB of weights come once"
+    assert blocks("resnet 7", 2)[0] == 4, "one block for each thread"
+    assert blocks("resnet 56", 1)[0] == 14, "small weights stay in the cache: four blocks"
+
+
+def test_a_tile_may_cover_a_row_that_fills_no_whole_vectors() -> None:
+    space = build_lite_space(workload(LAYERS["resnet 7"]), DEVICE, False)
+    assert space.entries[0].candidate.x0 == 8
 
 
 def test_more_registers_open_larger_tiles() -> None:
