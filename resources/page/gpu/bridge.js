@@ -5,7 +5,7 @@
 import { decodeFrame, encodeFrame } from "../frames.js";
 import { Batch, packBindings } from "./batch.js";
 import { checkBindings, checkCopy, checkRange, checkStamp, checkWorkgroups } from "./commands.js";
-import { newCounters } from "./counters.js";
+import { newCounters, Waits } from "./counters.js";
 import { GpuError, lostError } from "./errors.js";
 import { timestampQuantum } from "./quantum.js";
 
@@ -130,6 +130,7 @@ class Link {
 /** @implements {GpuDevice} */
 export class BridgeDevice {
   counters = newCounters();
+  #waits = new Waits(this.counters);
   #batch = new Batch();
   /** @type {Map<string, Promise<Pipeline>>} */ #pipelines = new Map();
   /** @type {WeakMap<object, {access: readonly string[], words: Uint32Array}>} the same list of bindings comes again and again */ #packed = new WeakMap();
@@ -316,14 +317,13 @@ export class BridgeDevice {
   /** @param {Header} request what answers it knows what the process counted */
   async #wait(request) {
     this.flush();
-    this.counters.waits++;
-    const start = performance.now();
+    this.#waits.begin();
     try {
       const reply = await this.#link.ask(request);
       Object.assign(this.counters, reply.header.counters);
       return reply;
     } finally {
-      this.counters.waited_ms += performance.now() - start;
+      this.#waits.end();
     }
   }
 }

@@ -1,3 +1,5 @@
+/** Counters of a device, and the clock of those that wait for it. */
+
 /** @returns {import("./types.js").GpuCounters} */
 export const newCounters = () => ({
   flushes: 0,
@@ -18,3 +20,23 @@ export const newCounters = () => ({
   waits: 0,
   waited_ms: 0,
 });
+
+/** Waits that overlap count once in `waited_ms`. */
+export class Waits {
+  #depth = 0;
+  #start = 0;
+
+  /** @param {import("./types.js").GpuCounters} counters */
+  constructor(counters) {
+    this.counters = counters;
+  }
+
+  begin() {
+    this.counters.waits++;
+    if (this.#depth++ === 0) this.#start = performance.now();
+  }
+
+  end() {
+    if (--this.#depth === 0) this.counters.waited_ms += performance.now() - this.#start;
+  }
+}

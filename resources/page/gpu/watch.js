@@ -1,4 +1,5 @@
 /** What may go wrong on a device later, and those that wait for it. */
+import { Waits } from "./counters.js";
 import { GpuError, lostError } from "./errors.js";
 import { notice } from "./notice.js";
 
@@ -20,7 +21,7 @@ export class Watch {
    */
   constructor(device, counters) {
     this.device = device;
-    this.counters = counters;
+    this.waits = new Waits(counters);
     device.addEventListener("uncapturederror", (event) => {
       event.preventDefault();
       this.#checks.push(Promise.resolve(errorOf(event.error)));
@@ -64,20 +65,19 @@ export class Watch {
    */
   async wait(finished) {
     const checks = [...this.#checks];
-    const { counters, device } = this;
-    const start = performance.now();
+    const { device } = this;
     const poke = () => {
       device.queue.onSubmittedWorkDone().catch(() => {});
       return !this.gone;
     };
+    this.waits.begin();
     try {
       await this.orLost(notice(finished, poke));
     } catch (e) {
       if (e instanceof GpuError) throw e;
       throw (await this.#first(checks)) ?? new GpuError("", `The GPU did not answer: ${/** @type {Error} */ (e).message}.`);
     } finally {
-      counters.waits++;
-      counters.waited_ms += performance.now() - start;
+      this.waits.end();
     }
     const error = await this.#first(checks);
     if (error) throw error;
