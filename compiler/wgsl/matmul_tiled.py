@@ -119,10 +119,11 @@ def _multiply(c: GpuCandidate, a: Fetch, b: Fetch, stage: dict[str, str]) -> lis
     ]
     if c.r0 >= c.r1:
         return [*begin, *(line for e in range(c.r1) for line in _step(c, a, b, "", e))]
+    # Counting by one, for only then does Tint see the range of k and leave out its checks.
     steps = [line for e in range(c.r0) for line in _step(c, a, b, "k", e)]
     return [
         *begin,
-        f"for (var k = 0u; k < {c.r1}u; k += {c.r0}u) {{",
+        f"for (var k = 0u; k < {c.r1 // c.r0}u; k++) {{",
         *indented(steps),
         "}",
     ]
@@ -136,7 +137,7 @@ def _step(c: GpuCandidate, a: Fetch, b: Fetch, k: str, e: int) -> list[str]:
         ("x", b, c.x0, c.x1 // c.x0),
     ):
         name = fetch.side.name
-        row = times(k, fetch.pitch) if k else "0u"
+        row = times(k, c.r0 * fetch.pitch) if k else "0u"
         at = plus(f"begin{name}", row, str(e * fetch.pitch))
         for i in range(own // fetch.width):
             index = plus(at, str(i * apart)) if i else at
