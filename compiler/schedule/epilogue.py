@@ -24,6 +24,8 @@ ROW, COLUMN = "$m", "$n"
 """First row and column of a tile, as the schedule names them."""
 
 _INLINE_COST = 160
+_INLINE_COST_AT_MOST = 640
+"""Where no output can hold sums until a sweep, as u8 and i8 ones: a long kernel, but a tile."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Epilogue:
 
     def inline(self, accumulators: int) -> bool:
         """Whether it may run on that many accumulators in registers."""
-        return self.lanes and self.cost * accumulators <= _INLINE_COST
+        limit = _INLINE_COST if self.raw else _INLINE_COST_AT_MOST
+        return self.lanes and self.cost * accumulators <= limit
 
     def raw_index(self, row: int, column: int, lane: int = 0) -> Affine:
         """Where the sum of a tile's row and column is kept until it is finished.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from kernel_harness import run_kernel
+from small_programs import matmul_bias
 
 from nnjit_studio.compiler.builders import program_for
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.recognize_conv2d import Conv2d
-from nnjit_studio.compiler.reference import evaluate_with_bound
+from nnjit_studio.compiler.reference import evaluate, evaluate_with_bound
 from nnjit_studio.compiler.schedule.first_guess import first_guess
 from nnjit_studio.compiler.subject import subject_of
+from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Const, Load, Var
 
 SPECS = (
     "matmul:7x12x20:f32+bias",
@@ -50,3 +54,27 @@ def test_the_default_is_the_guess_and_right(spec: str) -> None:
         got = run_kernel(program, made.data, extent, inputs, made.panels, min(2, extent))
         for name, (value, bound) in wanted.items():
             assert (np.abs(got[name] - value) <= bound + 1e-30).all()
+
+
+def test_a_long_epilogue_into_bytes_keeps_its_tile() -> None:
+    """No output can hold the float32 sums, so the whole epilogue runs on the accumulators."""
+    program = matmul_bias(9, 20, 16)
+    total, last = program.stages
+    value = last.body[0].value
+    for _ in range(3):
+        scaled = Call("round", (Binary("mul", value, Const(0.7, "f32")),))
+        value = Binary("max", Binary("min", scaled, Const(100.0, "f32")), Const(-90.0, "f32"))
+        value = Binary("add", value, Load("bias", Var("j")))
+    body = replace(last.body[0], value=Cast(value, "i8"))
+    buffers = tuple(replace(b, dtype="i8") if b.name == "y" else b for b in program.buffers)
+    program = replace(program, buffers=buffers, stages=(total, replace(last, body=(body,))))
+    subject = subject_of(program)
+    assert isinstance(subject, Contraction)
+    made = compile_program(program, None, "relaxed-simd")
+    assert made.data == compile_program(program, first_guess(subject), "relaxed-simd").data
+    rng = np.random.default_rng(1)
+    whole = {"x": (9, 16), "w": (16, 20), "bias": (20,)}
+    inputs = {n: rng.integers(-5, 5, shape).astype(np.float32) for n, shape in whole.items()}
+    wanted = evaluate(program, inputs)["y"]
+    got = run_kernel(program, made.data, made.parallel_extent, inputs, made.panels)["y"]
+    np.testing.assert_array_equal(got, wanted)
