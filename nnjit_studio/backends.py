@@ -11,6 +11,7 @@ from nnjit_studio.known import known_device
 from nnjit_studio.link.gpu_runner import GpuGone, GpuRunner
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.page_runner import PageRunner
+from nnjit_studio.link.steady_runner import SteadyRunner
 from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lab import is_lab
 from nnjit_studio.space.primitives import primitive_vector
@@ -32,7 +33,7 @@ COPY_BYTES = 1 << 24
 def make_runner(hub: Hub, engine: str, backend: Backend, flags: str, threads: int) -> PageRunner:
     """The runner of a backend in an engine such as ``embedded``; its target is the backend's."""
     if not backend.is_gpu:
-        return PageRunner(hub, engine, flags, threads=threads)
+        return SteadyRunner(hub, engine, flags, threads=threads)
     if backend.implementation == "bridge":
         hub.gpu.adapter = "software" if backend.software else "hardware"
     return GpuRunner(hub, engine, backend, flags)

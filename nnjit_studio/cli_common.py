@@ -162,15 +162,10 @@ def workbench(
 
                 return run_with_embedded_page(bench.hub, work, no_sandbox, bench.cancel)
             from nnjit_studio.link import browsers
+            from nnjit_studio.link.kept_page import keep_page
 
-            browser = browsers.find(target)
-            with browsers.launch(
-                browser,
-                bench.page_url,
-                no_sandbox,
-                on_exit=bench.hub.report_lost,
-                gpu=adapter_wanted(bench.backend),
-            ) as running:
+            gpu = adapter_wanted(bench.backend)
+            with keep_page(bench.hub, browsers.find(target), no_sandbox, gpu) as running:
                 bench.launched_with(running.flags)
                 return work()
 

@@ -55,6 +55,7 @@ class Instance:
         how: HowToStart,
         on_exit: Callable[[str], None],
     ) -> None:
+        self._cleaning = threading.Lock()
         self._profile = Path(tempfile.mkdtemp(prefix="nnjit-browser-"))
         try:
             if browser.kind == "firefox":
@@ -75,11 +76,15 @@ class Instance:
         self._watch.stop()
         self.clean()
 
+    def kill(self) -> None:
+        self._watch.kill_rest()
+
     def clean(self) -> None:
         """What is left of a browser that ended: helper processes, profile, heir."""
-        self._heir.dismiss()
-        self._watch.kill_rest()
-        _remove(self._profile)
+        with self._cleaning:
+            self._heir.dismiss()
+            self._watch.kill_rest()
+            _remove(self._profile)
 
 
 class _Watch:

@@ -37,12 +37,15 @@ class RunningBrowser:
         Of its first process, another one after a restart.
     crashes
         How often it ended by itself.
+    end
+        Kills it as if it had crashed.
     """
 
     browser: Browser
     flags: str
     pid: int = 0
     crashes: int = 0
+    end: Callable[[], None] = lambda: None
 
 
 _COMMANDS = {
@@ -122,7 +125,7 @@ def launch(
     headless: bool = True,
     on_exit: Callable[[str], None] = lambda reason: None,
     gpu: str = "",
-    on_restart: Callable[[], None] | None = None,
+    on_return: Callable[[bool], None] | None = None,
 ) -> Iterator[RunningBrowser]:
     """Run a browser on ``url`` with a new profile; at the end kill it and remove both.
 
@@ -133,10 +136,10 @@ def launch(
         ``Hub.report_lost``, then waiting calls fail at once.
     gpu
         One of :data:`~nnjit_studio.link.browser_flags.GPU_MODES`.
-    on_restart
-        With it, a browser that ended by itself is started again, and this is
-        called before; give it ``Hub.expect_page``. After :data:`RESTARTS` in
-        :data:`RESTARTS_WITHIN_S` seconds ``on_exit`` is told that it was given up.
+    on_return
+        With it, a browser that ended by itself is started again; give it
+        ``Hub.expect_page``. Gets True before each start, and False when the browser
+        is given up, after :data:`RESTARTS` in :data:`RESTARTS_WITHIN_S` seconds.
 
     Raises
     ------
@@ -148,7 +151,7 @@ def launch(
             f"{browser.name} does not start as root with its sandbox.",
             "Run as another user, or give --no-sandbox.",
         )
-    keeper = _Keeper(browser, url, HowToStart(no_sandbox, headless, gpu), on_exit, on_restart)
+    keeper = _Keeper(browser, url, HowToStart(no_sandbox, headless, gpu), on_exit, on_return)
     try:
         keeper.start()
         yield keeper.running
@@ -170,13 +173,13 @@ class _Keeper:
         url: str,
         how: HowToStart,
         on_exit: Callable[[str], None],
-        on_restart: Callable[[], None] | None,
+        on_return: Callable[[bool], None] | None,
     ) -> None:
-        self.running = RunningBrowser(browser, "")
+        self.running = RunningBrowser(browser, "", end=self.end)
         self._url = url
         self._how = how
         self._on_exit = on_exit
-        self._on_restart = on_restart
+        self._on_return = on_return
         self._lock = threading.Lock()
         self._instance: Instance | None = None
         self._stopped = False
@@ -197,29 +200,36 @@ class _Keeper:
         if instance is not None:
             instance.stop()
 
+    def end(self) -> None:
+        with self._lock:
+            if self._instance is not None and not self._stopped:
+                self._instance.kill()
+
     def _ended(self, reason: str) -> None:
         """On the thread that waits for the browser."""
+        with self._lock:  # it may have ended before it was seen to start
+            instance = self._instance
         self.running.crashes += 1
         self._on_exit(reason)
-        if self._on_restart is None:
+        if self._on_return is None:
             return
         now = time.monotonic()
-        full = len(self._starts) == RESTARTS
-        if full and now - self._starts[0] < RESTARTS_WITHIN_S:
+        if len(self._starts) == RESTARTS and now - self._starts[0] < RESTARTS_WITHIN_S:
             self._on_exit(
                 f"{self.running.browser.name} was started again {RESTARTS} times within "
                 f"{RESTARTS_WITHIN_S:.0f} s and is given up: {reason}"
             )
+            self._on_return(False)
             return
         self._starts.append(now)
-        with self._lock:
-            if self._instance is not None:
-                self._instance.clean()
-        self._on_restart()
+        if instance is not None:
+            instance.clean()
+        self._on_return(True)
         try:
             self.start()
         except TargetError as error:
             self._on_exit(str(error))
+            self._on_return(False)
 
 
 def _look_for(name: str) -> Browser | None:

@@ -35,6 +35,10 @@ class RequestError(PageError):
         self.code = code
 
 
+class PageLost(PageError):
+    """The page that a request was for is gone, and with it what it held."""
+
+
 class PageConnection:
     """Requests and replies over one WebSocket; lives on the hub's loop alone.
 
@@ -121,7 +125,7 @@ class PageConnection:
             When the page is gone, or goes while it works.
         """
         if self.lost:
-            raise PageError(self.lost, LOST_HINT)
+            raise PageLost(self.lost, LOST_HINT)
         number = next(self._ids)
         frame = encode_frame({**header, "id": number}, blobs)
         reply = asyncio.get_running_loop().create_future()
@@ -132,7 +136,7 @@ class PageConnection:
             try:
                 await self._websocket.send_bytes(frame)
             except (WebSocketDisconnect, RuntimeError) as error:
-                raise PageError(self.lost or "The page closed its connection.") from error
+                raise PageLost(self.lost or "The page closed its connection.") from error
             result: Frame = await reply
             return result
         finally:
@@ -146,7 +150,7 @@ class PageConnection:
         self.lost = self.lost or reason
         for reply in self._pending.values():
             if not reply.done():
-                reply.set_exception(PageError(self.lost, LOST_HINT))
+                reply.set_exception(PageLost(self.lost, LOST_HINT))
 
     async def close(self, code: int, reason: str) -> None:
         """Close the socket if the page has not; a close frame holds 123 bytes of reason."""

@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
-
-from numpy.typing import NDArray
+from typing import Any
 
 from nnjit_studio.errors import PageError, TargetError
-from nnjit_studio.graph import Plan
 from nnjit_studio.link import replies
-from nnjit_studio.link.connection import RequestError
+from nnjit_studio.link.connection import PageLost, RequestError
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import GPU_LOST, NO_PLANS, PageRunner
+from nnjit_studio.link.page_runner import GPU_LOST
+from nnjit_studio.link.steady_runner import MOST_LOSSES, SteadyRunner
 from nnjit_studio.space.backend import SOFTWARE_SUFFIX, Backend
 from nnjit_studio.space.gpu_constants import with_constants
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.records import (
     GPU_TIERS,
     DeviceProfile,
-    Fixture,
-    Inference,
     Kernel,
-    MeasurePolicy,
-    Pulse,
-    RunResult,
-    Tap,
 )
-from nnjit_studio.space.serving import ServeOptions
 
 GPU_MEMORY = "gpu-memory"
-MOST_LOSSES = 3
-"""Of the device, one after another without a success: then it is given up."""
 GPU_PRIMITIVES = "cache_shared=1,unroll=1,vectorize=1"
 """The WGSL templates' fixed primitives, in place of the Wasm ones."""
-
-T = TypeVar("T")
 
 
 class GpuGone(PageError):
     """The GPU was lost again and again, or cannot hold the model: Wasm still runs."""
 
 
-class GpuRunner(PageRunner):
-    """A :class:`PageRunner` whose models and fixtures live on a GPU.
+class GpuRunner(SteadyRunner):
+    """A :class:`SteadyRunner` whose models and fixtures live on a GPU.
 
     When the device is lost, what it held is sent again and the call is repeated.
 
     Attributes
     ----------
-    losses
-        How often the device was lost and made anew.
     gone
         Why it was given up; None while it was not.
 
@@ -75,12 +60,7 @@ class GpuRunner(PageRunner):
         super().__init__(hub, backend.target(engine), flags, timeout_s)
         self._backend = backend
         self._fields = backend.fields()
-        self.losses = 0
         self.gone: GpuGone | None = None
-        self._in_a_row = 0
-        self._model: tuple[Plan, Path, Mapping[str, Plan]] | None = None
-        self._kernels: dict[str, Kernel] = {}
-        self._fixture: tuple[Fixture, int | None] | None = None
 
     def probe_gpu(self, peak: tuple[bytes, int]) -> DeviceProfile:
         """The adapter, with its measured peak; ``peak`` is a kernel document and its FLOPs a run.
@@ -106,89 +86,32 @@ class GpuRunner(PageRunner):
         self._peak = dict.fromkeys(device.tiers, peak)
         return device
 
-    def pulse(self, tier: str) -> Pulse:
-        return self._steady(lambda: super(GpuRunner, self).pulse(tier))
+    def prepare(self, kernels: Sequence[Kernel]) -> None:
+        """Have pipelines compiled beside the measuring; on software that would slow it down."""
+        if self._backend.software:
+            return
+        header = {"type": "prepare", "kernels": [kernel.header() for kernel in kernels]}
+        with contextlib.suppress(RequestError), self._exclusive() as ask:
+            ask(header, [kernel.data for kernel in kernels])
 
-    def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
-        self._model = None
-        self._kernels = {}
-        self._steady(lambda: super(GpuRunner, self).load(plan, weights, others))
-        self._model = plan, weights, others
-
-    def register(self, kernels: Sequence[Kernel], only: bool = False) -> None:
-        self._steady(lambda: super(GpuRunner, self).register(kernels, only))
-        kept = {} if only else self._kernels
-        self._kernels = {**kept, **{kernel.workload: kernel for kernel in kernels}}
-
-    def infer(
-        self,
-        feeds: Mapping[str, NDArray[Any]],
-        runs: int = 1,
-        profile: bool = False,
-        least_step_ms: float = 0.0,
-    ) -> Inference:
-        base = super().infer
-        return self._steady(lambda: base(feeds, runs, profile, least_step_ms))
-
-    def tap(self, feeds: Mapping[str, NDArray[Any]], taps: Sequence[Tap]) -> list[bytes]:
-        base = super().tap
-        return self._steady(lambda: base(feeds, taps))
-
-    def set_fixture(self, fixture: Fixture, threads: int | None = None) -> None:
-        self._fixture = None
-        self._steady(lambda: super(GpuRunner, self).set_fixture(fixture, threads))
-        self._fixture = fixture, threads
-
-    def measure(
-        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
-    ) -> RunResult:
-        base = super().measure
-        return self._steady(lambda: base(challenger, incumbent, policy))
-
-    def serve(self, feeds: Mapping[str, NDArray[Any]], options: ServeOptions) -> None:
-        base = super().serve
-        self._steady(lambda: base(feeds, options))
-
-    def _steady(self, call: Callable[[], T]) -> T:
-        """A call that is repeated when the device was lost under it."""
-        while True:
-            try:
-                result = call()
-            except RequestError as error:
-                if error.code == GPU_MEMORY:
-                    self.gone = GpuGone(
-                        f"The GPU's memory does not suffice: {error.error}",
-                        "Close other programs that use it, or use --backend wasm.",
-                    )
-                    raise self.gone from error
-                if error.code != GPU_LOST:
-                    raise
-                self._restore(error)
-            else:
-                self._in_a_row = 0
-                return result
-
-    def _restore(self, lost: RequestError) -> None:
-        """Send again what the device held."""
-        self.losses += 1
-        self._in_a_row += 1
-        if self._in_a_row > MOST_LOSSES:
+    def _check_loss(self, error: PageError) -> None:
+        """Also the device may be lost, under a page that is well."""
+        if isinstance(error, PageLost):
+            super()._check_loss(error)
+        elif not isinstance(error, RequestError) or error.code not in (GPU_LOST, GPU_MEMORY):
+            raise error
+        elif error.code == GPU_MEMORY:
             self.gone = GpuGone(
-                f"The GPU was lost {self._in_a_row} times in a row: {lost.error}",
+                f"The GPU's memory does not suffice: {error.error}",
+                "Close other programs that use it, or use --backend wasm.",
+            )
+            raise self.gone from error
+        elif self._in_a_row >= MOST_LOSSES:
+            self.gone = GpuGone(
+                f"The GPU was lost {self._in_a_row + 1} times in a row: {error.error}",
                 "Its driver may be at fault; Wasm still runs the model.",
             )
-            raise self.gone from lost
-        try:
-            if self._model is not None:
-                super().load(*self._model)
-                if self._kernels:
-                    super().register(list(self._kernels.values()))
-            if self._fixture is not None:
-                super().set_fixture(*self._fixture)
-        except RequestError as error:
-            if error.code != GPU_LOST:
-                raise
-            self._restore(error)
+            raise self.gone from error
 
 
 def gpu_device(reply: Mapping[str, Any], page: DeviceProfile) -> DeviceProfile:

@@ -24,6 +24,7 @@ from nnjit_studio.link.connection import (
     LOST_HINT,
     LogCallback,
     PageConnection,
+    PageLost,
     PartCallback,
 )
 from nnjit_studio.link.frames import MAX_FRAME_BYTES, Blob, Frame
@@ -57,6 +58,8 @@ class Hub:
     ----------
     gpu
         The bridge to wgpu-native, for pages without a GPU of their own.
+    on_page, on_lost
+        For who opens pages: called when one said hello, and when it went away.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class Hub:
         on_lost: Callable[[str], None] | None = None,
     ) -> None:
         self._on_log = on_log
-        self._on_lost = on_lost
+        self.on_lost = on_lost
+        self.on_page: Callable[[], None] | None = None
+        self._page_comes = False
         self.gpu = GpuBridge()
         self._token = secrets.token_urlsafe(32)
         self._socket = listening_socket()
@@ -137,6 +142,32 @@ class Hub:
                 "Run `nnjit doctor` to see what the target can do.",
             )
 
+    def wait_for_return(self, timeout_s: float) -> dict[str, Any]:
+        """The ``hello`` of the page that comes in place of one that was lost.
+
+        Fails at once where nobody opens one, see :meth:`expect_page`.
+
+        Raises
+        ------
+        TargetError
+            When none comes, with the reason why the last one went.
+        PageError
+            When :meth:`cancel` is called.
+        """
+        with self._changed:
+            cancels = self._cancels
+            self._changed.wait_for(
+                lambda: self._page or not self._page_comes or cancels != self._cancels, timeout_s
+            )
+            if self._page is not None:
+                return self._page.hello
+            if cancels != self._cancels:
+                raise PageError("cancelled")
+            raise TargetError(
+                self._failure or f"The page did not come back within {timeout_s:g} s.",
+                "Run `nnjit doctor` to see what the target can do.",
+            )
+
     @property
     def cancels(self) -> int:
         """How often :meth:`cancel` was called."""
@@ -172,7 +203,7 @@ class Hub:
             if cancels is not None and cancels != self._cancels:
                 raise PageError("cancelled")
             if self._page is None:
-                raise PageError(self._failure or "No page is connected.", LOST_HINT)
+                raise PageLost(self._failure or "No page is connected.", LOST_HINT)
             waiting = asyncio.run_coroutine_threadsafe(
                 self._page.request(header, blobs, on_part), self._loop
             )
@@ -195,14 +226,18 @@ class Hub:
         """Make every call that waits in :meth:`request` raise ``PageError("cancelled")``."""
         with self._changed:
             self._cancels += 1
+            self._changed.notify_all()
             waiting = list(self._waiting)
         for future in waiting:
             future.cancel()
 
-    def expect_page(self) -> None:
-        """Tell the hub that a page will come after all: :meth:`wait_for_page` waits again."""
+    def expect_page(self, comes: bool = True) -> None:
+        """Tell the hub whether somebody opens a page, also again after one was lost."""
         with self._changed:
-            self._failure = ""
+            self._page_comes = comes
+            if comes:
+                self._failure = ""
+            self._changed.notify_all()
 
     def report_lost(self, reason: str) -> None:
         """Tell the hub from outside that the page is gone or will not come.
@@ -245,6 +280,8 @@ class Hub:
         if not welcome:
             await page.close(CLOSE_ANOTHER_PAGE, "Another page is connected to this hub.")
             return
+        if self.on_page is not None:
+            self.on_page()
         reason = ""
         try:
             await page.listen()
@@ -261,8 +298,8 @@ class Hub:
                 self._page, self._failure = None, reason
                 self._changed.notify_all()
             closed = self._closed
-        if self._on_lost is not None and not closed:
-            self._on_lost(reason)
+        if self.on_lost is not None and not closed:
+            self.on_lost(reason)
 
     def _log(self, level: str, text: str) -> None:
         LOGGER.log(_LEVELS.get(level, logging.WARNING), "%s", text)

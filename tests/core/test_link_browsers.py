@@ -247,7 +247,11 @@ def test_a_browser_that_crashes_is_started_again_with_a_new_profile(
         return next(Path(a.partition("=")[2]) for a in arguments if "--user-data-dir" in a)
 
     with launch(
-        browser, URL, no_sandbox=True, on_exit=told.append, on_restart=lambda: told.append("again")
+        browser,
+        URL,
+        no_sandbox=True,
+        on_exit=told.append,
+        on_return=lambda comes: told.append(f"again: {comes}"),
     ) as running:
         until(lambda: len(starts()) == 1)
         first = running.pid
@@ -259,7 +263,7 @@ def test_a_browser_that_crashes_is_started_again_with_a_new_profile(
         assert not before.exists()
         assert (after / "start.html").exists()
         assert "ended by itself with code -9" in told[0]
-        assert told[1:] == ["again"]
+        assert told[1:] == ["again: True"]
     assert not is_running(running.pid)
     assert not after.exists()
 
@@ -267,16 +271,17 @@ def test_a_browser_that_crashes_is_started_again_with_a_new_profile(
 @posix
 def test_a_browser_that_keeps_crashing_is_given_up(script: Script) -> None:
     told: list[str] = []
-    again: list[None] = []
+    again: list[bool] = []
     with launch(
         script("echo no luck >&2; exit 7"),
         URL,
         no_sandbox=True,
         on_exit=told.append,
-        on_restart=lambda: again.append(None),
+        on_return=again.append,
     ):
         until(lambda: "given up" in (told or [""])[-1])
-        assert len(again) == browsers.RESTARTS
+        until(lambda: len(again) > browsers.RESTARTS)
+        assert again == [True] * browsers.RESTARTS + [False]
         assert "started again 3 times within 60 s" in told[-1]
         assert "code 7" in told[-1]
         assert "no luck" in told[-1]
@@ -286,11 +291,22 @@ def test_a_browser_that_keeps_crashing_is_given_up(script: Script) -> None:
 def test_a_browser_that_stops_while_it_is_restarted_ends(script: Script) -> None:
     before = set(threading.enumerate())
     with launch(
-        script("exit 1"), URL, no_sandbox=True, on_restart=lambda: time.sleep(0.05)
+        script("exit 1"), URL, no_sandbox=True, on_return=lambda comes: time.sleep(0.05)
     ) as running:
         until(lambda: running.crashes)
     until(lambda: set(threading.enumerate()) == before)
     assert not is_running(running.pid)
+
+
+@posix
+def test_a_browser_that_is_ended_for_its_page_is_started_again(script: Script) -> None:
+    with launch(script("sleep 60"), URL, no_sandbox=True, on_return=lambda comes: None) as running:
+        first = running.pid
+        running.end()
+        until(lambda: running.pid != first)
+        assert running.crashes == 1
+        assert is_running(running.pid)
+    running.end()  # harmless
 
 
 @posix

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import journey
+import numpy as np
 import pytest
+import tiny
 
 from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.link.browsers import Browser, find, is_root, launch
 from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.kept_page import keep_page
+from nnjit_studio.link.steady_runner import SteadyRunner
 
 pytestmark = pytest.mark.chromium
 
@@ -51,29 +57,60 @@ def test_a_browser_that_dies_fails_what_waits(chromium: Browser) -> None:
                 hub.request({"type": "probe", "peak": []}, timeout_s=60)
 
 
-def test_a_killed_browser_is_back_and_works(chromium: Browser) -> None:
+def renderers(profile: Path) -> list[int]:
+    """Processes of pages that this profile's browser runs."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            words = (entry / "cmdline").read_text().replace("\0", " ")
+            if "--type=renderer" in words and "--extension-process" not in words:
+                group = os.getpgid(int(entry.name))
+                if profile_of(group) == profile:
+                    found.append(int(entry.name))
+    return found
+
+
+def profile_of(pid: int) -> Path | None:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        folders = [w.partition("=")[2] for w in words if w.startswith("--user-data-dir=")]
+        return Path(folders[0]) if folders else None
+    return None
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_model_goes_on_when_the_browser_or_its_page_is_killed(
+    chromium: Browser, tmp_path: Path
+) -> None:
     before = profiles()
-    with (
-        Hub() as hub,
-        launch(
-            chromium,
-            hub.url,
-            no_sandbox=is_root(),
-            on_exit=hub.report_lost,
-            on_restart=hub.expect_page,
-        ) as running,
-    ):
+    plan, weights = tiny.plan_and_weights()
+    (tmp_path / "weights.bin").write_bytes(weights)
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    with Hub() as hub, keep_page(hub, chromium, is_root()) as running:
         hub.wait_for_page(60)
-        first = running.pid
-        os.kill(first, signal.SIGKILL)
-        deadline = time.monotonic() + 30
-        while running.pid == first:
-            assert time.monotonic() < deadline, "the browser was not started again"
-            time.sleep(0.02)
-        hub.wait_for_page(60)
-        reply, _ = hub.request({"type": "probe", "peak": []})
-        assert reply["type"] == "probed"
-        assert running.crashes == 1
+        runner = SteadyRunner(hub, "chromium")
+        runner.load(plan, tmp_path / "weights.bin")
+        runner.register([tiny.kernel("mul")])
+        expected = runner.infer({"x": x}).outputs["y"]
+
+        def infer_through(losses: int) -> None:
+            """The page may answer a few times more before it is gone."""
+            deadline = time.monotonic() + 60
+            while runner.losses < losses:
+                assert time.monotonic() < deadline, "nothing was lost"
+                np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], expected)
+            assert (runner.losses, running.crashes) == (losses, losses)
+
+        os.kill(running.pid, signal.SIGKILL)
+        infer_through(1)
+        profile = profile_of(running.pid)
+        assert profile is not None
+        pages = renderers(profile)
+        assert pages
+        for page in pages:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(page, signal.SIGKILL)
+        infer_through(2)
     assert profiles() <= before
 
 

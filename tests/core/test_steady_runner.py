@@ -1,0 +1,168 @@
+"""A page that crashes and comes back: what it held is sent again, calls go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_page import FakePage
+from test_gpu_runner import FEEDS, FIXTURE, MEASURED, PLAN
+
+from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.link.connection import PageLost
+from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.steady_runner import MOST_LOSSES, SteadyRunner
+from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.records import Kernel, MeasurePolicy
+
+KERNELS = [
+    Kernel("copy", Candidate(4, 4, 1, 16, 16, 8), "simd128", b"\0asm", "ab"),
+    Kernel("other", None, "simd128", b"\0asm2", "cd"),
+]
+
+
+class Browser:
+    """Opens a page, and another one whenever that closes; ``deadly`` requests close it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.deadly: list[str] = []
+        self.pages: list[list[str]] = []
+        self.comes = True
+        self._pages: list[FakePage] = []
+        self._dying = threading.Lock()
+        hub.expect_page()
+        self.open()
+
+    def open(self) -> None:
+        self.pages.append([])
+        self._pages.append(FakePage(self.hub, self.answer))
+
+    def answer(self, page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
+        kind = header["type"]
+        self.pages[-1].append(kind)
+        if self.deadly and self.deadly[0] == kind:
+            self.deadly.pop(0)
+            threading.Thread(target=self.crash).start()
+        elif kind == "infer":
+            y = {"name": "y", "dtype": "f32", "shape": [4]}
+            page.reply(header, {"type": "inferred", "outputs": [y], "runs_ms": [1.0]}, [blobs[0]])
+        else:
+            page.reply(header, MEASURED if kind == "measure" else {"type": "ok"})
+
+    def crash(self) -> None:
+        with self._dying:
+            self._pages[-1].close()
+            while self.hub._page is not None:
+                time.sleep(0.005)
+            if self.comes:
+                self.open()
+            else:
+                self.hub.report_lost("The browser is given up.")
+                self.hub.expect_page(False)
+
+    def close(self) -> None:
+        with self._dying:
+            self._pages[-1].close()
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with Hub() as hub:
+        yield hub
+
+
+@pytest.fixture
+def browser(hub: Hub) -> Iterator[Browser]:
+    browser = Browser(hub)
+    hub.wait_for_page(10)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def runner(hub: Hub, browser: Browser, tmp_path: Path) -> SteadyRunner:
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(b"12345678")
+    runner = SteadyRunner(hub, "chromium")
+    runner.load(PLAN, weights)
+    runner.register(KERNELS)
+    runner.set_fixture(FIXTURE)
+    return runner
+
+
+def test_the_next_page_gets_everything_and_the_call_goes_on(
+    runner: SteadyRunner, browser: Browser
+) -> None:
+    browser.deadly = ["infer"]
+    np.testing.assert_array_equal(runner.infer(FEEDS).outputs["y"], FEEDS["x"])
+    assert runner.losses == 1
+    assert browser.pages[1] == ["load", "weights", "register", "fixture", "infer"]
+
+
+def test_a_page_that_crashes_while_it_is_restored_is_restored_again(
+    runner: SteadyRunner, browser: Browser
+) -> None:
+    browser.deadly = ["infer", "weights"]
+    np.testing.assert_array_equal(runner.infer(FEEDS).outputs["y"], FEEDS["x"])
+    assert runner.losses == 2
+    assert browser.pages[1:] == [
+        ["load", "weights"],
+        ["load", "weights", "register", "fixture", "infer"],
+    ]
+
+
+def test_a_crash_during_a_measurement_is_no_verdict_but_two_are(
+    runner: SteadyRunner, browser: Browser
+) -> None:
+    browser.deadly = ["measure"]
+    assert runner.measure(KERNELS[0], None, MeasurePolicy()).error == ""
+    browser.deadly = ["measure", "measure"]
+    failed = runner.measure(KERNELS[0], None, MeasurePolicy())
+    assert "lost with it twice" in failed.error
+    assert (failed.workload, failed.samples_ms) == ("copy", ())
+    assert runner.measure(KERNELS[0], None, MeasurePolicy()).error == ""
+
+
+def test_pages_that_keep_crashing_are_given_up(runner: SteadyRunner, browser: Browser) -> None:
+    browser.deadly = ["infer"] * (MOST_LOSSES + 1)
+    with pytest.raises(PageLost, match="closed its connection"):
+        runner.infer(FEEDS)
+    assert runner.losses == MOST_LOSSES
+
+
+def test_a_page_that_does_not_come_back_is_an_error_at_once(
+    runner: SteadyRunner, browser: Browser
+) -> None:
+    browser.comes = False
+    browser.deadly = ["infer"]
+    with pytest.raises(TargetError, match="given up"):
+        runner.infer(FEEDS)
+
+
+def test_without_somebody_who_opens_pages_nothing_is_awaited(
+    hub: Hub, runner: SteadyRunner, browser: Browser
+) -> None:
+    hub.expect_page(False)
+    browser.comes = False
+    browser.deadly = ["infer"]
+    begin = time.monotonic()
+    with pytest.raises(TargetError, match=r"closed its connection|given up"):
+        runner.infer(FEEDS)
+    assert time.monotonic() - begin < 10
+
+
+def test_waiting_for_the_next_page_can_be_cancelled(
+    hub: Hub, runner: SteadyRunner, browser: Browser
+) -> None:
+    browser._pages[-1].close()
+    waiting = threading.Timer(0.3, hub.cancel)
+    waiting.start()
+    with pytest.raises(PageError, match="cancelled"):
+        runner.infer(FEEDS)
+    waiting.join()
