@@ -30,6 +30,14 @@ from nnjit_studio.cli_common import json_option, note, sandbox_option
     show_default=True,
     help="Parts of the cache that attention reads side by side.",
 )
+@click.option(
+    "--prompt",
+    "prompt_tokens",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    help="Tokens that are there already.",
+)
 @click.option("--tokens", type=click.IntRange(1), default=128, show_default=True)
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
 @click.option(
@@ -58,6 +66,7 @@ def llama(
     vocabulary: int,
     context: int,
     splits: int,
+    prompt_tokens: int,
     tokens: int,
     rounds: int,
     weights: str,
@@ -79,6 +88,7 @@ def llama(
     with scratch() as folder:
         result = job.bench_llama(
             config,
+            prompt_tokens,
             tokens,
             rounds,
             weights,

@@ -27,6 +27,8 @@ COLUMNS = 4
 """Columns of a thread: one 16-byte load."""
 DECODINGS = ("bits", "half", "bytes")
 """How a word becomes floats; see :func:`_products`."""
+_SUMS_BYTES = 8192
+"""Workgroup memory for sums at a time, half of what every device has; more threads take more."""
 BYTES_FEATURE = "wgsl:packed_4x8_integer_dot_product"
 """What ``bytes`` needs, for ``unpack4xU8``."""
 _EXPONENT = {"bits": 16.0, "half": 16.0, "bytes": 0.0}
@@ -83,11 +85,11 @@ class Activation(Protocol):
     def load(self, name: str, word: str, row: str) -> list[str]:
         """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
 
-    def partial(self) -> str:
-        """A thread's share of a sum that :meth:`factor` needs, or nothing."""
+    def share(self, row: int) -> str:
+        """A thread's share of a sum that a row's :meth:`factor` needs, or nothing."""
 
     def factor(self, total: str) -> str:
-        """What every result is multiplied by, of the sum over all threads; or nothing."""
+        """What a row's results are multiplied by, of the sum over all threads; or nothing."""
 
 
 class Epilogue(Protocol):
@@ -162,10 +164,11 @@ def gemv_4bit(
         shader.bind(matrix.zeros, "zeros", f"array<u32, {blocks * stride}>")
     activation.declare(shader)
     epilogue.declare(shader)
-    shader.workgroup("sums", f"array<vec4<f32>, {threads * y0}>")
+    together = _rows_together(candidate)
+    shader.workgroup("sums", f"array<vec4<f32>, {threads * together}>")
     shader.workgroup("total", f"array<f32, {candidate.x1 * y0}>")
-    if activation.partial():
-        shader.workgroup("shares", f"array<f32, {threads}>")
+    if activation.share(0):
+        shader.workgroup("shares", f"array<f32, {threads * together}>")
     body = [
         f"let lane = li % {candidate.x1 // COLUMNS}u;",
         f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {columns - 1}u);",
@@ -288,86 +291,92 @@ def _bytes(word: str) -> list[tuple[str, int]]:
     return found
 
 
+def _rows_together(candidate: GpuCandidate) -> int:
+    """Rows whose sums are in workgroup memory at once."""
+    return max(1, min(candidate.y0, _SUMS_BYTES // (16 * threads_of(candidate))))
+
+
 def _reduce(candidate: GpuCandidate, activation: Activation, subgroups: bool) -> list[str]:
     """Sums of all threads of a column into ``total``, times the activation's factor."""
-    lanes, y0 = candidate.x1 // COLUMNS, candidate.y0
-    part = threads_of(candidate)
-    share = activation.partial()
-    lines = _by_subgroups(candidate, share) if subgroups else _by_memory(candidate, share)
-    lines += ["workgroupBarrier();", f"if (li < {lanes}u) {{"]
-    if share:
-        lines += [
-            "  var all = 0.0;",
-            "  for (var j = 0u; j < share_count; j++) { all += shares[j]; }",
-        ]
-    factor = activation.factor("all")
-    if factor:
-        lines.append(f"  let factor = {factor};")
-    for i in range(y0):
-        at = f"sums[li + j * {lanes}u + {i * part}u]"
+    threads = threads_of(candidate)
+    lines: list[str] = []
+    if subgroups:
+        lines += [f"let wide = min(sg, {threads}u);", "let sg_group = li / wide;"]
+    for first in range(0, candidate.y0, _rows_together(candidate)):
+        rows = range(first, min(first + _rows_together(candidate), candidate.y0))
+        part = _by_subgroups if subgroups else _by_memory
+        if first:
+            lines.append("workgroupBarrier();")
+        found = _finish_rows(candidate, activation, rows)
+        lines += ["{", *part(candidate, activation, rows), "workgroupBarrier();", *found, "}"]
+    return lines
+
+
+def _finish_rows(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
+    lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
+    lines = [f"if (li < {lanes}u) {{"]
+    for slot, i in enumerate(rows):
+        at = f"sums[li + j * {lanes}u + {slot * threads}u]"
         lines += [
             f"  var sum{i} = vec4<f32>();",
             f"  for (var j = 0u; j < count; j++) {{ sum{i} += {at}; }}",
         ]
-        if factor:
-            lines.append(f"  sum{i} *= factor;")
+        if activation.share(i):
+            share = f"shares[j + {slot * threads}u]"
+            lines += [
+                f"  var all{i} = 0.0;",
+                f"  for (var j = 0u; j < share_count; j++) {{ all{i} += {share}; }}",
+                f"  sum{i} *= {activation.factor(f'all{i}')};",
+            ]
         first = i * candidate.x1
         lines += [f"  total[li * 4u + {first + c}u] = sum{i}.{'xyzw'[c]};" for c in range(COLUMNS)]
     return [*lines, "}"]
 
 
-def _by_memory(candidate: GpuCandidate, share: str) -> list[str]:
+def _by_memory(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
     """At most eight sums of each column are left, and sixteen of the shares."""
     lanes, side = candidate.x1 // COLUMNS, candidate.r1 // WORD
-    threads, left = lanes * side, min(8, side)
-    lines = [f"sums[li + {i * threads}u] = acc{i};" for i in range(candidate.y0)]
-    if share:
-        lines.append(f"shares[li] = {share};")
+    threads, left, kept = lanes * side, min(8, side), min(16, lanes * side)
+    shares = [activation.share(i) for i in rows if activation.share(i)]
+    lines = [f"sums[li + {slot * threads}u] = acc{i};" for slot, i in enumerate(rows)]
+    lines += [f"shares[li + {slot * threads}u] = {s};" for slot, s in enumerate(shares)]
     lines.append("workgroupBarrier();")
-    if side > left:
-        lines.append(f"if (li < {lanes * left}u) {{")
-        for i in range(candidate.y0):
-            lines += _sum_in_place("sums", lanes * left, threads, i * threads)
-        lines.append("}")
-    shares = min(16, threads)
-    if share and threads > shares:
-        lines += [f"if (li < {shares}u) {{", *_sum_in_place("shares", shares, threads, 0), "}"]
-    if share:
-        lines.append(f"const share_count = {shares}u;")
-    return [*lines, f"const count = {left}u;"]
+    for name, count, end, slots in (
+        ("sums", lanes * left, threads, len(rows)),
+        ("shares", kept, threads, len(shares)),
+    ):
+        if slots and end > count:
+            lines.append(f"if (li < {count}u) {{")
+            for slot in range(slots):
+                place = f"{name}[li + {slot * threads}u]"
+                lines.append(
+                    f"  for (var j = {count}u; j < {end}u; j += {count}u) "
+                    f"{{ {place} += {name}[li + j + {slot * threads}u]; }}"
+                )
+            lines.append("}")
+    return [*lines, f"const count = {left}u;", f"const share_count = {kept}u;"]
 
 
-def _sum_in_place(name: str, step: int, end: int, first: int) -> list[str]:
-    place = f"{name}[li + {first}u]"
-    return [
-        f"  for (var j = {step}u; j < {end}u; j += {step}u) "
-        f"{{ {place} += {name}[li + j + {first}u]; }}"
-    ]
-
-
-def _by_subgroups(candidate: GpuCandidate, share: str) -> list[str]:
+def _by_subgroups(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
     """One sum of each column is left of a subgroup, or of its columns' threads if they are more."""
     lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
-    shuffles = [f"  acc{i} += subgroupShuffleXor(acc{i}, d);" for i in range(candidate.y0)]
-    kept = [
-        f"  sums[li / group * {lanes}u + lane + {i * threads}u] = acc{i};"
-        for i in range(candidate.y0)
-    ]
     lines = [
-        f"let wide = min(sg, {threads}u);",
         f"for (var d = {lanes}u; d < wide; d <<= 1u) {{",
-        *shuffles,
+        *(f"  acc{i} += subgroupShuffleXor(acc{i}, d);" for i in rows),
         "}",
         f"let group = max(wide, {lanes}u);",
         f"let count = {threads}u / group;",
+        f"let share_count = {threads}u / wide;",
         f"if (sl < {lanes}u) {{",
-        *kept,
-        "}",
     ]
-    if share:
-        lines += [
-            f"let share = subgroupAdd({share});",
-            f"let share_count = {threads}u / wide;",
-            "if (sl == 0u) { shares[li / wide] = share; }",
-        ]
+    for slot, i in enumerate(rows):
+        place = f"li / group * {lanes}u + lane + {slot * threads}u"
+        lines.append(f"  sums[{place}] = acc{i};")
+    lines.append("}")
+    for slot, i in enumerate(rows):
+        if activation.share(i):
+            lines += [
+                f"let share{i} = subgroupAdd({activation.share(i)});",
+                f"if (sl == 0u) {{ shares[sg_group + {slot * threads}u] = share{i}; }}",
+            ]
     return lines

@@ -37,7 +37,7 @@ class Plain:
             at = f"{row} * {(self.stride or self.k) // 4}u + {at}"
         return [f"let {name}_lo = source[{at}];", f"let {name}_hi = source[{at} + 1u];"]
 
-    def partial(self) -> str:
+    def share(self, row: int) -> str:
         return ""
 
     def factor(self, total: str) -> str:

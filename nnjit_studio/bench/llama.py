@@ -17,7 +17,12 @@ from nnjit_studio.bench.statistics import relative_error, spread
 from nnjit_studio.bench.tables import conditions, markdown_table, text_table
 from nnjit_studio.compiler.wgsl.decoder import fill
 from nnjit_studio.compiler.wgsl.decoder.config import LlamaConfig, checked
-from nnjit_studio.compiler.wgsl.decoder.plan import DecoderPlan, arrays_of, decoder_plan
+from nnjit_studio.compiler.wgsl.decoder.plan import (
+    PREFILL_PREFIX,
+    DecoderPlan,
+    arrays_of,
+    decoder_plan,
+)
 from nnjit_studio.compiler.wgsl.decoder.reference import Reference
 from nnjit_studio.errors import UserError
 
@@ -25,8 +30,6 @@ WARM_MS = 60.0
 CHECKED_BYTES = 64 * 1024 * 1024
 """Decoders up to this size are checked against the float64 reference, token by token."""
 _CHUNK_WORDS = 1 << 22
-PROMPT = (1, 450, 7483, 310, 3444, 338)
-"""Any ids do: the weights are random. Taken modulo the vocabulary."""
 
 
 def write_weights(plan: DecoderPlan, path: Path) -> None:
@@ -43,6 +46,7 @@ def write_weights(plan: DecoderPlan, path: Path) -> None:
 
 def bench_llama(
     config: LlamaConfig,
+    prompt_tokens: int,
     tokens: int,
     rounds: int,
     weights: str,
@@ -58,8 +62,8 @@ def bench_llama(
 
     Parameters
     ----------
-    tokens
-        Made behind the prompt.
+    prompt_tokens, tokens
+        Those of the prompt, any ids, for the weights are random; those made behind it.
     weights
         ``gpu``: made there from their seed; ``file``: written to ``folder`` and streamed.
     gpu
@@ -69,8 +73,9 @@ def bench_llama(
     ------
     UserError, TargetError, PageError
     """
-    prompt = [t % config.vocabulary for t in PROMPT]
-    if len(prompt) + tokens > checked(config).context:
+    rng = np.random.default_rng(config.seed)
+    prompt = [int(t) for t in rng.integers(0, checked(config).vocabulary, prompt_tokens)]
+    if len(prompt) + tokens > config.context:
         raise UserError(
             f"{len(prompt)} tokens and {tokens} more do not fit a context of {config.context}.",
             "Give a larger --context, or fewer --tokens.",
@@ -104,21 +109,19 @@ def _row(
     plan: DecoderPlan, message: Mapping[str, Any], prompt: list[int], tokens: int
 ) -> dict[str, Any]:
     c, samples = plan.config, message["samples"]
-    made = len(prompt) + tokens - 1
     ms = {
         name: spread(values)
         for name, values in samples.items()
         if values and all(v is not None for v in values)
     }
-    # On the average half of the text's slots are read.
-    read_bytes = c.weight_bytes + c.cache_bytes(made // 2)
+    read_bytes = c.weight_bytes + c.cache_bytes(len(prompt) + tokens // 2)
     gpu = ms.get("token_gpu_ms") or ms.get("gpu_ms") or ms["wall_ms"]
     shapes = {**c.matrices, "logits": (c.width, c.vocabulary)}
     kernels = {}
     for name, kernel in message["kernels"].items():
         kernels[name] = {**kernel}
-        if name in shapes:
-            nbytes = c.matrix(*shapes[name]).nbytes
+        if (shape := shapes.get(name.removeprefix(PREFILL_PREFIX))) is not None:
+            nbytes = c.matrix(*shape).nbytes
             kernels[name] |= {"bytes": nbytes, "gbs": nbytes / kernel["us"] / 1e3}
     return {
         "tokens_per_s": 1e3 / ms["wall_ms"]["median"],
@@ -133,7 +136,7 @@ def _row(
         "tune_s": message["tune_s"],
         "tried": message["tried"],
         "counters": message["counters"],
-        "made": made,
+        "prompt_tokens_per_s": (len(prompt) - 1) / ms["prompt_ms"]["median"] * 1e3,
     }
 
 
@@ -181,6 +184,7 @@ def _head(result: Mapping[str, Any]) -> str:
         f"vocabulary {c['vocabulary']}: {row['read_bytes_per_token'] / 1e9:.3f} GB read a token.",
         f"{row['tokens_per_s']:.1f} tokens/s queued ({ms['wall_ms']['median']:.3f} ms a token), "
         f"{row['tokens_per_s_one_by_one']:.1f} tokens/s each read before the next.",
+        f"The prompt: {row['prompt_tokens_per_s']:.0f} tokens/s.",
         f"Host {ms['host_ms']['median']:.3f} ms a token; {row['dispatches']} dispatches, "
         f"{row['dispatches_per_layer']:g} a layer.",
     ]
@@ -198,18 +202,21 @@ def _head(result: Mapping[str, Any]) -> str:
 
 
 def _kernels(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    head = ["kernel", "a token", "us", "us a token", "GB/s", "setting"]
+    head = ["kernel", "times", "us", "us of all", "GB/s", "setting"]
     rows = []
-    for name, k in result["row"]["kernels"].items():
+    kernels = result["row"]["kernels"]
+    token = {name: k for name, k in kernels.items() if not name.startswith(PREFILL_PREFIX)}
+    token.pop("advance")
+    for name, k in (*token.items(), *(item for item in kernels.items() if item[0] not in token)):
         total = k["us"] * k["uses"]
         gbs = f"{k['gbs']:.0f}" if "gbs" in k else "-"
         rows.append([name, str(k["uses"]), f"{k['us']:.2f}", f"{total:.1f}", gbs, k["setting"]])
     rows.append(
         [
-            "sum",
+            "sum of a token",
             str(result["row"]["dispatches"]),
             "",
-            f"{sum(k['us'] * k['uses'] for k in result['row']['kernels'].values()):.1f}",
+            f"{sum(k['us'] * k['uses'] for k in token.values()):.1f}",
             "",
             "",
         ]

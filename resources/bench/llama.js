@@ -25,7 +25,8 @@ const MOST_STAMPED = 1024;
 
 class Decoder {
   /** @type {Map<string, Made>} */ made = new Map();
-  /** @type {Command[]} */ token = [];
+  /** @type {Command[]} the next token */ token = [];
+  /** @type {Command[]} some tokens of the prompt at once */ prefill = [];
 
   /**
    * @param {GpuDevice} gpu
@@ -49,7 +50,7 @@ class Decoder {
    * @returns {Command[]}
    */
   #dispatches(kernel, made) {
-    return this.plan.steps.filter((s) => s.kernel === kernel).map((s) => this.#dispatch(s.names, made));
+    return [...this.plan.steps, ...this.plan.prefill].filter((s) => s.kernel === kernel).map((s) => this.#dispatch(s.names, made));
   }
 
   /**
@@ -74,15 +75,32 @@ class Decoder {
       this.made.set(name, found.best);
       tried[name] = found.tried;
     }
-    this.token = this.plan.steps.map((s) => this.#dispatch(s.names, /** @type {Made} */ (this.made.get(s.kernel))));
+    const all = (/** @type {Plan["steps"]} */ steps) => steps.map((s) => this.#dispatch(s.names, /** @type {Made} */ (this.made.get(s.kernel))));
+    this.token = all(this.plan.steps);
+    this.prefill = all(this.plan.prefill);
     return tried;
   }
 
-  /** @param {number[]} prompt */
-  start(prompt) {
+  /**
+   * Reads a prompt up to its last token, several at once; by single tokens those that are left.
+   * @param {number[]} prompt
+   * @returns {Promise<number>} ms until the GPU has done it
+   */
+  async start(prompt) {
     const words = (/** @type {number[]} */ list) => new Uint8Array(new Uint32Array(list).buffer);
     this.gpu.write(this.buffer("state"), 0, words([0, prompt.length, 0, 0]));
     this.gpu.write(this.buffer("tokens"), 0, words(prompt));
+    await this.gpu.done();
+    const start = performance.now();
+    const rows = this.plan.prefill_rows;
+    let at = 0;
+    for (; at + rows < prompt.length; at += rows) {
+      this.gpu.encode(this.prefill);
+      this.gpu.flush();
+    }
+    for (; at + 1 < prompt.length; at++) this.gpu.encode(this.token);
+    await this.gpu.done();
+    return performance.now() - start;
   }
 
   /** @param {number} count @returns {Promise<number[]>} the first tokens of the text */
@@ -204,33 +222,34 @@ await conduct(async () => {
   const tried = await decoder.compile();
   const tune_s = (performance.now() - start) / 1e3;
 
-  const total = job.prompt.length + job.tokens;
-  const made = total - 1;
-  decoder.start(job.prompt);
+  const made = job.tokens;
+  const first = job.prompt.length;
+  const total = first + made;
+  await decoder.start(job.prompt);
   await queued(decoder, made);
   const tokens = await decoder.tokens(total);
   const logits = await decoder.logits(Math.min(plan.config.vocabulary, 1024));
 
   /** @type {Record<string, (number | null)[]>} */
-  const samples = { wall_ms: [], host_ms: [], gpu_ms: [], token_gpu_ms: [], one_by_one_ms: [] };
+  const samples = { wall_ms: [], host_ms: [], gpu_ms: [], token_gpu_ms: [], one_by_one_ms: [], prompt_ms: [] };
   let same = true;
   for (let round = 0; round < job.rounds; round++) {
-    decoder.start(job.prompt);
     await warmer.run(job.warm_ms);
+    samples.prompt_ms.push(await decoder.start(job.prompt));
     const { wall_ms, host_ms, gpu_ms } = await queued(decoder, made);
     same &&= String(await decoder.tokens(total)) === String(tokens);
     samples.wall_ms.push(wall_ms);
     samples.host_ms.push(host_ms);
     samples.gpu_ms.push(gpu_ms);
-    decoder.start(job.prompt);
     await warmer.run(job.warm_ms);
+    await decoder.start(job.prompt);
     samples.token_gpu_ms.push(...(await stampedTokens(decoder, made)));
-    decoder.start(job.prompt);
     await warmer.run(job.warm_ms);
-    samples.one_by_one_ms.push(...(await oneByOne(decoder, 1, made)));
+    await decoder.start(job.prompt);
+    samples.one_by_one_ms.push(...(await oneByOne(decoder, first, made)));
   }
   await warmer.run(job.warm_ms);
-  decoder.start(job.prompt);
+  await decoder.start(job.prompt);
   await queued(decoder, made);
   const kernels = await decoder.kernelTimes();
   await report({ type: "row", loaded, tune_s, tried, tokens, logits, same, samples, kernels, dispatches: decoder.token.length, counters: gpu.counters });

@@ -11,7 +11,9 @@
  * @property {{grid_x: number, threads: number, kinds: Record<string, import("./gpu_variants.js").Variant["dispatch"]>}} fill
  * @property {PlanBuffer[]} buffers
  * @property {Record<string, import("./gpu_variants.js").Variant[]>} kernels
- * @property {{kernel: string, names: Record<string, string>}[]} steps
+ * @property {{kernel: string, names: Record<string, string>}[]} steps of one token
+ * @property {{kernel: string, names: Record<string, string>}[]} prefill of `prefill_rows` tokens of a prompt
+ * @property {number} prefill_rows
  */
 
 const CHUNK_BYTES = 32 * 2 ** 20;

@@ -9,10 +9,17 @@ from wgsl_harness import run_document
 
 from nnjit_studio.compiler.wgsl.decoder import fill
 from nnjit_studio.compiler.wgsl.decoder.attention import split_attention
-from nnjit_studio.compiler.wgsl.decoder.config import LLAMA_2_7B, TINY, LlamaConfig, checked
+from nnjit_studio.compiler.wgsl.decoder.config import (
+    LLAMA_2_7B,
+    PREFILL,
+    TINY,
+    LlamaConfig,
+    checked,
+)
 from nnjit_studio.compiler.wgsl.decoder.plan import (
     ALIGNMENT,
     DecoderPlan,
+    Step,
     arrays_of,
     decoder_plan,
     settings,
@@ -24,7 +31,7 @@ from nnjit_studio.errors import UserError
 PROMPT = [1, 2, 3, 4, 5]
 
 
-def run_plan(plan: DecoderPlan, tokens: int) -> list[int]:
+def run_plan(plan: DecoderPlan, prompt: list[int], tokens: int, prefills: int = 0) -> list[int]:
     """One document of all dispatches of all tokens, as the page queues them."""
     initial: list[bytes | int] = []
     weights = {b.name: data for b, data in arrays_of(plan)}
@@ -34,19 +41,24 @@ def run_plan(plan: DecoderPlan, tokens: int) -> list[int]:
         if b.kind == "rope":
             blob = rope_table(plan.config).tobytes()
         elif b.name == "tokens":
-            blob = np.array(PROMPT, np.uint32).tobytes().ljust(b.nbytes, b"\0")
+            blob = np.array(prompt, np.uint32).tobytes().ljust(b.nbytes, b"\0")
         elif b.name == "state":
-            blob = np.array([0, len(PROMPT), 0, 0], np.uint32).tobytes()
+            blob = np.array([0, len(prompt), 0, 0], np.uint32).tobytes()
         initial.append(blob)
-    token = []
-    for step in plan.steps:
-        made = plan.kernels[step.kernel][0].dispatch
-        bindings = tuple(names[step.names.get(name, name)] for name in made.bindings)
-        token.append(Dispatch(made.code, made.workgroups, bindings, made.access))
-    count = len(PROMPT) + tokens - 1
-    after = run_document(KernelDocument(tuple(token) * count), initial)
+
+    def dispatches(steps: tuple[Step, ...]) -> tuple[Dispatch, ...]:
+        found = []
+        for step in steps:
+            made = plan.kernels[step.kernel][0].dispatch
+            bindings = tuple(names[step.names.get(name, name)] for name in made.bindings)
+            found.append(replace(made, bindings=bindings))
+        return tuple(found)
+
+    singles = len(prompt) - prefills * PREFILL + tokens - 1
+    document = dispatches(plan.prefill) * prefills + dispatches(plan.steps) * singles
+    after = run_document(KernelDocument(document), initial)
     found = np.frombuffer(after[int(names["tokens"][1:])], np.uint32)
-    return [int(t) for t in found[: len(PROMPT) + tokens]]
+    return [int(t) for t in found[: len(prompt) + tokens]]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +75,17 @@ def test_the_text_is_the_references(config: LlamaConfig, tokens: int) -> None:
     reference = Reference(config, {b.name: data for b, data in arrays_of(plan)})
     wanted, margin = reference.generate(PROMPT, tokens)
     assert margin > 2e-4, "too close to call: choose another seed"
-    assert run_plan(plan, tokens) == [*PROMPT, *wanted]
+    assert run_plan(plan, PROMPT, tokens) == [*PROMPT, *wanted]
+
+
+@pytest.mark.parametrize("prefills", [1, 2])
+def test_a_prompt_read_at_once_is_the_same_as_token_by_token(prefills: int) -> None:
+    prompt = [3 * i % TINY.vocabulary for i in range(20)]
+    plan = decoder_plan(TINY)
+    reference = Reference(TINY, {b.name: data for b, data in arrays_of(plan)})
+    wanted, margin = reference.generate(prompt, 8)
+    assert margin > 2e-4, "too close to call: choose another prompt"
+    assert run_plan(plan, prompt, 8, prefills) == [*prompt, *wanted]
 
 
 @pytest.mark.parametrize("count", [1, 3, 130, 300])
@@ -107,6 +129,7 @@ def test_weights_are_the_same_on_the_gpu_and_in_numpy(kind: str) -> None:
 def test_a_7b_plan_is_five_dispatches_a_layer_and_fits_webgpus_limits() -> None:
     plan = decoder_plan(LLAMA_2_7B)
     assert len(plan.steps) == 5 * 32 + 3
+    assert len(plan.prefill) == 5 * 32 + 2
     assert all(b.nbytes < 128 * 2**20 for b in plan.buffers)
     assert 3.7e9 < LLAMA_2_7B.weight_bytes < 3.8e9
     placed = sorted((b.offset, b.nbytes) for b in plan.buffers if b.seed)

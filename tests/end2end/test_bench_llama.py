@@ -8,14 +8,29 @@ from nnjit_command import SANDBOX, nnjit
 
 pytestmark = pytest.mark.chromium
 
-SIZES = ["--layers=2", "--width=64", "--heads=2", "--hidden=96", "--vocabulary=128", "--context=64"]
+SIZES = [
+    "--layers=2",
+    "--width=64",
+    "--heads=2",
+    "--hidden=96",
+    "--vocabulary=128",
+    "--context=64",
+    "--splits=2",
+]
 
 
 @pytest.mark.parametrize("weights", ["gpu", "file"])
 def test_a_small_decoder_in_chromium_makes_the_references_text(weights: str) -> None:
     if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
         pytest.skip("NNJIT_SKIP_CHROMIUM=1")
-    how = ["--tokens=6", "--rounds=1", "--no-tune", f"--weights={weights}", "--gpu=software"]
+    how = [
+        "--prompt=12",
+        "--tokens=6",
+        "--rounds=1",
+        "--no-tune",
+        f"--weights={weights}",
+        "--gpu=software",
+    ]
     done = nnjit("bench", "llama", *SIZES, *how, "--json", *SANDBOX)
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-3000:]
     found = json.loads(done.stdout)

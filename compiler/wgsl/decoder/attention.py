@@ -13,8 +13,8 @@ _NONE = "-3.0e38"
 _GROUPS = 16
 
 
-def split_attention(config: LlamaConfig) -> Dispatch:
-    """Each workgroup takes one head and an even share of the positions.
+def split_attention(config: LlamaConfig, tokens: int = 1) -> Dispatch:
+    """Each workgroup takes one head of one of ``tokens``, and an even share of its positions.
 
     Threads side by side read eight values each of a position's key, so a key is one
     whole load; scores are summed through workgroup memory, the values weighted by
@@ -28,10 +28,10 @@ def split_attention(config: LlamaConfig) -> Dispatch:
     row = c.head // 4 + 1
     values = c.heads * c.context * side
     shader = Shader()
-    shader.bind("query", "query", f"array<vec4<f32>, {c.width // 4}>")
+    shader.bind("query", "query", f"array<vec4<f32>, {tokens * c.width // 4}>")
     shader.bind("cache", "cache", f"array<vec4<u32>, {c.context * c.width // 4}>")
     shader.bind("state", "state", "array<u32, 4>")
-    count = c.splits * c.heads * row
+    count = tokens * c.splits * c.heads * row
     shader.bind("partials", "partials", f"array<vec4<f32>, {count}>", "read_write")
     shader.workgroup("held", f"array<f32, {max(TILE * side, THREADS * 8)}>")
     shader.workgroup("weights", f"array<f32, {TILE}>")
@@ -44,14 +44,15 @@ def split_attention(config: LlamaConfig) -> Dispatch:
         "{ return vec4<f32>(unpack2x16float(x.z), unpack2x16float(x.w)); }"
     )
     body = [
-        "let count = state[0] + 1u;",
+        "let count = state[0] + wg.z + 1u;",
         f"let share = (count + {c.splits - 1}u) / {c.splits}u;",
         "let begin = wg.y * share;",
         "let end = min(begin + share, count);",
         f"let lane = li % {side}u;",
         f"let row = li / {side}u;",
-        f"let q0 = query[wg.x * {c.head // 4}u + lane * 2u];",
-        f"let q1 = query[wg.x * {c.head // 4}u + lane * 2u + 1u];",
+        f"let asked = wg.z * {c.width // 4}u + wg.x * {c.head // 4}u + lane * 2u;",
+        "let q0 = query[asked];",
+        "let q1 = query[asked + 1u];",
         f"let keys = wg.x * {c.context * side}u + lane;",
         "var v0 = vec4<f32>();",
         "var v1 = vec4<f32>();",
@@ -98,7 +99,7 @@ def split_attention(config: LlamaConfig) -> Dispatch:
         "workgroupBarrier();",
         *(f"held[li * 8u + {e}u] = v{e // 4}.{'xyzw'[e % 4]};" for e in range(8)),
         *_over_all("sum", "+"),
-        f"let part = (wg.y * {c.heads}u + wg.x) * {row}u;",
+        f"let part = ((wg.z * {c.splits}u + wg.y) * {c.heads}u + wg.x) * {row}u;",
         f"if (li < {c.head // 4}u) {{",
         "  var value = vec4<f32>();",
         f"  for (var j = 0u; j < {rows}u; j++) {{",
@@ -113,7 +114,7 @@ def split_attention(config: LlamaConfig) -> Dispatch:
         f"  partials[part + {row - 1}u] = vec4<f32>(top, all, 0.0, 0.0);",
         "}",
     ]
-    return shader.dispatch(THREADS, (c.heads, c.splits, 1), body)
+    return shader.dispatch(THREADS, (c.heads, c.splits, tokens), body)
 
 
 def _over_all(name: str, op: str) -> list[str]:

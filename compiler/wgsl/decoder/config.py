@@ -12,6 +12,9 @@ BLOCK = 32
 PART = 16
 """Columns whose squares, or whose best, are handed on as one number."""
 
+PREFILL = 8
+"""Tokens of a prompt that are read at once: as many as share a decoded word in registers."""
+
 
 @dataclass(frozen=True)
 class LlamaConfig:

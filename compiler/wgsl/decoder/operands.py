@@ -19,28 +19,31 @@ class Normed:
     """
 
     config: LlamaConfig
+    rows: int = 1
 
     def declare(self, shader: Shader) -> None:
-        width = self.config.width
-        shader.bind("scaled", "scaled", f"array<vec4<f32>, {width // 4}>")
-        shader.bind("squares", "squares", f"array<f32, {width // PART}>")
+        floats = self.rows * self.config.width
+        shader.bind("scaled", "scaled", f"array<vec4<f32>, {floats // 4}>")
+        shader.bind("squares", "squares", f"array<f32, {floats // PART}>")
 
     def start(self, candidate: GpuCandidate) -> list[str]:
         parts = self.config.width // PART
-        return [
-            "var square = 0.0;",
-            f"for (var j = li; j < {parts}u; j += {threads_of(candidate)}u) "
-            "{ square += squares[j]; }",
-        ]
+        lines = []
+        for i in range(candidate.y0):
+            row = f"(wg.y * {candidate.y0}u + {i}u)"
+            lines += [
+                f"var square{i} = 0.0;",
+                f"for (var j = li; j < {parts}u; j += {threads_of(candidate)}u) "
+                f"{{ square{i} += squares[{row} * {parts}u + j]; }}",
+            ]
+        return lines
 
     def load(self, name: str, word: str, row: str) -> list[str]:
-        return [
-            f"let {name}_lo = scaled[{word} * 2u];",
-            f"let {name}_hi = scaled[{word} * 2u + 1u];",
-        ]
+        at = f"{row} * {self.config.width // 4}u + {word} * 2u"
+        return [f"let {name}_lo = scaled[{at}];", f"let {name}_hi = scaled[{at} + 1u];"]
 
-    def partial(self) -> str:
-        return "square"
+    def share(self, row: int) -> str:
+        return f"square{row}"
 
     def factor(self, total: str) -> str:
         return f"inverseSqrt({total} / {float(self.config.width)} + {self.config.epsilon})"
@@ -55,25 +58,27 @@ class Merged:
     """
 
     config: LlamaConfig
+    rows: int = 1
 
     def declare(self, shader: Shader) -> None:
         c = self.config
         row, words = c.head // 4 + 1, c.head // 8
-        shader.bind("partials", "partials", f"array<vec4<f32>, {c.splits * c.heads * row}>")
+        step = c.heads * row
+        count = self.rows * c.splits * step
+        shader.bind("partials", "partials", f"array<vec4<f32>, {count}>")
         lines = [
-            "fn merged(word: u32) -> mat2x4<f32> {",
-            f"  let at = word / {words}u * {row}u;",
+            "fn merged(m: u32, word: u32) -> mat2x4<f32> {",
+            f"  let at = m * {c.splits * step}u + word / {words}u * {row}u;",
             f"  let part = at + word % {words}u * 2u;",
         ]
         splits = range(c.splits)
-        step = c.heads * row
         for s in splits:
             lines.append(f"  let e{s} = partials[at + {s * step + row - 1}u].xy;")
         largest = "e0.x"
         for s in splits[1:]:
             largest = f"max({largest}, e{s}.x)"
-        lines.append(f"  let m = {largest};")
-        lines += [f"  let f{s} = exp(e{s}.x - m);" for s in splits]
+        lines.append(f"  let top = {largest};")
+        lines += [f"  let f{s} = exp(e{s}.x - top);" for s in splits]
         total = " + ".join(f"f{s} * e{s}.y" for s in splits)
         for half in range(2):
             found = " + ".join(f"f{s} * partials[part + {s * step + half}u]" for s in splits)
@@ -86,12 +91,12 @@ class Merged:
 
     def load(self, name: str, word: str, row: str) -> list[str]:
         return [
-            f"let {name} = merged({word});",
+            f"let {name} = merged({row}, {word});",
             f"let {name}_lo = {name}[0];",
             f"let {name}_hi = {name}[1];",
         ]
 
-    def partial(self) -> str:
+    def share(self, row: int) -> str:
         return ""
 
     def factor(self, total: str) -> str:
@@ -99,13 +104,15 @@ class Merged:
 
 
 def each(candidate: GpuCandidate, per: int, lines: list[str]) -> list[str]:
-    """The lines for each ``t``-th group of ``per`` of the workgroup's sums; ``n`` its column."""
-    count, threads = candidate.x1 // per, threads_of(candidate)
+    """The lines for each ``t``-th group of ``per`` sums, of row ``m`` and from column ``n`` on."""
+    across, threads = candidate.x1 // per, threads_of(candidate)
+    count = across * candidate.y0
     head = f"if (li < {count}u) {{ let t = li;"
     if threads < count:
         head = f"for (var t = li; t < {count}u; t += {threads}u) {{"
-    column = f"  let n = wg.x * {candidate.x1}u + t * {per}u;"
-    return [head, column, *(f"  {line}" for line in lines), "}"]
+    column = f"  let n = wg.x * {candidate.x1}u + t % {across}u * {per}u;"
+    row = f"  let m = wg.y * {candidate.y0}u + t / {across}u;"
+    return [head, column, row, *(f"  {line}" for line in lines), "}"]
 
 
 @dataclass(frozen=True)
@@ -113,21 +120,22 @@ class Residual:
     """Adds the sums to the stream; leaves it scaled by the next norm's gains, and its squares."""
 
     config: LlamaConfig
+    rows: int = 1
 
     def declare(self, shader: Shader) -> None:
         width = self.config.width
         shader.bind("gains", "gains", f"array<f32, {width}>")
-        shader.bind("stream", "stream", f"array<f32, {width}>", "read_write")
-        shader.bind("scaled", "scaled", f"array<f32, {width}>", "read_write")
-        shader.bind("squares", "squares", f"array<f32, {width // PART}>", "read_write")
+        for name, floats in (("stream", width), ("scaled", width), ("squares", width // PART)):
+            shader.bind(name, name, f"array<f32, {self.rows * floats}>", "read_write")
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         width = self.config.width
         add = [
             f"if (n < {width}u) {{",
-            "  let value = stream[n] + total[t];",
-            "  stream[n] = value;",
-            "  scaled[n] = value * gains[n];",
+            f"  let at = m * {width}u + n;",
+            "  let value = stream[at] + total[t];",
+            "  stream[at] = value;",
+            "  scaled[at] = value * gains[n];",
             "  total[t] = value * value;",
             "}",
         ]
@@ -135,7 +143,7 @@ class Residual:
             f"if (n < {width}u) {{",
             "  var sum = 0.0;",
             f"  for (var j = 0u; j < {PART}u; j++) {{ sum += total[t * {PART}u + j]; }}",
-            f"  squares[n / {PART}u] = sum;",
+            f"  squares[(m * {width}u + n) / {PART}u] = sum;",
             "}",
         ]
         return [*each(candidate, 1, add), "workgroupBarrier();", *each(candidate, PART, square)]
@@ -149,12 +157,13 @@ class Rotated:
     """
 
     config: LlamaConfig
+    rows: int = 1
 
     def declare(self, shader: Shader) -> None:
         c = self.config
         shader.bind("rope", "rope", f"array<vec2<f32>, {c.context * c.head // 2}>")
         shader.bind("state", "state", "array<u32, 4>")
-        shader.bind("query", "query", f"array<vec2<f32>, {c.width // 2}>", "read_write")
+        shader.bind("query", "query", f"array<vec2<f32>, {self.rows * c.width // 2}>", "read_write")
         shader.bind("cache", "cache", f"array<u32, {c.context * c.width}>", "read_write")
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
@@ -164,7 +173,7 @@ class Rotated:
             2,
             [
                 f"if (n < {3 * c.width}u) {{",
-                "  let position = state[0];",
+                "  let position = state[0] + m;",
                 f"  let part = n / {c.width}u;",
                 f"  let d = n % {c.width}u;",
                 f"  let pair = d % {c.head}u / 2u;",
@@ -175,7 +184,7 @@ class Rotated:
                 "value.x * turn.y + value.y * turn.x);",
                 "  }",
                 "  if (part == 0u) {",
-                f"    query[d / 2u] = value * {c.head**-0.5!r};",
+                f"    query[(m * {c.width}u + d) / 2u] = value * {c.head**-0.5!r};",
                 "  } else {",
                 f"    let head = (part - 1u) * {c.heads}u + d / {c.head}u;",
                 f"    let row = head * {c.context}u + position;",
@@ -191,15 +200,18 @@ class Gated:
     """``silu(gate) * up`` of neighbouring columns."""
 
     config: LlamaConfig
+    rows: int = 1
 
     def declare(self, shader: Shader) -> None:
-        shader.bind("gated", "gated", f"array<f32, {self.config.hidden}>", "read_write")
+        floats = self.rows * self.config.hidden
+        shader.bind("gated", "gated", f"array<f32, {floats}>", "read_write")
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         body = [
             f"if (n < {2 * self.config.hidden}u) {{",
             "  let gate = total[t * 2u];",
-            "  gated[n / 2u] = gate / (1.0 + exp(-gate)) * total[t * 2u + 1u];",
+            f"  let at = m * {self.config.hidden}u + n / 2u;",
+            "  gated[at] = gate / (1.0 + exp(-gate)) * total[t * 2u + 1u];",
             "}",
         ]
         return each(candidate, 2, body)

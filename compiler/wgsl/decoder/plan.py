@@ -9,7 +9,7 @@ from typing import Any
 
 from nnjit_studio.compiler.wgsl.decoder import fill, tokens
 from nnjit_studio.compiler.wgsl.decoder.attention import split_attention
-from nnjit_studio.compiler.wgsl.decoder.config import BLOCK, PART, LlamaConfig
+from nnjit_studio.compiler.wgsl.decoder.config import BLOCK, PART, PREFILL, LlamaConfig
 from nnjit_studio.compiler.wgsl.decoder.operands import (
     Gated,
     Merged,
@@ -33,6 +33,7 @@ from nnjit_studio.space.gpu_candidate import GpuCandidate
 VERSION = 1
 ALIGNMENT = 256
 """Where buffers begin in the weights file, and what bindings are aligned to."""
+PREFILL_PREFIX = "prefill."
 _SPREAD = 4.61
 """Standard deviation of a uniform 4-bit value."""
 
@@ -81,12 +82,21 @@ class Step:
 
 @dataclass(frozen=True)
 class DecoderPlan:
-    """Everything that a page needs but the weights."""
+    """Everything that a page needs but the weights.
+
+    Attributes
+    ----------
+    steps
+        The dispatches of one token.
+    prefill
+        Those that read :data:`PREFILL` tokens of a prompt at once, and choose none.
+    """
 
     config: LlamaConfig
     buffers: tuple[Buffer, ...]
     kernels: Mapping[str, tuple[Variant, ...]]
     steps: tuple[Step, ...]
+    prefill: tuple[Step, ...]
 
     @property
     def file_bytes(self) -> int:
@@ -108,27 +118,33 @@ class DecoderPlan:
             "buffers": [asdict(b) for b in self.buffers],
             "kernels": {name: [asdict(v) for v in made] for name, made in self.kernels.items()},
             "steps": [asdict(s) for s in self.steps],
+            "prefill": [asdict(s) for s in self.prefill],
+            "prefill_rows": PREFILL,
         }
 
 
-def default_setting(k: int, n: int, subgroups: bool = False) -> Setting:
+def default_setting(k: int, n: int, subgroups: bool = False, rows: int = 1) -> Setting:
     """Thirty-two columns and 256 threads, four words in flight of each: a first guess."""
     side = min(256, 1 << (k.bit_length() - 1))
-    return Setting(GpuCandidate(4, 1, max(1, min(4, k // side)), 32, 1, side), "bits", subgroups)
+    unroll = max(1, min(4, k // side)) if rows == 1 else 1
+    return Setting(GpuCandidate(4, rows, unroll, 32, rows, side), "bits", subgroups)
 
 
-def settings(k: int, n: int, subgroups: bool) -> tuple[Setting, ...]:
-    """Candidates that are worth a measurement: columns, threads, words in flight, decoding."""
+def settings(k: int, n: int, subgroups: bool, rows: int = 1) -> tuple[Setting, ...]:
+    """Candidates that are worth a measurement: columns, threads, words in flight, decoding.
+
+    Many rows leave no registers for words in flight.
+    """
     found = []
     for columns in (16, 32, 64):
-        for threads in (128, 256, 512):
+        for threads in (128, 256, 512) if rows == 1 else (64, 128, 256):
             depth = 8 * threads // (columns // 4)
-            for unroll in (2, 4, 8):
+            for unroll in (2, 4, 8) if rows == 1 else (1,):
                 if depth * unroll > k + depth:
                     continue
                 central = columns < 64 and unroll == 4
                 for decoding in DECODINGS if central else DECODINGS[1:2]:
-                    candidate = GpuCandidate(4, 1, unroll, columns, 1, depth)
+                    candidate = GpuCandidate(4, rows, unroll, columns, rows, depth)
                     found.append(Setting(candidate, decoding, subgroups))
     return tuple(found)
 
@@ -145,34 +161,45 @@ def decoder_plan(config: LlamaConfig, tune: bool = False, subgroups: bool = Fals
     """
     c = config
     shapes = {**c.matrices, "logits": (c.width, c.vocabulary)}
-    ends: dict[str, tuple[Activation, Epilogue]] = {
-        "qkv": (Normed(c), Rotated(c)),
-        "project": (Merged(c), Residual(c)),
-        "expand": (Normed(c), Gated(c)),
-        "contract": (Plain("gated", c.hidden), Residual(c)),
-        "logits": (Normed(c), Scored(c)),
-    }
     kernels: dict[str, tuple[Variant, ...]] = {}
-    for name, (k, n) in shapes.items():
-        wanted = settings(k, n, subgroups) if tune else (default_setting(k, n, subgroups),)
-        kernels[name] = tuple(_variant(c, k, n, setting, *ends[name]) for setting in wanted)
-    for name, dispatch in (
-        ("embed", tokens.embed(c)),
-        ("attention", split_attention(c)),
-        ("pick", tokens.pick(c)),
-    ):
-        kernels[name] = (Variant("", 256, (), dispatch),)
-    return DecoderPlan(c, tuple(_placed(_buffers(c, shapes))), kernels, tuple(_steps(c)))
+    for rows, prefix in ((1, ""), (PREFILL, PREFILL_PREFIX)):
+        ends: dict[str, tuple[Activation, Epilogue]] = {
+            "qkv": (Normed(c, rows), Rotated(c, rows)),
+            "project": (Merged(c, rows), Residual(c, rows)),
+            "expand": (Normed(c, rows), Gated(c, rows)),
+            "contract": (Plain("gated", c.hidden, rows), Residual(c, rows)),
+        }
+        if rows == 1:
+            ends["logits"] = Normed(c), Scored(c)
+        for name, (source, end) in ends.items():
+            k, n = shapes[name]
+            wanted: Sequence[Setting] = (default_setting(k, n, subgroups, rows),)
+            if tune:
+                wanted = settings(k, n, subgroups, rows)
+            made = (_variant(c, (k, n, rows), setting, source, end) for setting in wanted)
+            kernels[prefix + name] = tuple(made)
+        kernels[f"{prefix}embed"] = (Variant("", 256, (), tokens.embed(c, rows)),)
+        kernels[f"{prefix}attention"] = (Variant("", 256, (), split_attention(c, rows)),)
+    kernels["pick"] = (Variant("", 256, (), tokens.pick(c)),)
+    kernels["advance"] = (Variant("", 1, (), tokens.advance(c, PREFILL)),)
+    buffers = tuple(_placed(_buffers(c)))
+    return DecoderPlan(c, buffers, kernels, tuple(_steps(c)), tuple(_prefill(c)))
 
 
 def _variant(
-    c: LlamaConfig, k: int, n: int, setting: Setting, source: Activation, end: Epilogue
+    c: LlamaConfig,
+    shape: tuple[int, int, int],
+    setting: Setting,
+    source: Activation,
+    end: Epilogue,
 ) -> Variant:
+    k, n, rows = shape
     dispatch = gemv_4bit(
         c.matrix(k, n),
         setting.candidate,
         source,
         end,
+        rows,
         subgroups=setting.subgroups,
         decoding=setting.decoding,
     )
@@ -181,7 +208,7 @@ def _variant(
     return Variant(str(setting), threads_of(setting.candidate), requires, dispatch)
 
 
-def _buffers(c: LlamaConfig, shapes: Mapping[str, tuple[int, int]]) -> Iterator[Buffer]:
+def _buffers(c: LlamaConfig) -> Iterator[Buffer]:
     seeds = iter(range(c.seed * 1000, c.seed * 1000 + 1000))
 
     def matrix(name: str, k: int, n: int, exponent: int) -> Iterator[Buffer]:
@@ -200,12 +227,12 @@ def _buffers(c: LlamaConfig, shapes: Mapping[str, tuple[int, int]]) -> Iterator[
     for layer in range(c.layers):
         yield Buffer(f"{layer}.cache", 4 * c.context * c.width)
     for name, floats in (
-        ("stream", c.width),
-        ("scaled", c.width),
-        ("squares", c.width // PART),
-        ("query", c.width),
-        ("partials", c.splits * c.heads * (c.head + 4)),
-        ("gated", c.hidden),
+        ("stream", PREFILL * c.width),
+        ("scaled", PREFILL * c.width),
+        ("squares", PREFILL * c.width // PART),
+        ("query", PREFILL * c.width),
+        ("partials", PREFILL * c.splits * c.heads * (c.head + 4)),
+        ("gated", PREFILL * c.hidden),
         ("logits", c.vocabulary),
         ("best", 2 * c.vocabulary // PART),
         ("tokens", c.context),
@@ -230,23 +257,37 @@ def _placed(buffers: Iterator[Buffer]) -> Iterator[Buffer]:
 
 
 def _steps(c: LlamaConfig) -> Iterator[Step]:
-    def matrix(name: str) -> dict[str, str]:
-        return {"words": f"{name}.words", "scales": f"{name}.scales"}
+    yield Step("embed", {**_matrix("table"), **_gains(c, 0)})
+    yield from _layers(c, "")
+    yield Step("logits", _matrix("logits"))
+    yield Step("pick")
 
-    def gains(layer: int) -> dict[str, str]:
-        return {"gains": f"{layer}.attention.gains" if layer < c.layers else "logits.gains"}
 
-    yield Step("embed", {**matrix("table"), **gains(0)})
+def _prefill(c: LlamaConfig) -> Iterator[Step]:
+    yield Step(f"{PREFILL_PREFIX}embed", {**_matrix("table"), **_gains(c, 0)})
+    yield from _layers(c, PREFILL_PREFIX)
+    yield Step("advance")
+
+
+def _layers(c: LlamaConfig, prefix: str) -> Iterator[Step]:
     for layer in range(c.layers):
         cache = {"cache": f"{layer}.cache"}
-        yield Step("qkv", {**matrix(f"{layer}.qkv"), **cache})
-        yield Step("attention", cache)
         hidden = {"gains": f"{layer}.hidden.gains"}
-        yield Step("project", {**matrix(f"{layer}.project"), **hidden})
-        yield Step("expand", matrix(f"{layer}.expand"))
-        yield Step("contract", {**matrix(f"{layer}.contract"), **gains(layer + 1)})
-    yield Step("logits", matrix("logits"))
-    yield Step("pick")
+        yield Step(f"{prefix}qkv", {**_matrix(f"{layer}.qkv"), **cache})
+        yield Step(f"{prefix}attention", cache)
+        yield Step(f"{prefix}project", {**_matrix(f"{layer}.project"), **hidden})
+        yield Step(f"{prefix}expand", _matrix(f"{layer}.expand"))
+        last = _gains(c, layer + 1)
+        yield Step(f"{prefix}contract", {**_matrix(f"{layer}.contract"), **last})
+
+
+def _matrix(name: str) -> dict[str, str]:
+    return {"words": f"{name}.words", "scales": f"{name}.scales"}
+
+
+def _gains(c: LlamaConfig, layer: int) -> dict[str, str]:
+    """Of the norm that the layer begins with; behind the last one that of the logits."""
+    return {"gains": f"{layer}.attention.gains" if layer < c.layers else "logits.gains"}
 
 
 def arrays_of(plan: DecoderPlan, names: Sequence[str] = ()) -> Iterator[tuple[Buffer, bytes]]:

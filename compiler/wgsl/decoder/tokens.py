@@ -10,8 +10,8 @@ _EMBED_THREADS = 64
 _PICK_THREADS = 256
 
 
-def embed(config: LlamaConfig) -> Dispatch:
-    """The stream of the token at the position in ``state``; a thread makes 16 columns.
+def embed(config: LlamaConfig, rows: int = 1) -> Dispatch:
+    """The streams of ``rows`` tokens from the position in ``state`` on; a thread makes 16 columns.
 
     The table is 4-bit too, a token's row of words in one piece.
     """
@@ -23,14 +23,13 @@ def embed(config: LlamaConfig) -> Dispatch:
     shader.bind("tokens", "tokens", f"array<u32, {c.context}>")
     shader.bind("state", "state", "array<u32, 4>")
     shader.bind("gains", "gains", f"array<f32, {c.width}>")
-    shader.bind("stream", "stream", f"array<f32, {c.width}>", "read_write")
-    shader.bind("scaled", "scaled", f"array<f32, {c.width}>", "read_write")
-    shader.bind("squares", "squares", f"array<f32, {c.width // PART}>", "read_write")
+    for name, floats in (("stream", c.width), ("scaled", c.width), ("squares", c.width // PART)):
+        shader.bind(name, name, f"array<f32, {rows * floats}>", "read_write")
     parts = c.width // PART
     body = [
         f"let part = wg.x * {_EMBED_THREADS}u + li;",
         f"if (part >= {parts}u) {{ return; }}",
-        f"let token = min(tokens[state[0]], {c.vocabulary - 1}u);",
+        f"let token = min(tokens[min(state[0] + wg.y, {c.context - 1}u)], {c.vocabulary - 1}u);",
         f"let at = token * {blocks}u + part * {PART}u / {BLOCK}u;",
         "let scale = unpack2x16float(scales[at / 2u])[at % 2u];",
         "var sum = 0.0;",
@@ -38,13 +37,13 @@ def embed(config: LlamaConfig) -> Dispatch:
         f"  let n = part * {PART}u + j;",
         f"  let q = (words[token * {words}u + n / 8u] >> (n % 8u * 4u)) & 15u;",
         "  let value = (f32(q) - 8.0) * scale;",
-        "  stream[n] = value;",
-        "  scaled[n] = value * gains[n];",
+        f"  stream[wg.y * {c.width}u + n] = value;",
+        f"  scaled[wg.y * {c.width}u + n] = value * gains[n];",
         "  sum += value * value;",
         "}",
-        "squares[part] = sum;",
+        f"squares[wg.y * {parts}u + part] = sum;",
     ]
-    return shader.dispatch(_EMBED_THREADS, (-(-parts // _EMBED_THREADS), 1, 1), body)
+    return shader.dispatch(_EMBED_THREADS, (-(-parts // _EMBED_THREADS), rows, 1), body)
 
 
 def pick(config: LlamaConfig) -> Dispatch:
@@ -92,3 +91,11 @@ def pick(config: LlamaConfig) -> Dispatch:
         "}",
     ]
     return shader.dispatch(_PICK_THREADS, (1, 1, 1), body)
+
+
+def advance(config: LlamaConfig, rows: int) -> Dispatch:
+    """``rows`` positions on, with no token chosen."""
+    shader = Shader()
+    shader.bind("state", "state", "array<u32, 4>", "read_write")
+    body = [f"state[0] = min(state[0] + {rows}u, {config.context - 1}u);"]
+    return shader.dispatch(1, (1, 1, 1), body)
