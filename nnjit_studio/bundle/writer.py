@@ -68,6 +68,14 @@ Without those headers one thread runs. A Content-Security-Policy must allow
 and on localhost every file is checked against its sha256 when it is loaded.
 """
 
+GPU_README = """
+This bundle has kernels for WebGPU too:
+
+    InferenceSession.create("./manifest.json", {{ executionProviders: ["webgpu", "wasm"] }})
+
+takes the first that works in the visitor's browser; session.executionProvider says
+which, and session.fallbackReason why one before it does not.
+"""
 
 GENERATION_README = """
 This model makes text. It takes and gives token ids:
@@ -292,7 +300,8 @@ def _readme(manifest: Manifest) -> str:
         f"data, {json.dumps(s.shape)}),"
         for s in manifest.inputs
     )
-    text = README + (GENERATION_README if manifest.generation else "")
+    text = README + (GPU_README if manifest.gpu_kernels else "")
+    text += GENERATION_README if manifest.generation else ""
     return text.format(
         name=manifest.name,
         generator=manifest.generator,

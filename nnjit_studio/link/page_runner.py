@@ -378,7 +378,12 @@ class PageRunner:
             error=replies.text(reply, "error"),
             gpu_clock=replies.optional(replies.text, reply, "gpu_clock") or "",
             pipeline_ms=replies.optional(replies.number, reply, "pipeline_ms") or 0.0,
+            late_ms=replies.optional(replies.number, reply, "late_ms") or 0.0,
+            total_ms=replies.optional(replies.number, reply, "total_ms") or 0.0,
         )
+
+    def prepare(self, kernels: Sequence[Kernel]) -> None:
+        """Say which kernels will be measured on the current fixture soon."""
 
     def serve(self, feeds: Mapping[str, NDArray[Any]], options: ServeOptions) -> None:
         """Have the page run the model on and on; what tunes it keeps to the budget from now on.

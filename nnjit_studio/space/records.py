@@ -196,6 +196,8 @@ class RunResult:
         Of a GPU kernel: ``timestamp`` or ``wall``, by which it was timed.
     pipeline_ms
         Of a GPU kernel: what the implementation took to compile its WGSL.
+    late_ms, total_ms
+        Of a GPU kernel: waiting after the GPU had finished, and the whole measurement.
     error
         Empty, or why there are no samples.
     """
@@ -214,6 +216,8 @@ class RunResult:
     error: str = ""
     gpu_clock: str = ""
     pipeline_ms: float = 0.0
+    late_ms: float = 0.0
+    total_ms: float = 0.0
 
 
 @dataclass(frozen=True)

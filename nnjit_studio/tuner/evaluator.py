@@ -122,6 +122,8 @@ def _joined(before: RunResult, more: RunResult) -> RunResult:
         incumbent_ms=before.incumbent_ms + more.incumbent_ms,
         instantiate_ms=before.instantiate_ms,
         pipeline_ms=before.pipeline_ms,
+        late_ms=before.late_ms + more.late_ms,
+        total_ms=before.total_ms + more.total_ms,
     )
 
 

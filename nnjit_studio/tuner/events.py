@@ -166,6 +166,8 @@ class Finished(Event):
     ``seconds_to_within_3_percent``: when the estimate of the model's time came within
     3 % of its last value, counted as the budget is: from the lite spaces on.
     ``pipeline_ms`` is what the GPU's own compiler took for a kernel; empty on Wasm.
+    ``late_share`` is the share of the rounds' measuring in which the GPU had finished
+    and was not noticed.
     """
 
     name: ClassVar[str] = "summary"
@@ -178,6 +180,7 @@ class Finished(Event):
     target: dict[str, Any]
     seconds_to_within_3_percent: float = 0.0
     pipeline_ms: dict[str, float] = field(default_factory=dict)  # "median", "p99"
+    late_share: float = 0.0
 
 
 @dataclass(frozen=True)

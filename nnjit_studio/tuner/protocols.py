@@ -54,6 +54,9 @@ class Runner(Protocol):
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult: ...
 
+    def prepare(self, kernels: Sequence[Kernel]) -> None:
+        """Kernels that will be measured on the current fixture soon; returns at once."""
+
     def pulse(self, tier: str) -> Pulse:
         """How fast the tier's peak kernel runs now; about 10 ms, 40 the first time."""
 

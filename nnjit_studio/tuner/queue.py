@@ -10,7 +10,7 @@ from types import TracebackType
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import settings_of
 from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.records import CompileResult, Fixture
+from nnjit_studio.space.records import CompileResult, Fixture, Kernel
 from nnjit_studio.tuner.protocols import Compiler
 
 Job = tuple[Workload, AnyCandidate | None, Sequence[str]]
@@ -84,6 +84,11 @@ class KernelQueue:
             self._ahead[job] = self._thread.submit(
                 self._compiler.compile, workload, candidate, tiers
             )
+
+    def made_ahead(self) -> list[Kernel]:
+        """Kernels that were made ahead and are ready."""
+        ready = [f for f in self._ahead.values() if f.done() and not f.cancelled()]
+        return [kernel for f in ready if not f.exception() for kernel in f.result().kernels]
 
     def forget(self) -> None:
         """Drop what was made ahead and not asked for."""

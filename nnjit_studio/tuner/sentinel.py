@@ -13,6 +13,8 @@ from nnjit_studio.tuner.protocols import Clock
 
 INTERVAL_S = 1.0
 """Between two pulses: one lasts some 10 ms, so it costs about a hundredth of the time."""
+MOST_SHARE = 0.05
+"""Of the time, where a pulse lasts longer, as on a GPU in software."""
 TOLERANCE = 0.1
 """A rate this far from the usual one, as a share, is drift."""
 REMEMBERED = 8
@@ -86,8 +88,10 @@ class Sentinel(Generic[T]):
         """Take a pulse if one is due; what has changed since the last, or None."""
         if self._clock.monotonic_s() < self._due_s:
             return None
+        began_s = self._clock.monotonic_s()
         change = self._look()
-        self._due_s = self._clock.monotonic_s() + INTERVAL_S
+        now_s = self._clock.monotonic_s()
+        self._due_s = now_s + max(INTERVAL_S, (now_s - began_s) / MOST_SHARE)
         self._window.clear()
         return change
 

@@ -170,6 +170,7 @@ class TuningSession:
         self._states: list[WorkloadState] = []
         self._compile_ms: list[float] = []
         self._pipeline_ms: list[float] = []
+        self._late_ms = self._measuring_ms = 0.0
         self._model_ms = {"before": 0.0, "after": 0.0}
         self._best_s = 0.0
         self._progress: list[tuple[float, float]] = []
@@ -211,6 +212,7 @@ class TuningSession:
                     workloads=workload_summaries(self._states),
                     target=self._target,
                     pipeline_ms=compile_summary(self._pipeline_ms) if self._pipeline_ms else {},
+                    late_share=self._late_ms / self._measuring_ms if self._measuring_ms else 0.0,
                 )
         except NnjitError as error:
             yield Failed(self._pace.t_s(), error.to_json())
@@ -404,7 +406,9 @@ class TuningSession:
             self._runner.set_fixture(queue.fixture(current.workload))
 
     def _prepare(self, state: WorkloadState, queue: KernelQueue) -> None:
-        """Let the compile process work while the page measures."""
+        """Let the compile process work while the page measures, and the GPU's compiler too."""
+        if self._device.gpu and (made := queue.made_ahead()):
+            self._runner.prepare(made)
         for entry in self._order.ranked(state)[:AHEAD]:
             queue.ahead(state.workload, entry.candidate, (self._tier,))
         waiting = [s for s in self._tunable() if not (s.swept or s is state or s.converged)]
@@ -451,6 +455,8 @@ class TuningSession:
         self._commit(outcome, state)
         if outcome.result is not None and outcome.result.gpu_clock:
             self._pipeline_ms.append(outcome.result.pipeline_ms)
+            self._late_ms += outcome.result.late_ms
+            self._measuring_ms += outcome.result.total_ms
         if outcome.verdict.state == "slower" and not again:
             self._sentinel.note((state, compiled))
         state.rounds += 1

@@ -28,11 +28,14 @@ function enter(state, text) {
 const mebibytes = (nbytes) => (nbytes < 2 ** 20 ? `${(nbytes / 1024).toFixed(1)} KiB` : `${(nbytes / 2 ** 20).toFixed(1)} MiB`);
 
 /** @param {InferenceSession} session */
-function describe({ manifest, tier, threads, verified, memoryBytes }) {
+function describe({ manifest, tier, threads, verified, memoryBytes, executionProvider, fallbackReason }) {
   element("model").textContent = manifest.name;
-  const kernels = manifest.kernels.map((k) => (k.tiers[tier] ?? k.tiers.simd128)?.nbytes ?? 0);
+  const onGpu = executionProvider === "webgpu";
+  const used = onGpu ? (manifest.gpu_kernels ?? []) : manifest.kernels;
+  const kernels = used.map((k) => (k.tiers[tier] ?? k.tiers.simd128 ?? k.tiers.wgsl)?.nbytes ?? 0);
   const badges = [
-    [tier, true],
+    [onGpu ? `WebGPU, ${tier}` : tier, true],
+    ...(fallbackReason ? [[`not on WebGPU: ${fallbackReason}`, false]] : []),
     [crossOriginIsolated ? "cross-origin isolated" : "not isolated: one thread", true],
     [`${threads} thread${threads === 1 ? "" : "s"}`, true],
     [`weights ${mebibytes(manifest.weights.nbytes)}`, true],
@@ -130,7 +133,9 @@ function fail(thrown) {
 }
 
 async function main() {
-  const session = await InferenceSession.create("manifest.json", { numThreads: 0 });
+  const manifest = await (await fetch("manifest.json")).json();
+  const executionProviders = manifest.gpu_kernels ? ["webgpu", "wasm"] : ["wasm"];
+  const session = await InferenceSession.create("manifest.json", { executionProviders, numThreads: 0 });
   shared.session = session;
   describe(session);
   const feeds = await makeFeeds(session);

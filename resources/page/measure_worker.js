@@ -92,6 +92,9 @@ async function answer({ header, blobs }) {
       await useBench(header);
       await bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);
       return { header: { type: "ok" } };
+    case "prepare":
+      for (const [i, kernel] of header.kernels.entries()) if ("prepare" in bench) bench.prepare({ header: kernel, bytes: blobs[i] });
+      return { header: { type: "ok" } };
     case "measure": {
       const challenger = { header: header.challenger, bytes: blobs[0] };
       const incumbent = header.incumbent && { header: header.incumbent, bytes: blobs[1] };

@@ -36,6 +36,7 @@ const FIELDS = {
     implementation: "implementation?",
   },
   measure: { challenger: "object", incumbent: "object?", policy: "object" },
+  prepare: { kernels: "array" },
 };
 
 /** @type {Record<string, Record<string, Kind>>} */
@@ -94,6 +95,7 @@ export function checkRequest(header, blobs) {
     case "ahead":
       count = 1;
       break;
+    case "prepare":
     case "register":
       all("kernel", header.kernels);
       count = header.kernels.length;

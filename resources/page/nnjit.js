@@ -5,27 +5,16 @@
  *     const session = await InferenceSession.create("bundle/manifest.json");
  *     const out = await session.run({ input: new Tensor("float32", data, [1, 128]) });
  */
-import { Engine, PREFILL } from "./engine.js";
+import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
 import { EngineError } from "./errors.js";
-import { bestTier, hasTier, TIERS } from "./features.js";
 import { ENGINE_VERSION } from "./plan.js";
-import { canShare, MAX_THREADS, Team } from "./team.js";
+import { openFirst, PROVIDERS } from "./providers.js";
+import { canShare, MAX_THREADS } from "./team.js";
 
-export { EngineError };
-export const MANIFEST_VERSION = 1;
+export { EngineError, MANIFEST_VERSION };
 
-/** @typedef {{file: string, sha256: string, nbytes: number}} FileEntry */
-/** @typedef {import("./kernel.js").KernelHeader & {tiers: Partial<Record<string, FileEntry>>}} KernelEntry */
-/**
- * @typedef {object} Manifest
- * @property {string} format
- * @property {number} version
- * @property {string} name
- * @property {FileEntry} plan
- * @property {FileEntry} weights
- * @property {KernelEntry[]} kernels
- * @property {{facts: import("./generate.js").Generation, prefill: FileEntry | null}} [generation] of a decoder
- */
+/** @typedef {import("./bundle_fetch.js").Manifest} Manifest */
+/** @typedef {import("./providers.js").Opened} Opened */
 /** @typedef {Float32Array | Uint16Array | BigInt64Array | Int32Array | Int8Array | Uint8Array} TensorData */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
@@ -111,64 +100,83 @@ function typeOf(data) {
 }
 
 export class InferenceSession {
-  #engine;
-  #plan;
-  #team;
+  #bundle;
+  /** @type {Opened} */ #opened;
+  #threads;
+  #providers;
   #generating = false;
 
   /**
-   * @param {Engine} engine with kernels
-   * @param {import("./plan.js").Plan} plan
-   * @param {{tier: string, verified: boolean, memory_bytes: number, manifest: Manifest, team: Team | null}} facts
+   * @param {import("./bundle_fetch.js").Bundle} bundle
+   * @param {import("./providers.js").Choice} choice what opened, and what may still
+   * @param {number} threads of Wasm
    */
-  constructor(engine, plan, facts) {
-    this.#engine = engine;
-    this.#plan = plan;
-    this.#team = facts.team;
-    /** Best instruction tier in use. */
-    this.tier = facts.tier;
+  constructor(bundle, choice, threads) {
+    this.#bundle = bundle;
+    this.#threads = threads;
+    this.#opened = choice.opened;
+    this.#providers = choice.left;
+    /** What runs the model: `webgpu` or `wasm`. */
+    this.executionProvider = choice.provider;
+    /** Why a provider that was asked for first does not; empty where it does. */
+    this.fallbackReason = choice.reason;
     /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
-    this.verified = facts.verified;
-    this.memoryBytes = facts.memory_bytes;
-    this.manifest = facts.manifest;
-    /** How many run a kernel; 1 in a page that is not cross-origin isolated. */
-    this.threads = facts.team?.threads ?? 1;
+    this.verified = canHash();
+    this.manifest = bundle.manifest;
+  }
+
+  /** Best instruction tier in use. */
+  get tier() {
+    return this.#opened.tier;
+  }
+
+  get memoryBytes() {
+    return this.#opened.memory_bytes;
+  }
+
+  /** How many run a kernel; 1 on a GPU and in a page that is not cross-origin isolated. */
+  get threads() {
+    return this.#opened.threads;
+  }
+
+  get #engine() {
+    return this.#opened.engine;
+  }
+
+  get #plan() {
+    return this.#bundle.plan;
   }
 
   /**
-   * Fetches a bundle; the weights stream straight into the engine's memory.
+   * Fetches a bundle; the weights stream straight into the engine's memory. The first of the
+   * execution providers that works here runs it; `fallbackReason` says why one before did not.
    * @param {string | URL} source address of the bundle's manifest.json
    * @param {SessionOptions} [options]
    */
   static async create(source, options = {}) {
-    const threads = checkOptions(options);
-    const tier = bestTier();
-    if (!tier) throw new EngineError("This browser has no Wasm SIMD.", "Use Chrome 91, Firefox 89, Safari 16.4 or later.");
-    const base = new URL(source, globalThis.location?.href ?? import.meta.url);
-    const manifest = readManifest(await download(base, "manifest.json"));
-    /** @type {import("./plan.js").Plan} */
-    const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
-    const { prefill } = manifest.generation ?? {};
-    /** @type {Record<string, import("./plan.js").Plan>} */
-    const others = prefill ? { [PREFILL]: parse(await fetchFile(base, prefill), prefill.file) } : {};
-    if (manifest.weights.nbytes !== plan.weights_bytes)
-      throw new EngineError(
-        `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,
-        "Export the bundle again.",
-      );
-    const team = threads > 1 ? await Team.start(threads) : null;
+    const { threads, providers } = checkOptions(options);
+    const bundle = await fetchBundle(new URL(source, globalThis.location?.href ?? import.meta.url));
+    return new InferenceSession(bundle, await openFirst(providers, bundle, threads), threads);
+  }
+
+  /**
+   * Where the GPU is lost, the next provider runs the model, if there is one.
+   * @template T
+   * @param {() => T | Promise<T>} call
+   */
+  async #steady(call) {
     try {
-      const engine = new Engine(team);
-      const memory_bytes = engine.load(plan, others);
-      const [kernels] = await Promise.all([
-        Promise.all(manifest.kernels.map((k) => fetchKernel(base, k))),
-        streamWeights(base, manifest.weights, engine),
-      ]);
-      await engine.register(kernels);
-      return new InferenceSession(engine, plan, { tier, verified: canHash(), memory_bytes, manifest, team });
+      return await call();
     } catch (e) {
-      team?.close();
-      throw e;
+      const lost = /** @type {{code?: string, error?: string}} */ (e);
+      if (lost.code !== "gpu-lost" || !this.#providers.length) throw e;
+      this.#opened.close();
+      const choice = await openFirst(this.#providers, this.#bundle, this.#threads);
+      this.#opened = choice.opened;
+      this.#providers = choice.left;
+      this.executionProvider = choice.provider;
+      this.fallbackReason = lost.error ?? "The GPU was lost.";
+      return await call();
     }
   }
 
@@ -194,7 +202,8 @@ export class InferenceSession {
    * @returns {Promise<Record<string, Tensor>>}
    */
   async run(feeds, fetches) {
-    const { outputs } = this.#engine.infer(Object.entries(feeds).map(toBytes));
+    const inputs = Object.entries(feeds).map(toBytes);
+    const { outputs } = await this.#steady(() => this.#engine.infer(inputs));
     const all = Object.fromEntries(outputs.map((o) => [o.name, this.#output(o)]));
     const wanted = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {}).filter((name) => name in all);
     if (!wanted.length) return all;
@@ -241,7 +250,7 @@ export class InferenceSession {
   #output(output) {
     const tensor = fromBytes(output);
     const engine = this.#engine;
-    disposals.set(tensor, () => engine.recycle(output.data));
+    if ("recycle" in engine) disposals.set(tensor, () => engine.recycle(output.data));
     return tensor;
   }
 
@@ -251,148 +260,34 @@ export class InferenceSession {
    * @param {number} runs
    */
   async profile(feeds, runs = 10) {
-    const { runs_ms, steps_ms, steps_threads } = this.#engine.infer(Object.entries(feeds).map(toBytes), { runs, profile: true });
+    const inputs = Object.entries(feeds).map(toBytes);
+    const { runs_ms, steps_ms, steps_threads } = await this.#steady(() => this.#engine.infer(inputs, { runs, profile: true }));
     const steps = this.#plan.steps.filter(({ op }) => op === "call");
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 
   /** Frees memory and kernels, and ends the threads. */
   async release() {
-    this.#team?.close();
-    this.#engine.dispose();
+    this.#opened.close();
   }
 }
 
 /**
  * @param {SessionOptions} options
- * @returns {number} threads to run on
+ * @returns {{threads: number, providers: string[]}} threads to run on, and what to try in order
  */
 function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.numThreads }) {
   const names = executionProviders.map((p) => (typeof p === "string" ? p : p.name));
-  if (!names.includes("wasm"))
-    throw new EngineError(`No execution provider of ${names.join(", ")} is in this engine.`, 'Use executionProviders: ["wasm"].');
+  const providers = names.filter((name) => name in PROVIDERS);
+  if (!providers.length)
+    throw new EngineError(`No execution provider of ${names.join(", ")} is in this engine.`, 'Use executionProviders: ["webgpu", "wasm"].');
   if (!(Number.isInteger(numThreads) && numThreads >= 0 && numThreads <= MAX_THREADS))
     throw new EngineError(`numThreads is ${numThreads}.`, `Use 0 to ${MAX_THREADS}; 0 chooses by the machine.`);
-  if (canShare()) return numThreads || Math.min(AUTO_THREADS, navigator.hardwareConcurrency);
+  if (canShare()) return { threads: numThreads || Math.min(AUTO_THREADS, navigator.hardwareConcurrency), providers };
   if (numThreads > 1)
     console.warn(`nnjit: ${numThreads} threads were asked for; this page is not cross-origin isolated, so one runs.`);
-  return 1;
+  return { threads: 1, providers };
 }
-
-/**
- * @param {Uint8Array<ArrayBuffer>} bytes
- * @returns {Manifest}
- */
-function readManifest(bytes) {
-  const manifest = parse(bytes, "manifest.json");
-  if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
-  if (manifest.version !== MANIFEST_VERSION)
-    throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
-  return manifest;
-}
-
-/**
- * @param {Uint8Array} bytes
- * @param {string} file
- */
-function parse(bytes, file) {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    throw new EngineError(`${file} of the bundle is not JSON.`, "Export the bundle again.");
-  }
-}
-
-/**
- * @param {URL} url
- * @param {string} file for messages
- * @returns {Promise<Response>}
- */
-async function request(url, file) {
-  let response;
-  try {
-    response = await fetch(url);
-  } catch (e) {
-    throw new EngineError(`${file} of the bundle cannot be fetched: ${/** @type {Error} */ (e).message}.`, "Check the address and the server.");
-  }
-  if (!response.ok)
-    throw new EngineError(`${file} of the bundle cannot be fetched: the server answers ${response.status}.`, "Upload the whole bundle.");
-  return response;
-}
-
-/**
- * @param {URL} url
- * @param {string} file
- */
-async function download(url, file) {
-  return new Uint8Array(await (await request(url, file)).arrayBuffer());
-}
-
-/**
- * @param {URL} base
- * @param {FileEntry} entry
- */
-async function fetchFile(base, entry) {
-  const bytes = await download(new URL(entry.file, base), entry.file);
-  await check(entry, bytes);
-  return bytes;
-}
-
-/**
- * @param {URL} base
- * @param {KernelEntry} entry
- */
-async function fetchKernel(base, { tiers, ...header }) {
-  const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);
-  if (!file) throw new EngineError(`The bundle has no kernel of ${header.workload} that this browser can run.`, "Export it with the simd128 tier.");
-  return { ...header, bytes: await fetchFile(base, file) };
-}
-
-/**
- * @param {URL} base
- * @param {FileEntry} entry
- * @param {Engine} engine
- */
-async function streamWeights(base, entry, engine) {
-  if (entry.nbytes === 0) return;
-  const { body } = await request(new URL(entry.file, base), entry.file);
-  if (!body) throw new EngineError(`${entry.file} of the bundle is empty.`, "Export the bundle again.");
-  const reader = body.getReader();
-  let at = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    if (at + value.length > entry.nbytes) throw wrongSize(entry, at + value.length);
-    engine.setWeights(at, value);
-    at += value.length;
-  }
-  if (at !== entry.nbytes) throw wrongSize(entry, at);
-  await check(entry, engine.weights(entry.nbytes));
-}
-
-const canHash = () => typeof globalThis.crypto?.subtle?.digest === "function";
-
-/**
- * @param {FileEntry} entry
- * @param {Uint8Array<ArrayBuffer>} bytes
- */
-async function check(entry, bytes) {
-  if (bytes.length !== entry.nbytes) throw wrongSize(entry, bytes.length);
-  if (!canHash()) return;
-  // the browser hashes no shared memory: a copy, until the hash is made
-  const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", own));
-  const hex = Array.from(digest, (b) => b.toString(16).padStart(2, "0")).join("");
-  if (hex !== entry.sha256)
-    throw new EngineError(`${entry.file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
-}
-
-/**
- * @param {FileEntry} entry
- * @param {number} nbytes
- */
-const wrongSize = (entry, nbytes) =>
-  new EngineError(`${entry.file} of the bundle has ${nbytes} bytes, its manifest says ${entry.nbytes}.`, "Upload the whole bundle again.");
 
 /** @param {import("./plan.js").TensorSpec} spec */
 const metadata = ({ name, dtype, shape }) => ({ name, isTensor: true, type: NAMES[dtype], shape });

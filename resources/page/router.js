@@ -132,6 +132,8 @@ export class Router {
         return this.#setFixture(call);
       case "pulse":
         return this.#pulse(call);
+      case "prepare":
+        return this.#prepare(call);
       default:
         return this.#measure(call);
     }
@@ -316,6 +318,15 @@ export class Router {
     if (this.#measurer || !this.#fixture) return null;
     const again = await this.#ask(this.#measuringWorker(), this.#fixture, false, ENGINE_MS);
     return again.header.type === "error" ? again : null;
+  }
+
+  /**
+   * Kernels for later measurements; without a worker that measures there is nothing to prepare.
+   * @param {Call} call
+   * @returns {Promise<Reply>}
+   */
+  async #prepare(call) {
+    return this.#measurer ? this.#ask(this.#measurer, call, true, ENGINE_MS) : { header: { type: "ok" } };
   }
 
   /**

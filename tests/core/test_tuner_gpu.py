@@ -55,7 +55,8 @@ class GpuRunner(FakeRunner):
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult:
         result = super().measure(challenger, incumbent, policy)
-        return replace(result, gpu_clock="timestamp", pipeline_ms=40.0)
+        gpu = {"pipeline_ms": 40.0, "late_ms": 1.0, "total_ms": 20.0}
+        return replace(result, gpu_clock="timestamp", **gpu)
 
 
 def stage(seed: int = 1) -> Stage:
@@ -70,7 +71,8 @@ def test_a_session_compiles_the_tiers_of_the_device_and_records_its_clock() -> N
     first, last = events[0], events[-1]
     assert isinstance(first, SessionStarted) and isinstance(last, Finished)
     assert (first.target["tier"], first.target["adapter"]) == ("wgsl-subgroups", "NVIDIA H200")
-    assert last.pipeline_ms == {"median": 40.0, "p99": 40.0}
+    assert last.pipeline_ms == {"median": 40.0, "p99": 40.0} and last.late_share == 0.05
+    assert set(on_gpu.runner.prepared) <= {e.candidate for e in events if e.name == "measured"}
     asked = {tiers for _, settings, tiers in on_gpu.compiler.built if settings == "default"}
     assert asked == {("wgsl", "wgsl-subgroups")}
     measured = [e for e in events if isinstance(e, Measured)]

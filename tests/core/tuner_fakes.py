@@ -110,6 +110,7 @@ class FakeRunner:
     inferences: int = 0
     pulse_of: Callable[[int], Pulse] = lambda n: Pulse(90.0)
     pulses: int = 0
+    prepared: list[str] = field(default_factory=list)
 
     def load(self, plan: Plan, weights: Path) -> None:
         self.plan = plan
@@ -129,6 +130,9 @@ class FakeRunner:
 
     def set_fixture(self, fixture: Fixture) -> None:
         self.fixtures.append(fixture.workload)
+
+    def prepare(self, kernels: Sequence[Kernel]) -> None:
+        self.prepared += [kernel.settings for kernel in kernels]
 
     def pulse(self, tier: str) -> Pulse:
         self.pulses += 1

@@ -211,7 +211,7 @@ test("tiers are found by validating modules", () => {
 
 test("without SIMD and without the wasm provider there is a clear error", async (t) => {
   serve();
-  await assert.rejects(InferenceSession.create(base, { executionProviders: ["webgpu"] }), /No execution provider of webgpu/);
+  await assert.rejects(InferenceSession.create(base, { executionProviders: ["webnn"] }), /No execution provider of webnn/);
   t.mock.method(WebAssembly, "validate", () => false);
   await assert.rejects(InferenceSession.create(base), /no Wasm SIMD/);
 });
