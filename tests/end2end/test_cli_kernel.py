@@ -49,6 +49,22 @@ def test_space_lists_and_explains() -> None:
     assert "B row-major" in text
 
 
+def test_webgpu_has_a_space_and_kernels_of_its_own(tmp_path: Path) -> None:
+    gpu = ("--backend", "webgpu")
+    (made,) = json_lines(nnjit("space", TINY, *gpu, "--on", "nvidia/hopper", "--json"))
+    assert made["device"]["cores"] == 132
+    candidates = made["workloads"][0]["candidates"]
+    assert candidates and all("split=" in e["candidate"] and e["reason"] for e in candidates)
+    first, file = candidates[0]["candidate"], tmp_path / "kernel.json"
+    (kernel,) = json_lines(nnjit("compile", TINY, *gpu, "--candidate", first, "-o", file, "--json"))
+    assert kernel["tier"] == "wgsl" and "emit" in kernel["pass_ms"]
+    assert json.loads(file.read_text())["dispatches"][0]["code"] in kernel["dump"]
+    foreign = nnjit("compile", TINY, *gpu, "--candidate", CANDIDATE, "--json")
+    assert foreign.returncode == 1 and "Wasm" in json.loads(foreign.stdout)["error"]
+    other = nnjit("compile", TINY, *gpu, "--tier", "simd128", "--json")
+    assert other.returncode == 1 and "wgsl" in json.loads(other.stdout)["hint"]
+
+
 def test_the_spellings_are_in_the_help() -> None:
     for verb in ("compile", "space"):
         assert "matmul_var:MxKxN:f32" in nnjit(verb, "--help").stdout
