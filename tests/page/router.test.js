@@ -286,3 +286,44 @@ test("serving and a measurement do not wait for each other", async () => {
     Object.assign(globalThis, { crossOriginIsolated: undefined });
   }
 });
+
+test("a kernel that costs the GPU twice is refused; once is an accident", async () => {
+  let losses = 1;
+  const { ask, sent, workers } = office(({ header: { type } }) => {
+    if (type !== "measure" || losses-- <= 0) return { header: { type: type === "measure" ? "measured" : "ok" }, blobs: [] };
+    return { header: { type: "error", error: "The GPU device was lost.", hint: "", code: "gpu-lost" }, blobs: [] };
+  });
+  const onGpu = { ...fixture, backend: "webgpu", implementation: "navigator" };
+  const bad = { ...measure, challenger: { ...header("add", 1), sha256: "bad" } };
+  await ask(onGpu);
+  await ask(bad, [blob()]);
+  assert.equal(sent.at(-1).type, "measured");
+  assert.deepEqual(workers.measurer.map((w) => w.calls), [["fixture", "measure"], ["fixture", "measure"]]);
+  losses = 2;
+  await ask(bad, [blob()]);
+  assert.match(sent.at(-1).error, /The kernel is refused: The GPU device was lost/);
+  assert.deepEqual(sent.at(-1).samples_ms, []);
+  const workers_before = workers.measurer.length;
+  await ask(bad, [blob()]);
+  assert.match(sent.at(-1).error, /is refused/);
+  assert.equal(workers.measurer.length, workers_before);
+  await ask({ ...bad, challenger: { ...bad.challenger, sha256: "good" } }, [blob()]);
+  assert.equal(sent.at(-1).error, undefined);
+});
+
+test("a worker is told where the bridge is; unknown backends are refused", async () => {
+  const calls = [];
+  const { ask, sent, router } = office((call) => {
+    calls.push(call.header);
+    return { header: { type: "ok" }, blobs: [] };
+  });
+  router.place.bridge = "ws://here/gpu";
+  await ask({ ...load, backend: "webgpu", implementation: "bridge" });
+  await ask({ ...load, backend: "webgpu", implementation: "navigator" });
+  await ask({ type: "gpu_probe", implementation: "bridge", flops: 0 });
+  assert.deepEqual(calls.map((h) => h.bridge), ["ws://here/gpu", undefined, "ws://here/gpu"]);
+  for (const wrong of [{ ...load, backend: "cuda" }, { ...load, implementation: "dawn" }, { type: "gpu_probe", flops: 0 }]) {
+    await ask(wrong);
+    assert.match(sent.at(-1).error, /needs the field/);
+  }
+});

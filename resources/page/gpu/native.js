@@ -276,9 +276,11 @@ export class NativeDevice {
       const pass = encoder.beginComputePass(this.#stamped(part));
       /** @type {GPUComputePipeline | null} */
       let current = null;
+      /** @type {GPUBindGroup | null} */
+      let bound = null;
       for (const { pipeline, group, workgroups } of part.dispatches) {
         if (pipeline !== current) pass.setPipeline((current = pipeline));
-        pass.setBindGroup(0, group);
+        if (group !== bound) pass.setBindGroup(0, (bound = group));
         pass.dispatchWorkgroups(...workgroups);
       }
       pass.end();
