@@ -8,7 +8,7 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space, dot_space, gpu_space
+from nnjit_studio.space import conv2d_space, dot_space, gpu_4bit_space, gpu_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import (
     CONV2D,
@@ -41,7 +41,7 @@ from nnjit_studio.space.heuristics import (
     splits,
     variations,
 )
-from nnjit_studio.space.quantised import FLOAT32, STORAGES
+from nnjit_studio.space.quantised import FLOAT32, MATMUL_4BIT, STORAGES
 from nnjit_studio.space.records import DeviceProfile
 
 BLOCKS_PER_CORE = 1
@@ -93,6 +93,11 @@ class LiteSpace:
     entries: tuple[SpaceEntry, ...]
     naive_size: int
 
+    @property
+    def wasm_candidates(self) -> list[Candidate]:
+        """The candidates, for what deals with Wasm kernels alone; none of a GPU's space."""
+        return [e.candidate for e in self.entries if isinstance(e.candidate, Candidate)]
+
 
 def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) -> LiteSpace:
     """All candidates that every rule of :mod:`heuristics` accepts, best guess first.
@@ -118,7 +123,8 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
         When no lite space exists for this kind or dtype.
     """
     if device.gpu is not None:
-        return _gpu_space(workload, device.gpu)
+        make = _gpu_4bit_space if workload.kind == MATMUL_4BIT else _gpu_space
+        return make(workload, device.gpu)
     if workload.kind == CONV2D:
         return _conv2d_space(workload, device)
     if workload.kind in DOT_KINDS.values():
@@ -143,6 +149,8 @@ def explain(
     if device.gpu is not None:
         if not isinstance(candidate, GpuCandidate):
             raise _foreign(candidate, "Wasm kernels")
+        if workload.kind == MATMUL_4BIT:
+            return _gpu_4bit_verdicts(candidate, workload, device.gpu)
         return _gpu_verdicts(candidate, gpu_problem(workload, device.gpu))
     if isinstance(candidate, GpuCandidate):
         raise _foreign(candidate, "WGSL kernels")
@@ -163,6 +171,24 @@ def _gpu_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
         reason = "; ".join(rule(c, problem)[1] for rule in gpu_space.TOLD_RULES)
         entries.append(SpaceEntry(c, usage, reason, "".join(gpu_variations(c, problem))))
     return LiteSpace(workload, tuple(entries), naive_size(workload))
+
+
+def _gpu_4bit_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
+    problem = gpu_4bit_space.four_bit_problem(workload, gpu)
+    entries = []
+    for c in gpu_4bit_space.four_bit_candidates(problem):
+        usage = Usage(problem.registers(c), problem.shared_bytes(c), problem.blocks_per_core(c))
+        told = (gpu_4bit_space.registers, gpu_4bit_space.shared_memory, gpu_4bit_space.threads)
+        entries.append(SpaceEntry(c, usage, "; ".join(rule(c, problem)[1] for rule in told)))
+    return LiteSpace(workload, tuple(entries), naive_size(workload))
+
+
+def _gpu_4bit_verdicts(
+    candidate: GpuCandidate, workload: Workload, gpu: GpuProfile
+) -> list[Verdict]:
+    problem = gpu_4bit_space.four_bit_problem(workload, gpu)
+    answers = ((rule.__name__, rule(candidate, problem)) for rule in gpu_4bit_space.RULES)
+    return [Verdict(name, ok, text) for name, (ok, text) in answers]
 
 
 def _gpu_verdicts(candidate: GpuCandidate, problem: GpuProblem) -> list[Verdict]:

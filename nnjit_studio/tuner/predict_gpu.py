@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from nnjit_studio.graph import Workload
+from nnjit_studio.space.gpu_4bit_space import four_bit_problem
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.gpu_space import GpuProblem, gpu_problem
+from nnjit_studio.space.quantised import MATMUL_4BIT
 
 BUSY_THREADS = 512
 """Of a core: fewer cannot hide what a load waits for."""
@@ -61,6 +63,7 @@ def seen(
     UserError
         When the workload has no lite space on a GPU.
     """
-    problem = gpu_problem(workload, gpu)
-    family = "gpu-row" if problem.few_rows else "gpu"
+    four_bit = workload.kind == MATMUL_4BIT
+    problem = four_bit_problem(workload, gpu) if four_bit else gpu_problem(workload, gpu)
+    family = ("gpu-row" if problem.few_rows else "gpu") + ("-4bit" if four_bit else "")
     return log_share(c, problem), features(c, problem), family

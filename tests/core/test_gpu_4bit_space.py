@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Workload
+from nnjit_studio.space import build_lite_space
+from nnjit_studio.space.gpu_4bit_space import four_bit_problem
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.gpu_profile import GpuProfile
+from nnjit_studio.space.lite_space import explain
+from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.tuner.predict_gpu import seen
+
+SMALL = GpuProfile(cores=16)
+LARGE = GpuProfile(
+    cores=132,
+    registers_per_thread=255,
+    threads_per_core=2048,
+    shared_bytes_per_core=228 << 10,
+    limits={"maxComputeInvocationsPerWorkgroup": 1024, "maxComputeWorkgroupStorageSize": 49152},
+)
+
+
+def device(gpu: GpuProfile) -> DeviceProfile:
+    return DeviceProfile("gpu", "chromium+webgpu", tiers=("wgsl",), gpu=gpu)
+
+
+def workload(*dims: int) -> Workload:
+    return Workload("matmul_4bit", dims, "f32")
+
+
+@pytest.mark.parametrize("gpu", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "dims", [(1, 4096, 4096), (1, 4096, 11008), (4, 512, 64), (64, 1024, 1024), (300, 64, 96)]
+)
+def test_dozens_of_candidates_that_every_rule_accepts(
+    gpu: GpuProfile, dims: tuple[int, int, int]
+) -> None:
+    space = build_lite_space(workload(*dims), device(gpu), False)
+    found = [entry.candidate for entry in space.entries]
+    assert 6 <= len(found) <= 72 and len(set(found)) == len(found)
+    for candidate in found:
+        assert all(v.ok for v in explain(candidate, workload(*dims), device(gpu), False))
+        assert isinstance(candidate, GpuCandidate)
+        share, numbers, family = seen(candidate, workload(*dims), gpu)
+        assert share == share and all(x == x for x in numbers)
+        assert family == ("gpu-row-4bit" if dims[0] <= 8 else "gpu-4bit")
+
+
+def test_limits_of_the_adapter_are_kept() -> None:
+    for gpu in (SMALL, LARGE):
+        problem = four_bit_problem(workload(1, 4096, 4096), gpu)
+        space = build_lite_space(workload(1, 4096, 4096), device(gpu), False)
+        threads = [problem.threads(e.candidate) for e in space.entries]
+        assert max(threads) == min(512, gpu.limit("maxComputeInvocationsPerWorkgroup"))
+        most = gpu.limit("maxComputeWorkgroupStorageSize")
+        assert all(e.usage.l1_bytes <= most for e in space.entries)
+
+
+def test_a_large_gpu_is_filled_first() -> None:
+    space = build_lite_space(workload(1, 4096, 4096), device(LARGE), False)
+    problem = four_bit_problem(workload(1, 4096, 4096), LARGE)
+    best = space.entries[0].candidate
+    assert problem.workgroups(best) * problem.threads(best) >= 132 * 256
+
+
+def test_why_a_candidate_is_out_is_told() -> None:
+    wide = GpuCandidate(4, 1, 1, 128, 1, 1024)
+    verdicts = explain(wide, workload(1, 4096, 4096), device(SMALL), False)
+    assert [v.rule for v in verdicts if not v.ok] == ["threads", "shared_memory", "registers"]
+    assert any("4096" in v.text for v in verdicts)
+
+
+def test_another_workload_is_refused() -> None:
+    other = replace(workload(1, 64, 64), kind="matmul")
+    with pytest.raises(UserError, match="no product with 4-bit weights"):
+        four_bit_problem(other, SMALL)
