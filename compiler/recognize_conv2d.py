@@ -230,7 +230,7 @@ def _padding(program: Program) -> _Padding | None:
     if place is None or source is None:
         return None
     variables = _variables(place, target.shape, extents)
-    limits = _limits(value.condition, extents)
+    limits = limits_of(value.condition, extents)
     if variables is None or limits is None:
         return None
     before = []
@@ -262,7 +262,7 @@ def _variables(
     return found if not left and form[0] == 0 else None
 
 
-def _limits(condition: Expr, extents: Mapping[str, int]) -> dict[str, tuple[int, int]] | None:
+def limits_of(condition: Expr, extents: Mapping[str, int]) -> dict[str, tuple[int, int]] | None:
     """Half-open range by variable of a conjunction of comparisons with constants."""
     limits: dict[str, tuple[int, int]] = {}
 

@@ -21,6 +21,7 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
     When,
 )
+from nnjit_studio.compiler.schedule.padding import Padding, padded, padding_of
 from nnjit_studio.compiler.schedule.rewrite import (
     int32,
     loops_in,
@@ -71,6 +72,7 @@ class _Plan:
     dtypes: tuple[str, ...]  # of the buffers that the body stores to
     lanes: str
     steps: tuple[Step, ...] = ()  # instead of a body
+    padding: Padding | None = None  # of a body whose lanes need it
 
     @property
     def points(self) -> int:
@@ -170,10 +172,15 @@ def _plan(program: Program, number: int, stage: Stage, reserved: int) -> _Plan:
         )
         return _Plan(number, tuple(spatial), (), (), (), (), "", steps)
     lanes = _lane_axis(program, spatial, reduce, body, init, reserved)
+    padding = padding_of(body, extents) if not (lanes or init) and len(spatial) > 1 else None
+    if padding:
+        sides = (padding.inside, padding.outside)
+        lanes = _lane_axis(program, spatial, reduce, sides, init, reserved)
     dtypes = tuple(computed(program.buffer(s.buffer).dtype) for s in body)
     spatial.sort(key=lambda axis: axis.var == lanes)
     reduce.sort(key=lambda axis: axis.var == lanes)
-    return _Plan(number, tuple(spatial), tuple(reduce), body, init, dtypes, lanes)
+    padding = padding if lanes else None
+    return _Plan(number, tuple(spatial), tuple(reduce), body, init, dtypes, lanes, (), padding)
 
 
 def _one_spelling(program: Program, stage: Stage, body: Sequence[Store]) -> tuple[Store, ...]:
@@ -301,6 +308,8 @@ def _blocked(plan: _Plan) -> Scheduled:
 
 def _nest(plan: _Plan, axes: Sequence[Axis]) -> list[Statement]:
     """Loops over spatial axes around a point of the stage."""
+    if plan.padding:
+        return padded(plan.padding, axes, plan.lanes)
     if not axes:
         return _point(plan, "")
     axis, *rest = axes

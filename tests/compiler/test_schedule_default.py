@@ -258,6 +258,35 @@ def test_padding_reads_only_inside() -> None:
     np.testing.assert_array_equal(got["y"], np.pad(x, (3, 4), constant_values=-1))
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("around", [((0, 0), (1, 2), (3, 1)), ((1, 0), (0, 0), (2, 7))])
+def test_padding_copies_its_box_on_lanes(around: tuple[tuple[int, int], ...], parts: int) -> None:
+    """Bounds on the parallel axis, on another, and on the lanes' own."""
+    small = (3, 4, 13)
+    large = tuple(n + before + after for n, (before, after) in zip(small, around, strict=True))
+    names = ("i", "j", "k")
+    inside: Expr | None = None
+    shifted: list[Expr] = []
+    for name, n, (before, after) in zip(names, small, around, strict=True):
+        shifted.append(add(Var(name), -before))
+        if before or after:
+            low = Binary("le", int32(before), Var(name))
+            within = Binary("and", low, Binary("lt", Var(name), int32(before + n)))
+            inside = within if inside is None else Binary("and", inside, within)
+    assert inside is not None
+    value = Select(inside, at("x", small, *shifted), f32(-1.0))
+    axes = dict(zip(names, large, strict=True))
+    program = Program(
+        "pad",
+        (Buffer("x", "f32", small, "input"), Buffer("y", "f32", large, "output")),
+        (stage("pad", axes, [Store("y", flat(large, *names), value)]),),
+    )
+    x = floats(*small)
+    got, _ = run(program, {"x": x}, parts=parts)
+    np.testing.assert_array_equal(got["y"], np.pad(x, around, constant_values=-1))
+    assert "v128.load" in compile_program(program, None, "simd128", dump_after="lower").dump
+
+
 def test_reversed_index_far_below_the_pointer() -> None:
     n = 5000
     index = Binary("sub", int32(n - 1), Var("i"))
