@@ -346,14 +346,17 @@ class _Emitter:
         )
         if not fours:
             self.context.scattered.add(store.buffer)
-        size = GROUP if fours else 1
-        for first in range(0, len(lanes), size):
+        for first in range(0, len(lanes), GROUP if fours else 1):
             lane = lanes[first]
             guards = [g for v in lane for g in self._ends(lane, v)]
             index = block.let(block.index(substitute(store.index, lane)))
             if fours:
                 self.context.grouped.add(store.buffer)
                 lines = memory.store_group(index, values[first : first + GROUP])
+                size = self._size(store.buffer)
+                if len(lines) > 1 and 0 < size % GROUP < 3:
+                    # What is written behind the end may land on the last word.
+                    lines[1] = f"if ({index} + 2 < {size}) {{ {lines[1]} }}"
             elif self.found is None:
                 lines = []  # how single elements are stored is only known after the trial
             else:

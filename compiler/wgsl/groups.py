@@ -17,10 +17,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.affine import affine, bounds_of, loads, rewrite, stride, variables
-from nnjit_studio.compiler.schedule.rewrite import int32, loops_in, replace_loads, substitute
+from nnjit_studio.compiler.schedule.rewrite import int32, loops_in, substitute
 from nnjit_studio.compiler.tensor_ir import Axis, Binary, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.wgsl.memory import GROUP, PACKED
-from nnjit_studio.compiler.wgsl.nests import Nest, aligned, collapsed, points, resolved, tidy
+from nnjit_studio.compiler.wgsl.nests import (
+    Nest,
+    aligned,
+    collapsed,
+    is_row_major,
+    points,
+    resolved,
+    tidy,
+)
 from nnjit_studio.compiler.wgsl.tree import tree_of
 
 MAX_BUFFERS = 8
@@ -97,7 +105,7 @@ def _alone(program: Program, nest: Nest, plain: frozenset[str]) -> Group:
 
 
 def flattened(nest: Nest) -> Nest:
-    """All spatial axes as one."""
+    """All spatial axes as one; indices that count its points become its variable."""
     axis = Axis("flat", points(nest.spatial))
     values: dict[str, Expr] = {}
     inner = axis.extent
@@ -105,11 +113,17 @@ def flattened(nest: Nest) -> Nest:
         inner //= a.extent
         value: Expr = Binary("floordiv", Var(axis.var), int32(inner)) if inner > 1 else Var("flat")
         values[a.var] = Binary("floormod", value, int32(a.extent)) if i else value
-    body = tuple(Store(s.buffer, Var("flat"), s.value) for s in nest.body)
-    init = tuple(Store(s.buffer, Var("flat"), s.value) for s in nest.init)
-    own = {(s.buffer, s.index): Load(s.buffer, Var("flat")) for s in nest.body}
-    body = tuple(replace(s, value=replace_loads(s.value, dict(own))) for s in body)
-    return replace(replace(nest, body=body, init=init).map(values), spatial=(axis,))
+
+    def visit(expr: Expr) -> Expr | None:
+        if isinstance(expr, Load) and is_row_major(nest, expr.index):
+            return Load(expr.buffer, Var(axis.var))
+        return None
+
+    def stores(given: Sequence[Store]) -> tuple[Store, ...]:
+        return tuple(Store(s.buffer, Var(axis.var), rewrite(s.value, visit)) for s in given)
+
+    whole = replace(nest, body=stores(nest.body), init=stores(nest.init)).map(values)
+    return replace(whole, spatial=(axis,))
 
 
 def _together(program: Program, nests: Sequence[Nest], plain: frozenset[str]) -> Group | None:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from nnjit_studio.compiler.affine import loads, rewrite, walk
+from nnjit_studio.compiler.affine import loads, rewrite, variables, walk
 from nnjit_studio.compiler.dtypes import dtype_of
 from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.schedule.rewrite import int32, times
@@ -133,9 +133,9 @@ class _Splitter:
         """The stage, or stages that together do the same."""
         if _fits(stage):
             yield stage
-        elif stage.init or stage.steps or len(stage.body) != 1:
+        elif stage.steps or len(stage.body) != 1:
             raise _too_many(stage)
-        elif isinstance(stage.body[0].value, Select):
+        elif isinstance(stage.body[0].value, Select) and not stage.init:
             yield from self._choices(stage, stage.body[0].value, ())
         else:
             yield from self._parts(stage)
@@ -155,19 +155,21 @@ class _Splitter:
     def _parts(self, stage: Stage) -> Iterator[Stage]:
         """The part of the value that needs the most buffers goes to scratch first."""
         (store,) = stage.body
-        parts = [(len(_buffers(e)), e) for e in walk(store.value)]
+        parts = [(len(_buffers(e)), e) for e in walk(store.value) if not _reads(e, store.buffer)]
         fitting = [(count, e) for count, e in parts if 1 < count < MAX_BUFFERS]
         if not fitting:
             raise _too_many(stage)
         part = max(fitting, key=lambda item: item[0])[1]
         dtypes = {b.name: b.dtype for b in (*self.program.buffers, *self.made)}
-        extents = tuple(a.extent for a in stage.axes)
+        needed = variables(part)
+        axes = tuple(replace(a, kind="spatial") for a in stage.axes if a.var in needed)
         name = f"{stage.name}.part{len(self.made)}"
+        extents = tuple(a.extent for a in axes)
         self.made.append(Buffer(name, dtype_of(part, dtypes, {}), extents, SCRATCH))
         index: Expr = int32(0)
-        for axis in stage.axes:
+        for axis in axes:
             index = Binary("add", times(index, axis.extent), Var(axis.var))
-        yield Stage(name, stage.axes, (Store(name, index, part),))
+        yield Stage(name, axes, (Store(name, index, part),))
         rest = rewrite(store.value, lambda e: Load(name, index) if e == part else None)
         yield from self.split(replace(stage, body=(replace(store, value=rest),)))
 
@@ -178,6 +180,10 @@ def _fits(stage: Stage) -> bool:
 
 def _buffers(expr: Expr) -> set[str]:
     return {load.buffer for load in loads(expr)}
+
+
+def _reads(expr: Expr, buffer: str) -> bool:
+    return buffer in _buffers(expr)
 
 
 def _guarded(stage: Stage, store: Store, conditions: tuple[Expr, ...]) -> Stage:

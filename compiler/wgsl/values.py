@@ -256,7 +256,7 @@ class Block:
                 return f"{step}(div_f32({a}, {b}))"
             return f"mod_{step}_f32({a}, {b})"
         if op == "ne":
-            return f"(!({a} == {b}))"
+            return f"differ({a}, {b})"
         return f"({a} {_SYMBOLS[op]} {b})"
 
     @staticmethod
@@ -363,8 +363,7 @@ def convert(text: str, source: str, target: str) -> str:
     if target == "f32":
         return f"select(0.0f, 1.0f, {text})" if source == "bool" else f"f32({text})"
     if target == "bool":
-        # Not "!=", which some implementations make false for NaN.
-        return f"(!({text} == 0.0f))" if source == "f32" else f"({text} != 0)"
+        return f"(magnitude({text}) != 0u)" if source == "f32" else f"({text} != 0)"
     if source == "bool":
         return f"select(0, 1, {text})"
     if source == "f32":
