@@ -252,8 +252,7 @@ class TextGenerator:
         return best
 
     def _untried(self, workload: Workload) -> list[Candidate]:
-        space = build_lite_space(workload, self._bench.connect(), True)
-        return [entry.candidate for entry in space.entries]
+        return build_lite_space(workload, self._bench.connect(), True).wasm_candidates
 
 
 def groups_by_weight(plans: Sequence[Plan]) -> list[frozenset[str]]:

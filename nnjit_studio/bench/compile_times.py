@@ -48,7 +48,7 @@ def bench_compile(
     defined: list[tuple[Workload, list[Candidate]]] = []
     for name, spec in shapes:
         workload, packable = compiler.define(str(spec))
-        candidates = [e.candidate for e in build_lite_space(workload, device, packable).entries]
+        candidates = build_lite_space(workload, device, packable).wasm_candidates
         total: list[float] = []
         passes: dict[str, list[float]] = {}
         sizes: list[int] = []

@@ -129,7 +129,7 @@ def make_arena(spec: str, device: DeviceProfile) -> Arena:
     subject = subject_of(program)
     workload = workload_for(program, subject)
     space = build_lite_space(workload, device, packed_weight(subject) is not None)
-    candidate, tier = space.entries[0].candidate, device.best_tier
+    candidate, tier = space.wasm_candidates[0], device.best_tier
     fixture = make_fixture(workload.key, program)
     original = compile_program(program, candidate, tier)
     return Arena(workload, program, candidate, tier, fixture, original)

@@ -86,7 +86,7 @@ def victims(device: DeviceProfile) -> Iterator[Victim]:
         subject = subject_of(program)
         workload = workload_for(program, subject)
         space = build_lite_space(workload, device, packed_weight(subject) is not None)
-        yield Victim(workload, program, (None, *(e.candidate for e in space.entries)))
+        yield Victim(workload, program, (None, *space.wasm_candidates))
     for program in (softmax_program(48, 21), layernorm_program(7, 50)):
         yield Victim(workload_for(program, None), program, (None,))
 

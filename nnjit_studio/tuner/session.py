@@ -122,6 +122,17 @@ class TuneOptions:
     served: Ask | None = None
 
 
+def _tunable_on(device: DeviceProfile, workload: Workload) -> Workload:
+    """The workload; not tunable where it has templates for Wasm and none for this GPU."""
+    if device.gpu is None or not workload.tunable:
+        return workload
+    try:
+        build_lite_space(workload, device, packable=False)
+    except UserError:
+        return replace(workload, tunable=False)
+    return workload
+
+
 class TuningSession:
     """Tunes a model that the runner has loaded; :meth:`run` may be consumed once.
 
@@ -162,7 +173,9 @@ class TuningSession:
             )
         self._model = model_name
         self._plan = plan
-        self._workloads = sorted(workloads, key=lambda w: -w.uses * w.flops)
+        self._workloads = [
+            _tunable_on(device, w) for w in sorted(workloads, key=lambda w: -w.uses * w.flops)
+        ]
         self._runner, self._compiler, self._records = runner, compiler, records
         self._device, self._clock, self._feeds = device, clock, feeds
         self._options, self._cancelled = options, cancelled

@@ -6,8 +6,9 @@ import math
 import zlib
 from dataclasses import replace
 
-from tuner_fakes import DEFAULT_MS, TUNABLE, FakeRunner, Stage
+from tuner_fakes import DEFAULT_MS, TUNABLE, WORKLOADS, FakeRunner, Stage
 
+from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.space.gpu_constants import with_constants
@@ -132,3 +133,17 @@ def test_candidates_of_both_backends_are_told_apart() -> None:
     assert all(isinstance(e.candidate, GpuCandidate) for e in space.entries)
     plain = build_lite_space(TUNABLE[0], replace(DEVICE, gpu=None, tiers=("simd128",)), True)
     assert all(isinstance(e.candidate, Candidate) for e in plain.entries)
+
+
+def test_what_has_no_lite_space_on_a_gpu_keeps_its_default() -> None:
+    conv = Workload("conv2d", (1, 8, 8, 8, 8, 3, 3), "f32", fingerprint="dd", tunable=True)
+    on_gpu = Stage(device=DEVICE, workloads=(*WORKLOADS, conv))
+    speed = rugged(1)
+    on_gpu.runner = GpuRunner(
+        on_gpu.clock, on_gpu.runner.plan, speed=lambda k, c: speed(k, c) if c else 0.5
+    )
+    events = list(on_gpu.session(seconds=5.0).run())
+    assert isinstance(events[-1], Finished)
+    assert conv.key not in {e.workload for e in events if isinstance(e, SpaceBuilt)}
+    kept = next(w for w in events[-1].workloads if w.workload == conv.key)
+    assert (kept.best, kept.candidates) == ("default", 0)
