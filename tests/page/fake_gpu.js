@@ -1,6 +1,6 @@
 /**
  * A GPU for tests of the layer: it keeps the order and the refusals of WebGPU. A kernel's
- * "code" is the name of a function over the bytes of its bindings.
+ * "code" is the name of a function over the bytes of its bindings, which takes its `ns`.
  */
 
 Object.assign(globalThis, {
@@ -146,7 +146,7 @@ export class FakeDevice extends EventTarget {
             uses.push(...bound.map((b) => b.buffer));
             if (run === null) uses.invalid = "the dispatch is not valid";
             commands.push(() => {
-              this.clock += 1000n;
+              this.clock += run.ns ?? 1000n;
               run(bound.map(({ buffer, offset, size }) => buffer.bytes.subarray(offset, offset + size)), workgroups);
             });
           },

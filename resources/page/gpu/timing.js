@@ -76,9 +76,9 @@ export class Sampler {
       times.push(performance.now() - start);
     }
     if (stamped) {
-      const start = performance.now();
+      const before = device.counters.waited_ms;
       const stamps = await device.readStamps(2 * samples.length);
-      const waited = performance.now() - start;
+      const waited = device.counters.waited_ms - before;
       samples.forEach((_, i) => times.push(spanMs(stamps, 2 * i)));
       this.late_ms += Math.max(0, waited - Number(stamps[2 * samples.length - 1] - stamps[0]) / 1e6);
     }
