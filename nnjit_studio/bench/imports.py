@@ -46,7 +46,7 @@ class ImportRow:
 
 
 def seeded_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Inputs of an ONNX Runtime session: masks open, ids from 2 to 49, floats normal."""
+    """Inputs of an ONNX Runtime session: masks open, token types 0, ids 2 to 49, floats normal."""
     rng = np.random.default_rng(0)
     feeds: dict[str, NDArray[Any]] = {}
     for port in session.get_inputs():
@@ -56,8 +56,9 @@ def seeded_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any
             feeds[port.name] = rng.standard_normal(shape).astype(real)
             continue
         whole = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}.get(port.type, np.uint8)
-        mask = "mask" in port.name
-        feeds[port.name] = (np.ones(shape) if mask else rng.integers(2, 50, shape)).astype(whole)
+        fixed = 1 if "mask" in port.name else 0 if "token_type" in port.name else None
+        ids = rng.integers(2, 50, shape) if fixed is None else np.full(shape, fixed)
+        feeds[port.name] = ids.astype(whole)
     return feeds
 
 
