@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +16,17 @@ from fractions import Fraction
 from typing import Any
 
 import wgpu
-from wgpu.backends.wgpu_native import extras, ffi, lib
+from wgpu.backends.wgpu_native import ffi, lib
 
 from nnjit_studio.link import gpu_wire
-from nnjit_studio.link.gpu_adapters import VENDORS, software_renderer
+from nnjit_studio.link.gpu_native import (
+    FEATURES,
+    LIMITS,
+    adapter_facts,
+    fault_of,
+    language_features,
+    said,
+)
 from nnjit_studio.link.gpu_wire import (
     COMPILER_THREAD,
     Copy,
@@ -39,38 +45,7 @@ MAX_READ_BYTES = 64 * 2**20
 LEAST_STAGING_BYTES = 4096
 
 _USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-_FEATURES = {
-    "shader-f16": "shader-f16",
-    "subgroup": "subgroups",
-    "timestamp-query": "timestamp-query",
-}
-"""Features that kernels can use: wgpu's name, WebGPU's name."""
-
-_LANGUAGE_FEATURES = (
-    "packed_4x8_integer_dot_product",
-    "pointer_composite_access",
-    "readonly_and_readwrite_storage_textures",
-    "subgroup_id",
-    "subgroup_uniformity",
-    "unrestricted_pointer_parameters",
-)
-_LIMITS = (
-    "max-bindings-per-bind-group",
-    "max-buffer-size",
-    "max-compute-invocations-per-workgroup",
-    "max-compute-workgroup-size-x",
-    "max-compute-workgroup-size-y",
-    "max-compute-workgroup-size-z",
-    "max-compute-workgroup-storage-size",
-    "max-compute-workgroups-per-dimension",
-    "max-storage-buffer-binding-size",
-    "max-storage-buffers-per-shader-stage",
-    "min-storage-buffer-offset-alignment",
-)
 _ENABLE_SUBGROUPS = "enable subgroups;"
-_RANKS = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
-_FRAME = re.compile(r"Validation Error$|Caused by:$|In wgpu|[0-9]* *[│┌=]|$")
-_PLACE = re.compile(r"┌─ wgsl:(\d+)")
 _LOST = "The WGPU device was lost"
 
 
@@ -98,77 +73,6 @@ class _Pipeline:
     layout: _Layout
 
 
-def adapters() -> list[dict[str, Any]]:
-    """What wgpu-native finds here, the most promising first."""
-    return [adapter_facts(a) for a in _enumerate()]
-
-
-def choose(kind: str) -> Any:
-    """The adapter of that kind, ``hardware`` or ``software``.
-
-    Raises
-    ------
-    GpuFault
-        When there is none.
-    """
-    found = _enumerate()
-    software = [a for a in found if adapter_facts(a)["is_fallback"]]
-    wanted = software if kind == "software" else [a for a in found if a not in software]
-    if wanted:
-        return wanted[0]
-    if kind == "software":
-        raise GpuFault(
-            "wgpu-native finds no software adapter.",
-            "Install one: Debian's package mesa-vulkan-drivers has lavapipe.",
-            "gpu-unavailable",
-        )
-    if software:
-        name = adapter_facts(software[0])["description"]
-        raise GpuFault(
-            f"wgpu-native finds no GPU here, only {name}, which is software.",
-            "Install the GPU's Vulkan driver, or ask for software with --gpu software.",
-            "gpu-unavailable",
-        )
-    raise GpuFault(
-        "wgpu-native finds no GPU here.",
-        "Install the GPU's driver; on Linux it must bring Vulkan.",
-        "gpu-unavailable",
-    )
-
-
-def adapter_facts(adapter: Any) -> dict[str, Any]:
-    """An adapter in the words of WebGPU's GPUAdapterInfo.
-
-    ``is_fallback`` tells software; ``backend`` is what drives the adapter.
-    Subgroups are 0 where kernels cannot have any.
-    """
-    info = adapter.info
-    software = software_renderer(
-        info["vendor"], info["device"], is_fallback=info["adapter_type"] == "CPU"
-    )
-    has_subgroups = "subgroup" in adapter.features
-    # The package misspells these two names; both spellings are taken.
-    sizes = [
-        info.get(f"subgroup_{end}_size", info.get(f"stackgroup_{end}_size", 0))
-        for end in ("min", "max")
-    ]
-    driver = f"{info['vendor']} {info['description']}".strip()
-    return {
-        "vendor": VENDORS.get(info["vendor_id"], f"0x{info['vendor_id']:04x}"),
-        "architecture": info["architecture"],
-        "device": f"0x{info['device_id']:04x}",
-        "description": info["device"],
-        "driver": f"{driver} ({info['backend_type']})",
-        "backend": info["backend_type"],
-        "is_fallback": bool(software),
-        "software": software,
-        "features": sorted(w for n, w in _FEATURES.items() if n in adapter.features),
-        "limits": {_camel(name): _limit(adapter.limits[name]) for name in _LIMITS},
-        "subgroup_min": int(sizes[0]) if has_subgroups else 0,
-        "subgroup_max": int(sizes[1]) if has_subgroups else 0,
-    }
-
-
 class GpuDevice:
     """A device and all that a page made on it, by the page's own numbers.
 
@@ -192,8 +96,8 @@ class GpuDevice:
         )
         logging.getLogger("wgpu").addHandler(_Listener(self))
         self._device = adapter.request_device_sync(
-            required_features=[n for n in _FEATURES if n in adapter.features],
-            required_limits={name: adapter.limits[name] for name in _LIMITS},
+            required_features=[n for n in FEATURES if n in adapter.features],
+            required_limits={name: adapter.limits[name] for name in LIMITS},
         )
         self._queue = self._device.queue
         self._buffers: dict[int, _Buffer] = {}
@@ -214,7 +118,8 @@ class GpuDevice:
                 size=8 * STAMP_SLOTS,
                 usage=wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC,
             )
-        self.language_features = [f for f in _LANGUAGE_FEATURES if self._knows(f)]
+        self.language_features = language_features(self._device)
+        self.take_failure()  # what naga refused was logged
 
     @property
     def has_stamps(self) -> bool:
@@ -257,7 +162,7 @@ class GpuDevice:
             }
             made = self._device.create_compute_pipeline(layout=layout.pipeline, compute=stage)
         except (wgpu.GPUError, RuntimeError) as error:
-            raise GpuFault(_said(error), code="gpu-kernel") from error
+            raise GpuFault(said(error), code="gpu-kernel") from error
         self._pipelines[number] = _Pipeline(made, made._internal, layout)
         return (time.perf_counter() - start) * 1e3
 
@@ -288,7 +193,7 @@ class GpuDevice:
             except GpuFault as fault:
                 self.failure = self.failure or fault
             except (wgpu.GPUError, RuntimeError, ValueError) as error:
-                self.failure = self.failure or _fault(error)
+                self.failure = self.failure or fault_of(error)
         self.flush()
         for buffer in dead:
             buffer.destroy()
@@ -303,7 +208,7 @@ class GpuDevice:
             self._queue.submit([encoder.finish()])
         except (wgpu.GPUError, RuntimeError) as error:
             self._pass = self._raw_pass = None
-            self.failure = self.failure or _fault(error)
+            self.failure = self.failure or fault_of(error)
 
     def wait(self) -> None:
         """Until everything that was submitted is done."""
@@ -491,17 +396,7 @@ class GpuDevice:
             finally:
                 staging.unmap()
         except (wgpu.GPUError, RuntimeError) as error:
-            raise _fault(error) from error
-
-    def _knows(self, feature: str) -> bool:
-        """naga tells its language features only by accepting or refusing the directive."""
-        code = f"requires {feature};\n@compute @workgroup_size(1) fn main() {{}}"
-        try:
-            self._device.create_shader_module(code=code)
-        except wgpu.GPUError:
-            self.take_failure()
-            return False
-        return True
+            raise fault_of(error) from error
 
 
 class _Listener(logging.Handler):
@@ -517,20 +412,7 @@ class _Listener(logging.Handler):
             self._device.lost = " ".join(text.split())
         # What a compiler thread is told is raised there as well.
         elif text != "DEVICE LOST!" and not str(record.threadName).startswith(COMPILER_THREAD):
-            self._device.failure = self._device.failure or GpuFault(_said(text))
-
-
-def _enumerate() -> list[Any]:
-    global _instance_made
-    if not _instance_made:
-        # Vulkan, Metal, D3D12. OpenGL has no storage for kernels worth tuning.
-        extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
-        _instance_made = True
-    found = wgpu.gpu.enumerate_adapters_sync()
-    return sorted(found, key=lambda a: _RANKS.get(a.info["adapter_type"], 2))
-
-
-_instance_made = False
+            self._device.failure = self._device.failure or GpuFault(said(text))
 
 
 def _check_range(number: int, buffer: _Buffer, offset: int, nbytes: int) -> None:
@@ -540,32 +422,9 @@ def _check_range(number: int, buffer: _Buffer, offset: int, nbytes: int) -> None
         )
 
 
-def _fault(error: Exception) -> GpuFault:
-    code = "gpu-memory" if isinstance(error, wgpu.GPUOutOfMemoryError) else "gpu-kernel"
-    return GpuFault(_said(error), code=code)
-
-
-def _said(error: Exception | str) -> str:
-    """What wgpu says on one line, without its picture of the code but with the place."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    kept = [line for line in lines if not _FRAME.match(line)]
-    places = [f"(line {m[1]})" for line in lines if (m := _PLACE.search(line))]
-    text = " ".join((*kept, *places[:1])).replace("Shader '' ", "")
-    return f"wgpu-native says: {text[:600] or 'nothing'}"
-
-
 def _software_room() -> int | None:
     """Half of this machine's memory in bytes, None where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, ValueError, OSError):
         return None
-
-
-def _limit(value: int) -> int:
-    return min(int(value), 2**53 - 1)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("-")
-    return first + "".join(word.capitalize() for word in rest)

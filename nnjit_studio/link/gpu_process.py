@@ -117,13 +117,13 @@ class _Session:
         self._send({**reply, "id": header["id"]}, blobs)
 
     def _adapters(self) -> Reply:
-        return {"type": "adapters", "adapters": _library().adapters()}, []
+        return {"type": "adapters", "adapters": _module("gpu_native").adapters()}, []
 
     def _open(self) -> Reply:
-        library = _library()
+        native, library = _module("gpu_native"), _module("gpu_device")
         if self._device is not None:
             raise GpuFault("The GPU device is open already.")
-        self._device = device = library.GpuDevice(library.choose(self._kind))
+        self._device = device = library.GpuDevice(native.choose(self._kind))
         facts = {
             **device.facts,
             "language_features": device.language_features,
@@ -139,9 +139,10 @@ class _Session:
         return self._device
 
 
-def _library() -> Any:
+def _module(name: str) -> Any:
+    """One that needs wgpu, which may be missing: its absence is an answer, no crash."""
     try:
-        return importlib.import_module("nnjit_studio.link.gpu_device")
+        return importlib.import_module(f"nnjit_studio.link.{name}")
     except (ImportError, OSError) as error:
         raise GpuFault(
             f"The package wgpu cannot be loaded: {error}.",

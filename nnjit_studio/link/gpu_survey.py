@@ -48,7 +48,7 @@ class BrowserFinding:
 
 @dataclass(frozen=True)
 class BridgeFinding:
-    """What wgpu-native finds, as in :func:`nnjit_studio.link.gpu_device.adapter_facts`."""
+    """What wgpu-native finds, as in :func:`nnjit_studio.link.gpu_native.adapter_facts`."""
 
     adapters: tuple[dict[str, Any], ...] = ()
     reason: str = ""
