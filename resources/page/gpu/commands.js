@@ -32,8 +32,10 @@ export function checkBindings(bindings, access, { minStorageBufferOffsetAlignmen
   if (bindings.length !== access.length) throw new GpuError("gpu-kernel", `The kernel has ${access.length} bindings, not ${bindings.length}.`);
   for (const { buffer, offset, size } of bindings) {
     checkRange(buffer, offset, size);
-    if (offset % minStorageBufferOffsetAlignment || size > maxStorageBufferBindingSize)
-      throw new GpuError("gpu-kernel", `The buffer ${buffer.label} cannot be bound: ${size} bytes at ${offset}.`);
+    if (size > maxStorageBufferBindingSize)
+      throw new GpuError("gpu-kernel", `The kernel binds ${size} bytes of ${buffer.label}, this GPU allows ${maxStorageBufferBindingSize}.`);
+    if (offset % minStorageBufferOffsetAlignment)
+      throw new GpuError("gpu-kernel", `The buffer ${buffer.label} cannot be bound at ${offset}.`);
   }
   checkApart(bindings, access);
 }

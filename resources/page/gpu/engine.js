@@ -31,6 +31,8 @@ import { padded, Store } from "./store.js";
 
 /** Uploads in flight, beyond which an upload waits for the GPU. */
 const UPLOAD_BYTES = 64 * 2 ** 20;
+/** Calls of a submission: the GPU begins while the browser still prepares what follows. */
+const SUBMITTED_CALLS = 32;
 
 export class GpuEngine {
   /** Outputs are copies: what is read stays as it is. */
@@ -147,7 +149,7 @@ export class GpuEngine {
         this.#write(index, feeds);
         if (taps.length) result.taps = await this.#runTapped(index, taps);
         else {
-          for (const { commands } of calls[index]) this.device.encode(commands);
+          this.#run(calls[index]);
           result.outputs = await this.#outputs(index);
         }
         result.runs_ms.push(performance.now() - start);
@@ -181,7 +183,7 @@ export class GpuEngine {
     return () =>
       this.#exclusive(async () => {
         this.#write(index, this.#feeds(plan, inputs));
-        for (const { commands } of this.#ready().calls[index]) this.device.encode(commands);
+        this.#run(this.#ready().calls[index]);
         this.device.flush();
       });
   }
@@ -365,6 +367,14 @@ export class GpuEngine {
   #write(index, feeds) {
     this.#ready();
     for (const { buffer, data } of feeds) this.device.write(this.#where(index, buffer).buffer, 0, padded(data));
+  }
+
+  /** @param {readonly Call[]} calls of a plan, after its inputs were written */
+  #run(calls) {
+    calls.forEach(({ commands }, i) => {
+      if (i && i % SUBMITTED_CALLS === 0) this.device.flush();
+      this.device.encode(commands);
+    });
   }
 
   /**
