@@ -1,9 +1,10 @@
 """The tiled product in WGSL: a workgroup's tile through workgroup memory and registers.
 
-One loop over tiles of k, one step longer than there are tiles: each step
-fetches a tile into registers, multiplies the tile before it, and lays the
-fetched one into workgroup memory, so loads wait behind multiply-adds. Where
-two stages fit into workgroup memory, one barrier a step is enough.
+Each step lays the tile that is in registers into workgroup memory, fetches the
+next one into registers and multiplies: loads wait behind multiply-adds. The
+last step fetches its own tile again, for a load under a condition would be
+waited for where the condition ends. Where two stages fit into workgroup
+memory, one barrier a step is enough.
 """
 
 from __future__ import annotations
@@ -79,25 +80,24 @@ def accumulators(c: GpuCandidate) -> list[tuple[int, int]]:
 def reduction(c: GpuCandidate, a: Fetch, b: Fetch, grid: Grid) -> list[str]:
     """The loop over the tiles of k."""
     two = stages(c, a.side.k) == 2
-    first, last = ("first", "last") if grid.parts > 1 else ("0u", f"{grid.steps}u")
-    here = {f.side.name: times("(step % 2u)", f.size) if two else "0u" for f in (a, b)}
-    before = {f.side.name: times("((step + 1u) % 2u)", f.size) if two else "0u" for f in (a, b)}
-    barrier = [] if two else ["workgroupBarrier();"]
+    even = grid.steps % grid.steps_each == 0
+    count = f"{grid.steps_each}u" if even else "count"
+    final = f"{grid.steps_each - 1}u" if even else "count - 1u"
+    first = "first" if grid.parts > 1 else "0u"
+    stage = {f.side.name: times("(step % 2u)", f.size) if two else "0u" for f in (a, b)}
     return [
         *_range(grid),
         *a.declare(),
         *b.declare(),
-        f"for (var step = {first}; step <= {last}; step++) {{",
-        f"  if (step < {last}) {{",
-        *indented([*a.fetch("step"), *b.fetch("step")], 2),
-        "  }",
-        f"  if (step > {first}) {{",
-        *indented(_multiply(c, a, b, before), 2),
-        "  }",
-        f"  if (step < {last}) {{",
-        *indented([*barrier, *a.store(here["A"]), *b.store(here["B"])], 2),
-        "    workgroupBarrier();",
-        "  }",
+        *a.fetch(first),
+        *b.fetch(first),
+        f"for (var step = 0u; step < {count}; step++) {{",
+        *([] if two else ["  workgroupBarrier();"]),
+        *indented([*a.store(stage["A"]), *b.store(stage["B"])]),
+        "  workgroupBarrier();",
+        f"  let next = {plus(first, f'min(step + 1u, {final})')};",
+        *indented([*a.fetch("next"), *b.fetch("next")]),
+        *indented(_multiply(c, a, b, stage)),
         "}",
     ]
 
@@ -106,10 +106,11 @@ def _range(grid: Grid) -> list[str]:
     """The tiles of k of a workgroup's part."""
     if grid.parts == 1:
         return []
-    end = plus("first", str(grid.steps_each))
-    if grid.steps % grid.steps_each:
-        end = f"min({end}, {grid.steps}u)"
-    return [f"let first = {times('part', grid.steps_each)};", f"let last = {end};"]
+    each = grid.steps_each
+    lines = [f"let first = {times('part', each)};"]
+    if grid.steps % each:
+        lines.append(f"let count = min({each}u, {grid.steps}u - first);")
+    return lines
 
 
 def _multiply(c: GpuCandidate, a: Fetch, b: Fetch, stage: dict[str, str]) -> list[str]:
