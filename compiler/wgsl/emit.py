@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from nnjit_studio.compiler.affine import loads, rewrite
+from nnjit_studio.compiler.affine import loads, rewrite, variables, walk
 from nnjit_studio.compiler.schedule.rewrite import (
     plus,
     replace_loads,
@@ -32,7 +32,7 @@ from nnjit_studio.compiler.wgsl.memory import GROUP, VALUE_TYPES, Memory
 from nnjit_studio.compiler.wgsl.nests import Nest, aligned, points
 from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.tree import Tree, neutral, renamed, tree_of
-from nnjit_studio.compiler.wgsl.values import Block, Context, convert, identifier
+from nnjit_studio.compiler.wgsl.values import Block, Context, convert, identifier, is_costly
 
 LARGEST_GRID = 65535
 _UNROLLED = 64  # products that the body of a loop may hold
@@ -250,6 +250,7 @@ class _Emitter:
         lanes = [{axis.var: plus(Var(axis.var), i)} for i in range(size)]
         axes = [*inner[:-1], replace(axis, extent=axis.extent // size)]
         self.top.forget(nest.written)
+        self._hoist(nest)
         block = Block(self.context, self.top)
         self.context.ranges.update({a.var: (0, a.extent - 1) for a in inner})
         self._decode(block, "q", axes, {axis.var: size})
@@ -257,6 +258,18 @@ class _Emitter:
         head = f"for (var q = {member}; q < {count // size}; q += {team}) {{"
         self.top.inner(head, block)
         self.top.forget(nest.written)
+
+    def _hoist(self, nest: Nest) -> None:
+        """What is the same for a whole row and takes long is computed once."""
+        known = {a.var for a in self.group.outer}
+        for store in nest.body:
+            for expr in walk(store.value):
+                fixed = variables(expr) <= known and is_costly(expr)
+                if fixed and not any(x.buffer in nest.written for x in loads(expr)):
+                    name = self.top.value(expr)
+                    if not name.isidentifier():
+                        name = self.top.let(name)
+                    self.top.known[expr] = name
 
     # Points.
 
@@ -558,7 +571,8 @@ class _Emitter:
         loop.inner("if (member < s) {", half)
         loop.lines.append("workgroupBarrier();")
         top.inner(f"for (var s = {group.team // 2}; s > 0; s = s >> 1u) {{", loop)
-        base = top.let("li" if group.team == 1 else f"li - u32(member) * {beside}u")
+        teams = group.threads // group.team
+        base = "0u" if teams == 1 else top.let(f"li - u32(member * {beside})")
         return self._read_parts(top, arrays, names, base)
 
     def _read_parts(

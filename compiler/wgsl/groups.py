@@ -38,7 +38,7 @@ MAX_TEAM = 256
 ROW_BYTES = 8192
 """Workgroup memory for rows between stages; half of WebGPU's default limit."""
 _ENOUGH_ROWS = 32
-_SMALL_ROW = 2048
+_SMALL_ROW = 1 << 14  # elements that one workgroup may work through, however few there are
 _ENOUGH_THREADS = 1 << 14
 _FULL = 1 << 16  # threads that keep any GPU busy
 _SMALLEST_TEAM = 8
@@ -128,8 +128,10 @@ def flattened(nest: Nest) -> Nest:
 
 def _together(program: Program, nests: Sequence[Nest], plain: frozenset[str]) -> Group | None:
     """The nests walked together, None where that is not possible or not useful."""
-    for count in range(min(len(nest.spatial) for nest in nests), 0, -1):
+    for count in range(min(len(nest.spatial) for nest in nests), -1, -1):
         outer = nests[0].spatial[:count]
+        if not outer and any(nest.steps for nest in nests):
+            continue  # serial loops would run on one thread with all that goes with them
         extents = [a.extent for a in outer]
         if any([a.extent for a in n.spatial[:count]] != extents for n in nests):
             continue
@@ -221,6 +223,8 @@ def _stays(nests: Sequence[Nest], count: int) -> bool:
             mine = tuple(factors.get(a.var, 0) for a in outer)
             mixed = any(not isinstance(t, str) and variables(t) & names for t in factors)
             low, high = bounds_of(linear, known)
+            if not outer:
+                continue
             if mixed or steps.setdefault(buffer, mine) != mine or low < 0 or high >= mine[-1]:
                 return False
             for i in range(count - 1):

@@ -173,7 +173,7 @@ class Block:
     def _select(self, expr: Select) -> str:
         dtype = self.context.dtype(expr)
         condition = self.typed(expr.condition, "bool")
-        if not any(_is_costly(e) for side in (expr.then, expr.otherwise) for e in walk(side)):
+        if not any(is_costly(e) for side in (expr.then, expr.otherwise) for e in walk(side)):
             then, otherwise = self.typed(expr.then, dtype), self.typed(expr.otherwise, dtype)
             return f"select({otherwise}, {then}, {condition})"
         name = self.context.fresh()
@@ -312,7 +312,8 @@ _POWERS = {
 }
 
 
-def _is_costly(expr: Expr) -> bool:
+def is_costly(expr: Expr) -> bool:
+    """Worth a branch to avoid it, or a name outside a loop."""
     if isinstance(expr, Binary):
         return expr.op == "pow"
     return isinstance(expr, Call) and expr.fn not in (*_CHEAP, *_BUILTIN)
