@@ -57,7 +57,7 @@ class Side:
     whole
         Of whole runs, from inputs in the page to outputs in the page.
     upload_ms, readback_ms
-        Of runs that only move the inputs to the kernels, and the outputs back.
+        Of runs that only hand the inputs over, and that only bring outputs back.
     steps_ms
         Median of each step of the plan.
     """
@@ -139,11 +139,15 @@ class BackendComparison:
 
 
 def transfer_plans(plan: Plan) -> Mapping[str, Plan]:
-    """Plans over the same memory that move inputs or outputs and run nothing."""
+    """Plans over the same memory that move inputs, or outputs, and run nothing.
+
+    What is read has to be written: the outputs' bytes go there first, which is little beside
+    what it takes to get them back.
+    """
     only = (PlanStep("return"),)
     return {
         UPLOAD: replace(plan, name=UPLOAD, outputs=(), steps=only),
-        READBACK: replace(plan, name=READBACK, inputs=(), steps=only),
+        READBACK: replace(plan, name=READBACK, inputs=plan.outputs, steps=only),
     }
 
 

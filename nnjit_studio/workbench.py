@@ -674,9 +674,10 @@ class Workbench:
             return self.runner.infer(self._feeds, runs, profile, least_step_ms)
 
     def infer_plan(self, name: str, runs: int) -> Inference:
-        """Run a further plan that was loaded with the model, on those feeds that it takes."""
+        """Run a further plan that was loaded with the model, on feeds or what stands for them."""
         runner = self.runner.for_plan(name)
-        return runner.infer({n: self._feeds[n] for n in runner.input_names}, runs)
+        feeds = {**example_feeds(runner.inputs), **self._feeds}
+        return runner.infer({spec.name: feeds[spec.name] for spec in runner.inputs}, runs)
 
     def bandwidth_gbs(self) -> Mapping[int, float]:
         """Measured 10^9 bytes a second that threads read from memory, by their number.

@@ -13,7 +13,15 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
-from nnjit_studio.graph import NUMPY_DTYPES, Generated, Generation, Plan, Sampling, Token
+from nnjit_studio.graph import (
+    NUMPY_DTYPES,
+    Generated,
+    Generation,
+    Plan,
+    Sampling,
+    TensorSpec,
+    Token,
+)
 from nnjit_studio.link import device, replies
 from nnjit_studio.link.arrays import array_bytes, blobs_to_outputs, feeds_to_blobs
 from nnjit_studio.link.connection import RequestError
@@ -202,9 +210,9 @@ class PageRunner:
         return runner
 
     @property
-    def input_names(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[TensorSpec, ...]:
         """Of the plan that inferences run; none before a model is loaded."""
-        return tuple(port.spec.name for port in self._plan.inputs) if self._plan else ()
+        return tuple(port.spec for port in self._plan.inputs) if self._plan else ()
 
     def register(self, kernels: Sequence[Kernel], only: bool = False) -> None:
         """Hot swap, all or none: takes effect before this returns.

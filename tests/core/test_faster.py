@@ -143,6 +143,6 @@ def test_transfer_plans_move_and_run_nothing() -> None:
     plans = transfer_plans(PLAN)
     up, down = plans[UPLOAD], plans[READBACK]
     assert (up.inputs, up.outputs) == (PLAN.inputs, ())
-    assert (down.inputs, down.outputs) == ((), PLAN.outputs)
+    assert (down.inputs, down.outputs) == (PLAN.outputs, PLAN.outputs)
     assert [s.op for s in up.steps] == [s.op for s in down.steps] == ["return"]
     assert up.arena_bytes == PLAN.arena_bytes and up.buffers == PLAN.buffers
