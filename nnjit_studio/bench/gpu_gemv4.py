@@ -18,18 +18,14 @@ from nnjit_studio.bench.onnx_models import IR_VERSION, OPSET
 from nnjit_studio.bench.statistics import relative_error, spread
 from nnjit_studio.bench.tables import conditions, markdown_table, text_table
 from nnjit_studio.compiler.wgsl.decoder.plan import settings
-from nnjit_studio.compiler.wgsl.gemv_4bit import (
-    BYTES_FEATURE,
-    Matrix4,
-    gemv_4bit,
-    threads_of,
-)
+from nnjit_studio.compiler.wgsl.gemv_4bit import Matrix4, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.gemv_operands import Plain, Stored
 from nnjit_studio.errors import CompileError, UserError
 
 BLOCK = 32
 CHAIN_BYTES = 140_000_000
 """A chain's weights are at least so large, which is more than a GPU's cache holds."""
+MOST_MATRICES = 64
 ACCURACY_LEVELS = (0, 4)
 """Of ``MatMulNBits``; 4 rounds the activations to 8 bits where the type is f32."""
 DTYPES: dict[str, tuple[type[np.floating[Any]], int]] = {
@@ -94,10 +90,14 @@ def parse_sizes(text: str) -> list[tuple[int, int]]:
 
 
 def chain_of(size: tuple[int, int], chain_bytes: int) -> tuple[tuple[int, int], ...]:
-    """Square matrices, or pairs there and back, until their words are ``chain_bytes``."""
+    """Square matrices, or pairs there and back, until their words are ``chain_bytes``.
+
+    Small ones end at :data:`MOST_MATRICES`.
+    """
     k, n = size
     unit = (size,) if k == n else (size, (n, k))
-    return unit * max(1, -(-chain_bytes // (k * n // 2 * len(unit))))
+    wanted = -(-chain_bytes // (k * n // 2 * len(unit)))
+    return unit * max(1, min(wanted, MOST_MATRICES // len(unit)))
 
 
 def prepare(
@@ -206,7 +206,8 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
     found = []
     matrix = Matrix4(k, n, block=BLOCK, half_scales=dtype == "f16")
     modes = (False, True) if subgroups else (False,)
-    for setting in (s for mode in modes for s in settings(k, n, mode)):
+    f16 = dtype == "f16"
+    for setting in (s for mode in modes for s in settings(k, n, mode, f16=f16)):
         try:
             dispatch = gemv_4bit(
                 matrix,
@@ -218,12 +219,11 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
             )
         except CompileError:
             continue
-        needed = {"subgroups": setting.subgroups, BYTES_FEATURE: setting.decoding == "bytes"}
         found.append(
             {
                 "setting": str(setting),
                 "threads": threads_of(setting.candidate),
-                "requires": [name for name, wanted in needed.items() if wanted],
+                "requires": setting.requires,
                 "dispatch": asdict(dispatch),
             }
         )

@@ -167,6 +167,7 @@ def test_sizes_that_are_none(text: str) -> None:
 def test_chains_are_larger_than_a_cache_and_come_back() -> None:
     assert gpu_gemv4.chain_of((64, 64), 5000) == ((64, 64),) * 3
     assert gpu_gemv4.chain_of((64, 96), 1) == ((64, 96), (96, 64))
+    assert len(gpu_gemv4.chain_of((64, 96), 10**9)) == gpu_gemv4.MOST_MATRICES
     for size in gpu_gemv4.parse_sizes("4096x4096,4096x11008"):
         chain = gpu_gemv4.chain_of(size, gpu_gemv4.CHAIN_BYTES)
         assert sum(k * n // 2 for k, n in chain) >= gpu_gemv4.CHAIN_BYTES
