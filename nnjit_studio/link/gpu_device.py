@@ -95,10 +95,13 @@ class GpuDevice:
             ("passes", "bind_groups_made", "bind_groups_hit", "staging_made", "staging_reused"), 0
         )
         logging.getLogger("wgpu").addHandler(_Listener(self))
-        self._device = adapter.request_device_sync(
-            required_features=[n for n in FEATURES if n in adapter.features],
-            required_limits={name: adapter.limits[name] for name in LIMITS},
-        )
+        try:
+            self._device = adapter.request_device_sync(
+                required_features=[n for n in FEATURES if n in adapter.features],
+                required_limits={name: adapter.limits[name] for name in LIMITS},
+            )
+        except (wgpu.GPUError, RuntimeError) as error:
+            raise GpuFault(said(error), code="gpu-unavailable") from error
         self._queue = self._device.queue
         self._buffers: dict[int, _Buffer] = {}
         self._pipelines: dict[int, _Pipeline] = {}

@@ -9,6 +9,7 @@ import socket
 import struct
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ class _Session:
             self._reply(header, self._adapters if kind == "adapters" else self._open)
         elif kind == "compile":
             work = _compilation(self._opened(), header, blobs)
-            self._compilers.submit(self._reply, header, work)
+            self._compilers.submit(self._reply_or_end, header, work)
         elif kind in self._works:
             device = self._opened()
             self._reply(header, lambda: _settled(device, self._works[kind], header))
@@ -115,6 +116,14 @@ class _Session:
             fields = {"error": fault.error, "hint": fault.hint, "code": fault.code}
             reply, blobs = {"type": "error", **fields}, []
         self._send({**reply, "id": header["id"]}, blobs)
+
+    def _reply_or_end(self, header: dict[str, Any], work: Callable[[], Reply]) -> None:
+        """On a thread of its own, where an exception would otherwise be nobody's."""
+        try:
+            self._reply(header, work)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
 
     def _adapters(self) -> Reply:
         return {"type": "adapters", "adapters": _module("gpu_native").adapters()}, []

@@ -149,7 +149,7 @@ class Hub:
 
         Raises
         ------
-        TargetError
+        PageLost
             When none comes, with the reason why the last one went.
         PageError
             When :meth:`cancel` is called.
@@ -163,9 +163,8 @@ class Hub:
                 return self._page.hello
             if cancels != self._cancels:
                 raise PageError("cancelled")
-            raise TargetError(
-                self._failure or f"The page did not come back within {timeout_s:g} s.",
-                "Run `nnjit doctor` to see what the target can do.",
+            raise PageLost(
+                self._failure or f"The page did not come back within {timeout_s:g} s.", LOST_HINT
             )
 
     @property

@@ -138,9 +138,9 @@ class SteadyRunner(PageRunner):
             self._check_loss(error)
             self.losses += 1
             self._in_a_row += 1
+            if isinstance(error, PageLost):
+                self._hub.wait_for_return(PAGE_BACK_S)
             try:
-                if isinstance(error, PageLost):
-                    self._hub.wait_for_return(PAGE_BACK_S)
                 self._send_again()
             except PageError as another:
                 error = another

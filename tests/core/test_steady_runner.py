@@ -13,7 +13,7 @@ import pytest
 from fake_page import FakePage
 from test_gpu_runner import FEEDS, FIXTURE, MEASURED, PLAN
 
-from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.errors import PageError
 from nnjit_studio.link.connection import PageLost
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.link.steady_runner import MOST_LOSSES, SteadyRunner
@@ -141,7 +141,7 @@ def test_a_page_that_does_not_come_back_is_an_error_at_once(
 ) -> None:
     browser.comes = False
     browser.deadly = ["infer"]
-    with pytest.raises(TargetError, match="given up"):
+    with pytest.raises(PageLost, match="given up"):
         runner.infer(FEEDS)
 
 
@@ -152,7 +152,7 @@ def test_without_somebody_who_opens_pages_nothing_is_awaited(
     browser.comes = False
     browser.deadly = ["infer"]
     begin = time.monotonic()
-    with pytest.raises(TargetError, match=r"closed its connection|given up"):
+    with pytest.raises(PageLost, match=r"closed its connection|given up"):
         runner.infer(FEEDS)
     assert time.monotonic() - begin < 10
 

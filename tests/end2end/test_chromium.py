@@ -57,7 +57,7 @@ def test_a_browser_that_dies_fails_what_waits(chromium: Browser) -> None:
                 hub.request({"type": "probe", "peak": []}, timeout_s=60)
 
 
-def renderers(profile: Path) -> list[int]:
+def renderers(profile: Path | None) -> list[int]:
     """Processes of pages that this profile's browser runs."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -82,7 +82,6 @@ def profile_of(pid: int) -> Path | None:
 def test_a_model_goes_on_when_the_browser_or_its_page_is_killed(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    before = profiles()
     plan, weights = tiny.plan_and_weights()
     (tmp_path / "weights.bin").write_bytes(weights)
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
@@ -100,18 +99,19 @@ def test_a_model_goes_on_when_the_browser_or_its_page_is_killed(
                 assert time.monotonic() < deadline, "nothing was lost"
                 np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], expected)
             assert (runner.losses, running.crashes) == (losses, losses)
+            used.append(profile_of(running.pid))
 
+        used = [profile_of(running.pid)]
         os.kill(running.pid, signal.SIGKILL)
         infer_through(1)
-        profile = profile_of(running.pid)
-        assert profile is not None
-        pages = renderers(profile)
+        pages = renderers(used[-1])
         assert pages
         for page in pages:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(page, signal.SIGKILL)
         infer_through(2)
-    assert profiles() <= before
+    assert len(set(used)) == 3
+    assert not any(profile and profile.exists() for profile in used)
 
 
 def test_root_is_told_about_the_flag(chromium: Browser) -> None:

@@ -209,6 +209,8 @@ def test_a_kernel_that_does_not_compile_says_where(page: Page) -> None:
     assert page.compile(1)["type"] == "compiled"  # the number is free again
     missing = page.compile(2, ADD_ONE.replace("fn main", "fn other"))
     assert missing["code"] == "gpu-kernel"
+    assert page.compile(3, "\0")["code"] == "gpu-kernel"
+    assert page.compile(4, "")["code"] == "gpu-kernel"
 
 
 def test_subgroups_work_with_the_directive_of_the_standard(page: Page) -> None:
@@ -317,13 +319,27 @@ def test_a_forced_loss_is_told(page: Page) -> None:
     assert "ended with code 1" in header["reason"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_the_process_goes_with_its_page(hub: Hub, processes: list[GpuProcess], page: Page) -> None:
     page.open()
     (process,) = processes
     assert process._process.is_alive()
     pid = process.pid
     page.socket.close()
-    until(lambda: not Path(f"/proc/{pid}").exists() if os.path.isdir("/proc") else True)
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_the_process_goes_with_its_hub(processes: list[GpuProcess]) -> None:
+    with Hub() as hub:
+        hub.gpu.adapter = "software"
+        page = Page(hub)
+        page.open()
+        (process,) = processes
+        pid = process.pid
+        assert Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    page.socket.close()
 
 
 def test_too_many_at_once_are_refused(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
