@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_common import (
+    backend_option,
     database_option,
     json_option,
     model_argument,
@@ -64,6 +65,7 @@ from nnjit_studio.graph import GenerationRequest, Sampling, Token
     help="Append the figures of --soak to this file, as a dated section.",
 )
 @target_option
+@backend_option
 @threads_option
 @sandbox_option
 @database_option
@@ -86,6 +88,7 @@ def generate(
     soak: float | None,
     markdown: Path | None,
     target: str,
+    backend: str,
     threads: int,
     no_sandbox: bool,
     database: Path | None,
@@ -96,6 +99,11 @@ def generate(
     Takes and prints token ids; tokenising is the caller's. With --check, greedy tokens must be
     those of native ONNX Runtime, but for ties.
     """
+    if backend == "webgpu":
+        raise UserError(
+            "Text is not generated on WebGPU yet.",
+            "Use --backend wasm; `nnjit bench llama` measures a decoder on the GPU.",
+        )
     from nnjit_studio.bench.soak import soak_markdown, soak_text
     from nnjit_studio.bench.tables import append
     from nnjit_studio.text_generation import (
