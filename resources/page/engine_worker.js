@@ -70,7 +70,7 @@ serve(async ({ header, blobs }) => {
       return { header: await stream(header) };
     case "gpu_lose":
       if (!lose) throw new EngineError("The GPU is lost on purpose only after a load with `debug`.");
-      lose();
+      setTimeout(lose, header.after_ms ?? 0);
       return { header: { type: "ok" } };
     case "generate_stop":
       generation?.abort();

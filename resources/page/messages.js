@@ -15,7 +15,7 @@ const FIELDS = {
   probe: { peak: "array" },
   rates: { items: "array", memory_bytes: "number", rounds: "number", sample_ms: "number", warmup_ms: "number" },
   gpu_probe: { implementation: "implementation", flops: "number" },
-  gpu_lose: {},
+  gpu_lose: { after_ms: "number?" },
   load: { plan: "object", others: "plans?", threads: "threads?", backend: "backend?", implementation: "implementation?", debug: "boolean?" },
   weights: { offset: "number" },
   register: { kernels: "array", only: "boolean?" },

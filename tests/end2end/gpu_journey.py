@@ -152,16 +152,21 @@ def _measure(runner: GpuRunner) -> None:
 
 
 def lose(hub: Hub, engine: str, implementation: str, folder: Path, times: int) -> None:
-    """Each forced loss is made good, and what comes out is right."""
+    """Devices are lost at any moment; each is made good, and what comes out is right."""
     hub.wait_for_page(60)
     runner = runner_on(hub, engine, implementation)
     runner._fields = {**runner._fields, "debug": True}  # type: ignore[dict-item]
     w = load(runner, folder)
     runner.register([kernel()])
     for n in range(times):
-        x = X + n
-        hub.request({"type": "gpu_lose"}, (), 60)
-        np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], x + w)
+        hub.request({"type": "gpu_lose", "after_ms": n % 10 * 3}, (), 60)
+        for turn in range(200):
+            x = X + 100 * n + turn
+            np.testing.assert_array_equal(runner.infer({"x": x}, runs=3).outputs["y"], x + w)
+            if turn % 3 == 0:
+                runner.register([kernel()])
+            if runner.losses > n:
+                break
         assert runner.losses == n + 1
     assert runner.gone is None
     runner._fields = {k: v for k, v in runner._fields.items() if k != "debug"}
