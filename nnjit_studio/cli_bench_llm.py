@@ -53,6 +53,11 @@ from nnjit_studio.cli_common import json_option, note, sandbox_option
     show_default=True,
     help="Measure settings of the 4-bit kernels, or take the first guess.",
 )
+@click.option(
+    "--f16",
+    is_flag=True,
+    help="Measure settings that multiply in f16 too, where the adapter has shader-f16.",
+)
 @adapter_option
 @browser_option
 @markdown_option
@@ -71,6 +76,7 @@ def llama(
     rounds: int,
     weights: str,
     tune: bool,
+    f16: bool,
     gpu: str,
     target: str,
     markdown: Path | None,
@@ -93,6 +99,7 @@ def llama(
             rounds,
             weights,
             tune,
+            f16,
             folder,
             gpu,
             target,

@@ -6,9 +6,6 @@ and meets eight activations with them; threads side by side read neighbouring
 columns, the rest of the workgroup other word rows. So a load of activations
 serves 32 weights, no activation is read twice by a subgroup, and every weight
 of a large matrix can be in flight at once.
-
-A stored value becomes the float 16 + q by putting its bits below that exponent;
-the zero point is subtracted there too, exactly, so that sums cancel nothing.
 """
 
 from __future__ import annotations
@@ -17,21 +14,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.document import Dispatch
+from nnjit_studio.compiler.wgsl.nibbles import COLUMNS, F16, OFFSETS, WORD, decoded, halves
 from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 
-WORD = 8
-"""Values in a word."""
-COLUMNS = 4
-"""Columns of a thread: one 16-byte load."""
-DECODINGS = ("bits", "half", "bytes")
-"""How a word becomes floats; see :func:`_products`."""
 _SUMS_BYTES = 8192
 """Workgroup memory for sums at a time, half of what every device has; more threads take more."""
-BYTES_FEATURE = "wgsl:packed_4x8_integer_dot_product"
-"""What ``bytes`` needs, for ``unpack4xU8``."""
-_EXPONENT = {"bits": 16.0, "half": 16.0, "bytes": 0.0}
 
 
 @dataclass(frozen=True)
@@ -144,6 +133,8 @@ def gemv_4bit(
         words side by side; ``x0`` and ``vec`` are 4, ``y1`` is ``y0``.
     subgroups
         Whether sums go through subgroup shuffles first, else all through workgroup memory.
+    decoding
+        One of :data:`nibbles.DECODINGS`, or :data:`nibbles.F16`.
 
     Raises
     ------
@@ -151,7 +142,8 @@ def gemv_4bit(
         When the candidate does not fit.
     """
     check(matrix, candidate, rows)
-    shader = Shader(("subgroups",) if subgroups else ())
+    enabled = {"f16": decoding == F16, "subgroups": subgroups}
+    shader = Shader(name for name, wanted in enabled.items() if wanted)
     if subgroups:
         shader.line("diagnostic(off, subgroup_uniformity);")
     threads, y0 = threads_of(candidate), candidate.y0
@@ -231,64 +223,51 @@ def _step(
 
 
 def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
-    """Four columns' words times eight activations of each row, added to ``acc``.
-
-    ``bits`` puts a nibble below the exponent of 16.0: the float is 16 + q.
-    ``half`` does so for two at a time in f16, which ``unpack2x16float`` widens.
-    ``bytes`` spreads nibbles over bytes and converts those.
-    """
+    """Four columns' words times eight activations of each row, added to ``acc``."""
     scale = f"s{u}"
     if matrix.half_scales:
         scale = f"vec4<f32>(unpack2x16float(s{u}.x), unpack2x16float(s{u}.y))"
-    exponent = _EXPONENT[decoding]
-    offset = f"{exponent + matrix.zero}"
+    offset = f"vec4<f32>({OFFSETS[decoding] + matrix.zero})"
     lines = [f"let scale{u} = {scale};"]
     if matrix.zeros:
         zeros = ", ".join(f"(z{u} >> {8 * c}u) & 255u" for c in range(COLUMNS))
-        offset = f"zero{u}"
-        lines.append(f"let {offset} = vec4<f32>(vec4<u32>({zeros})) + {exponent};")
+        offset = f"vec4<f32>(vec4<u32>({zeros})) + {OFFSETS[decoding]}"
+    lines.append(f"let zero{u} = {offset};")
+    made = _in_halves(rows, u) if decoding == F16 else _in_floats(rows, u, decoding)
+    return [*lines, *made, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
+
+
+def _in_floats(rows: int, u: int, decoding: str) -> list[str]:
+    lines, values = decoded(decoding, f"w{u}", f"q{u}_")
     lines += [f"var p{u}_{i} = vec4<f32>();" for i in range(rows)]
-    each = {"bits": decoded_bits, "half": _half, "bytes": _bytes}[decoding]
-    for j, (values, k) in enumerate(each(f"w{u}")):
-        name = f"q{u}_{j}"
-        lines.append(f"let {name} = {values} - {offset};")
+    for value, k in values:
+        lines.append(f"let q{u}_{k} = {value} - zero{u};")
         for i in range(rows):
             a = f"a{u}_{i}_{'lo' if k < 4 else 'hi'}.{'xyzw'[k % 4]}"
-            lines.append(f"p{u}_{i} = fma({name}, vec4<f32>({a}), p{u}_{i});")
-    return [*lines, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
+            lines.append(f"p{u}_{i} = fma(q{u}_{k}, vec4<f32>({a}), p{u}_{i});")
+    return lines
 
 
-def decoded_bits(word: str) -> list[tuple[str, int]]:
-    """16 + q of four columns for each step of k, with the step."""
-    found = []
-    for k in range(WORD):
-        by = 19 - 4 * k
-        moved = f"({word} << vec4<u32>({by}u))" if by > 0 else f"({word} >> vec4<u32>({-by}u))"
-        bits = f"({moved} & vec4<u32>(0x780000u)) | vec4<u32>(0x41800000u)"
-        found.append((f"bitcast<vec4<f32>>({bits})", k))
-    return found
-
-
-def _half(word: str) -> list[tuple[str, int]]:
-    found = []
+def _in_halves(rows: int, u: int) -> list[str]:
+    """Two steps of k at a time in f16; what a word adds up to is widened."""
+    lines = [f"let zeros{u} = vec4<f16>(zero{u});"]
+    lines += [f"var h{u}_{i}_{c} = vec2<f16>();" for i in range(rows) for c in "xyzw"]
     for k in range(WORD // 2):
-        by = 6 - 4 * k
-        moved = f"({word} << vec4<u32>({by}u))" if by > 0 else f"({word} >> vec4<u32>({-by}u))"
-        bits = f"(({moved} & vec4<u32>(0x03C003C0u)) | vec4<u32>(0x4C004C00u))"
-        for half, part in enumerate("xy"):
-            each = ", ".join(f"unpack2x16float({bits}.{c}).{part}" for c in "xyzw")
-            found.append((f"vec4<f32>({each})", k + 4 * half))
-    return found
-
-
-def _bytes(word: str) -> list[tuple[str, int]]:
-    found = []
-    for k in range(WORD):
-        moved = f"({word} >> vec4<u32>(4u))" if k % 2 else word
-        spread = f"({moved} & vec4<u32>(0x0F0F0F0Fu))"
-        each = ", ".join(f"unpack4xU8({spread}.{c}).{'xyzw'[k // 2]}" for c in "xyzw")
-        found.append((f"vec4<f32>(vec4<u32>({each}))", k))
-    return found
+        part = "xyzw"[k]
+        lines.append(f"let g{u}_{k} = {halves(f'w{u}', k)};")
+        for i in range(rows):
+            pair = f"a{u}_{i}_lo.{part}, a{u}_{i}_hi.{part}"
+            lines.append(f"let b{u}_{i}_{k} = vec2<f16>(vec2<f32>({pair}));")
+        for c in "xyzw":
+            value = f"bitcast<vec2<f16>>(g{u}_{k}.{c}) - zeros{u}.{c}{c}"
+            lines.append(f"let q{u}_{k}{c} = {value};")
+            lines += [
+                f"h{u}_{i}_{c} = fma(q{u}_{k}{c}, b{u}_{i}_{k}, h{u}_{i}_{c});" for i in range(rows)
+            ]
+    for i in range(rows):
+        sums = ", ".join(f"f32(h{u}_{i}_{c}.x) + f32(h{u}_{i}_{c}.y)" for c in "xyzw")
+        lines.append(f"let p{u}_{i} = vec4<f32>({sums});")
+    return lines
 
 
 def _rows_together(candidate: GpuCandidate) -> int:

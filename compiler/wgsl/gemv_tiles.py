@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.document import Dispatch
-from nnjit_studio.compiler.wgsl.gemv_4bit import COLUMNS, WORD, Matrix4, decoded_bits
+from nnjit_studio.compiler.wgsl.gemv_4bit import Matrix4
 from nnjit_studio.compiler.wgsl.gemv_operands import Plain
+from nnjit_studio.compiler.wgsl.nibbles import COLUMNS, OFFSETS, WORD, decoded
 from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import GpuCandidate
@@ -134,12 +135,13 @@ def _fetch_tile(
         f"  let at = step / {matrix.block // c.r1}u * {stride}u + column;",
         f"  let scale = {scale};",
     ]
-    zero = f"{16.0 + matrix.zero}"
+    offset = OFFSETS["bits"]
+    zero = f"{offset + matrix.zero}"
     if matrix.zeros:
         zeros = ", ".join(f"(zeros[at] >> {8 * e}u) & 255u" for e in range(COLUMNS))
-        lines.append(f"  let zero = vec4<f32>(vec4<u32>({zeros})) + 16.0;")
+        lines.append(f"  let zero = vec4<f32>(vec4<u32>({zeros})) + {offset};")
         zero = "zero"
-    for value, k in decoded_bits("w"):
+    for value, k in decoded("bits", "w", "")[1]:
         lines.append(
             f"  tile[(row * {WORD}u + {k}u) * {wide}u + t % {wide}u] = ({value} - {zero}) * scale;"
         )

@@ -15,9 +15,10 @@ from nnjit_studio.compiler.recognize_quantised import NIBBLES_IN_WORD, Quantised
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import KernelDocument
 from nnjit_studio.compiler.wgsl.finish import Finish
-from nnjit_studio.compiler.wgsl.gemv_4bit import COLUMNS, Matrix4, gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.gemv_4bit import Matrix4, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.gemv_tiles import gemm_4bit
+from nnjit_studio.compiler.wgsl.nibbles import COLUMNS
 from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate

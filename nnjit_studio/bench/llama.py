@@ -51,6 +51,7 @@ def bench_llama(
     rounds: int,
     weights: str,
     tune: bool,
+    f16: bool,
     folder: Path,
     gpu: str,
     target: str,
@@ -66,6 +67,8 @@ def bench_llama(
         Those of the prompt, any ids, for the weights are random; those made behind it.
     weights
         ``gpu``: made there from their seed; ``file``: written to ``folder`` and streamed.
+    f16
+        Whether tuning may choose products in f16.
     gpu
         As of :func:`gpu_page`.
 
@@ -86,7 +89,7 @@ def bench_llama(
     with gpu_page("llama.html", folder, target, None, no_sandbox, published, gpu) as page:
         note(f"adapter: {page.profile.name}")
         subgroups = "subgroups" in page.profile.features
-        plan = decoder_plan(config, tune, subgroups)
+        plan = decoder_plan(config, tune, subgroups, f16)
         (folder / "plan.json").write_text(json.dumps(plan.to_json()))
         page.give(
             {

@@ -20,14 +20,18 @@ _RED = 0xAB
 
 @lru_cache(maxsize=1)
 def device() -> Any:
-    """A device with WebGPU's default limits, and subgroups where the adapter has them."""
+    """A device with WebGPU's default limits; subgroups and f16 where the adapter has them."""
     adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
-    features = [f for f in ("subgroup",) if f in adapter.features]
+    features = [f for f in ("subgroup", "shader-f16") if f in adapter.features]
     return adapter.request_device_sync(required_features=features)
 
 
 def has_subgroups() -> bool:
     return "subgroup" in device().features
+
+
+def has_f16() -> bool:
+    return "shader-f16" in device().features
 
 
 @lru_cache(maxsize=256)

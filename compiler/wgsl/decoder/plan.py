@@ -20,14 +20,13 @@ from nnjit_studio.compiler.wgsl.decoder.operands import (
 )
 from nnjit_studio.compiler.wgsl.document import Dispatch
 from nnjit_studio.compiler.wgsl.gemv_4bit import (
-    BYTES_FEATURE,
-    DECODINGS,
     Activation,
     Epilogue,
     gemv_4bit,
     threads_of,
 )
 from nnjit_studio.compiler.wgsl.gemv_operands import Plain
+from nnjit_studio.compiler.wgsl.nibbles import DECODINGS, F16, REQUIRES
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 
 VERSION = 1
@@ -45,6 +44,12 @@ class Setting:
     candidate: GpuCandidate
     decoding: str = "bits"
     subgroups: bool = False
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Features of WebGPU, and with the prefix ``wgsl:`` of the language."""
+        decoding = REQUIRES.get(self.decoding)
+        return ("subgroups",) * self.subgroups + ((decoding,) if decoding else ())
 
     def __str__(self) -> str:
         return f"{self.candidate},{self.decoding}{',subgroups' if self.subgroups else ''}"
@@ -130,12 +135,16 @@ def default_setting(k: int, n: int, subgroups: bool = False, rows: int = 1) -> S
     return Setting(GpuCandidate(4, rows, unroll, 32, rows, side), "bits", subgroups)
 
 
-def settings(k: int, n: int, subgroups: bool, rows: int = 1) -> tuple[Setting, ...]:
+def settings(
+    k: int, n: int, subgroups: bool, rows: int = 1, f16: bool = False
+) -> tuple[Setting, ...]:
     """Candidates that are worth a measurement: columns, threads, words in flight, decoding.
 
-    Many rows leave no registers for words in flight.
+    Many rows leave no registers for words in flight. With ``f16`` those that multiply in f16
+    are there too.
     """
     found = []
+    less_exact = (F16,) * f16
     for columns in (16, 32, 64):
         for threads in (128, 256, 512) if rows == 1 else (64, 128, 256):
             depth = 8 * threads // (columns // 4)
@@ -143,13 +152,15 @@ def settings(k: int, n: int, subgroups: bool, rows: int = 1) -> tuple[Setting, .
                 if depth * unroll > k + depth:
                     continue
                 central = columns < 64 and unroll == 4
-                for decoding in DECODINGS if central else DECODINGS[1:2]:
+                for decoding in (*(DECODINGS if central else DECODINGS[1:2]), *less_exact):
                     candidate = GpuCandidate(4, rows, unroll, columns, rows, depth)
                     found.append(Setting(candidate, decoding, subgroups))
     return tuple(found)
 
 
-def decoder_plan(config: LlamaConfig, tune: bool = False, subgroups: bool = False) -> DecoderPlan:
+def decoder_plan(
+    config: LlamaConfig, tune: bool = False, subgroups: bool = False, f16: bool = False
+) -> DecoderPlan:
     """The plan of a checked configuration.
 
     Parameters
@@ -158,6 +169,8 @@ def decoder_plan(config: LlamaConfig, tune: bool = False, subgroups: bool = Fals
         Whether 4-bit kernels come in many settings, to be measured, or in the first guess.
     subgroups
         Whether they may use subgroups.
+    f16
+        Whether settings that multiply in f16 are among those to be measured.
     """
     c = config
     shapes = {**c.matrices, "logits": (c.width, c.vocabulary)}
@@ -175,7 +188,7 @@ def decoder_plan(config: LlamaConfig, tune: bool = False, subgroups: bool = Fals
             k, n = shapes[name]
             wanted: Sequence[Setting] = (default_setting(k, n, subgroups, rows),)
             if tune:
-                wanted = settings(k, n, subgroups, rows)
+                wanted = settings(k, n, subgroups, rows, f16)
             made = (_variant(c, (k, n, rows), setting, source, end) for setting in wanted)
             kernels[prefix + name] = tuple(made)
         kernels[f"{prefix}embed"] = (Variant("", 256, (), tokens.embed(c, rows)),)
@@ -203,9 +216,7 @@ def _variant(
         subgroups=setting.subgroups,
         decoding=setting.decoding,
     )
-    needed = {"subgroups": setting.subgroups, BYTES_FEATURE: setting.decoding == "bytes"}
-    requires = tuple(name for name, wanted in needed.items() if wanted)
-    return Variant(str(setting), threads_of(setting.candidate), requires, dispatch)
+    return Variant(str(setting), threads_of(setting.candidate), setting.requires, dispatch)
 
 
 def _buffers(c: LlamaConfig) -> Iterator[Buffer]:

@@ -1,0 +1,75 @@
+"""From words of eight 4-bit values to floats: the ways that a kernel can be made with.
+
+Put below an exponent, the bits of q are a float that differs from q by that
+exponent's power of two, exactly; it is subtracted together with the zero point.
+"""
+
+from __future__ import annotations
+
+WORD = 8
+"""Values in a word, neighbours in k."""
+COLUMNS = 4
+"""Words that are decoded together, of neighbouring columns: a ``vec4<u32>``."""
+DECODINGS = ("bits", "half", "bytes")
+"""``bits``: one value at a time below the exponent of 16.0. ``half``: two at a time so in f16,
+widened by ``unpack2x16float``. ``bytes``: spread over bytes and converted. All are exact."""
+F16 = "f16"
+"""Two at a time, and multiplied in f16: for devices with ``shader-f16``; errors near 5e-4."""
+OFFSETS = {"bits": 16.0, "half": 16.0, "bytes": 0.0, F16: 1024.0}
+"""What a decoded value is above q."""
+REQUIRES = {"bytes": "wgsl:packed_4x8_integer_dot_product", F16: "shader-f16"}
+"""The feature that a decoding needs, where it needs one."""
+
+Decoded = tuple[list[str], list[tuple[str, int]]]
+"""Lines that come first; then ``vec4<f32>`` of the four columns, with the step of k of each."""
+
+
+def decoded(decoding: str, word: str, name: str) -> Decoded:
+    """The eight steps of four words; ``name`` begins the names of what is made."""
+    return {"bits": _bits, "half": _half, "bytes": _bytes}[decoding](word, name)
+
+
+def halves(word: str, k: int) -> str:
+    """Steps ``k`` and ``k + 4`` of four words as pairs of f16 in ``vec4<u32>``, 1024 above q."""
+    return f"({_moved(word, -4 * k)} & vec4<u32>(0x000F000Fu)) | vec4<u32>(0x64006400u)"
+
+
+def _moved(word: str, left: int) -> str:
+    if left == 0:
+        return word
+    sign, by = ("<<", left) if left > 0 else (">>", -left)
+    return f"({word} {sign} vec4<u32>({by}u))"
+
+
+def _bits(word: str, name: str) -> Decoded:
+    found = []
+    for k in range(WORD):
+        bits = f"({_moved(word, 19 - 4 * k)} & vec4<u32>(0x780000u)) | vec4<u32>(0x41800000u)"
+        found.append((f"bitcast<vec4<f32>>({bits})", k))
+    return [], found
+
+
+def _half(word: str, name: str) -> Decoded:
+    lines, found = [], []
+    for k in range(WORD // 2):
+        moved = _moved(word, 6 - 4 * k)
+        pairs = f"{name}h{k}"
+        bits = f"({moved} & vec4<u32>(0x03C003C0u)) | vec4<u32>(0x4C004C00u)"
+        lines.append(f"let {pairs} = {bits};")
+        lines += [f"let {pairs}{c} = unpack2x16float({pairs}.{c});" for c in "xyzw"]
+        for half, part in enumerate("xy"):
+            each = ", ".join(f"{pairs}{c}.{part}" for c in "xyzw")
+            found.append((f"vec4<f32>({each})", k + 4 * half))
+    return lines, found
+
+
+def _bytes(word: str, name: str) -> Decoded:
+    lines, found = [], []
+    for odd in range(2):
+        spread = f"{name}b{odd}"
+        lines.append(f"let {spread} = {_moved(word, -4 * odd)} & vec4<u32>(0x0F0F0F0Fu);")
+        lines += [f"let {spread}{c} = vec4<f32>(unpack4xU8({spread}.{c}));" for c in "xyzw"]
+        for at, part in enumerate("xyzw"):
+            each = ", ".join(f"{spread}{c}.{part}" for c in "xyzw")
+            found.append((f"vec4<f32>({each})", 2 * at + odd))
+    return lines, found
