@@ -222,7 +222,10 @@ class PageRunner:
         headers = [kernel.header() for kernel in kernels]
         header = {"type": "register", "kernels": headers, "only": only}
         with self._exclusive() as ask:
-            ask(header, [kernel.data for kernel in kernels])
+            reply, _ = ask(header, [kernel.data for kernel in kernels])
+        # a GPU's buffers follow from its kernels
+        memory_bytes = replies.optional(replies.integer, reply, "memory_bytes")
+        self.memory_bytes = memory_bytes or self.memory_bytes
 
     def infer(
         self,

@@ -77,6 +77,7 @@ export function started(state, request) {
     case "generate":
       return { ...state, phase: "running", latencies_ms: [], tokens: 0 };
     case "probe":
+    case "gpu_probe":
       return { ...state, phase: "measuring" };
     case "measure": {
       const { workload, settings } = request.challenger;
