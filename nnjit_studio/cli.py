@@ -348,8 +348,3 @@ def tell(error: NnjitError, as_json: bool) -> None:
         print_json(error.to_json())
     else:
         note(f"{error.error} {error.hint}".strip())
-
-
-def studio_main() -> None:
-    """Entry point ``nnjit-studio``."""
-    main(["studio", *sys.argv[1:]])
