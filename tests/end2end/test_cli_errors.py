@@ -90,10 +90,11 @@ def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
     assert database.read_text() == "my notes, not a database"
 
 
-def test_what_is_not_there_says_so() -> None:
-    result = nnjit("tune", "m.onnx", "--backend", "webgpu", "--json")
+def test_a_gpu_without_webgpu_is_refused() -> None:
+    result = nnjit("tune", "m.onnx", "--gpu", "software", "--json", *SANDBOX)
     assert result.returncode == 1
-    assert "yet" in json.loads(result.stdout)["error"]
+    error = json.loads(result.stdout)
+    assert "is for WebGPU" in error["error"] and "--backend webgpu" in error["hint"]
 
 
 @pytest.mark.skipif(not SANDBOX, reason="only root is asked for the flag")
