@@ -14,7 +14,6 @@ at a time, as in the paper's microbenchmarks (section 5.1).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -24,6 +23,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.dot_space import DOT_KINDS
 from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.gpu_cost import BASE_R1, BUSY_THREADS, expected_cost
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.gpu_usage import (
     ELEMENT_BYTES,
@@ -46,10 +46,10 @@ R1_CHOICES = (8, 16, 32)
 SPLIT_CHOICES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Parts of the reduction: an exception to Heuristic 2, for K is often 3 times a power of two.
 
-Measured on an NVIDIA H200, Chromium 156, 2026-11-21: of 110 kernels of 384x768x768 seven of the
+Measured on an NVIDIA H200, Chromium 156, 2026-11-21: of 110 kernels of 384x768x768 nine of the
 ten fastest have 3 or 6 parts.
 """
-BASE_R0, BASE_R1 = 4, 16
+BASE_R0 = 4
 
 ROW_X0_CHOICES = (1, 2, 4)
 ROW_THREADS_CHOICES = (1, 2, 4, 8, 16, 32)
@@ -62,31 +62,9 @@ FIXED_REGISTERS = 16
 REGISTER_RELAXATION = 0.5
 """Relaxation ratio of Heuristic 7: other limits may leave this share of the blocks that
 registers allow. Strict, it would exclude small tiles, which are the best of small products."""
-BUSY_THREADS = 512
-"""Threads of a core that hide what a load waits for."""
 BUSY_CORES = 0.75
 """Share of the cores that have work before a reduction is split further: adding parts costs more
 than the rest of the cores would bring."""
-BUSY_SUMS = 16384
-"""Sums of a core's threads that hide what a load waits for: each is a chain of its own."""
-IDLE_POWER, LOAD_COST, CROWD_COST = 0.35, 10.0, 1.0
-"""How the logarithm of the time grows with idle sums, loads by product, crowded registers."""
-OWN_COST = 1.0
-"""Of what a thread loads from workgroup memory for each product; tiles that differ in nothing
-else were not measured, so this is an estimate."""
-DEPTH_COST = (0.15, 0.15)
-"""Of a doubling of r1 above :data:`BASE_R1`, and of a halving below.
-
-All these are rounded from two ridge regressions of the logarithm of the time, on 134 and 518
-kernels of five shapes, NVIDIA H200, Chromium 156, 2026-11-21, with templates since changed; they
-disagree by a factor of two in some weights. They order the space and promise nothing.
-"""
-SUM_COST = 16.0
-"""Writing or reading one partial sum, in multiply-adds of a core: its share of the cache."""
-READ_COST = 32
-"""Reading one element of a matrix once, in multiply-adds of a core."""
-SECOND_DISPATCH = 7e5
-"""What a second dispatch costs, in multiply-adds of a core: about 3 us."""
 MOST_PARTS_PER_CORE = 4
 """A split reduction makes at most so many workgroups a core; more only cost sums."""
 SQUARE = 4
@@ -170,42 +148,12 @@ class GpuProblem:
             based = replace(based, r1=shallow)
         return replace(based, split=self.first_split(based))
 
-    def cost(self, c: GpuCandidate) -> float:
-        """Expected time, in multiply-adds of the busiest core at its full rate.
-
-        A model, not a claim: it orders the space. A core is slower where few
-        sums hide its waits, where tiles load much for each product, and where
-        registers are crowded; parts have to be written and read again.
-        """
-        groups = self.workgroups(c) * c.split
-        each = math.ceil(groups / self.gpu.cores)
-        resident = min(each, self.blocks_per_core(c)) * self.threads(c)
-        sums = 2.0 * c.split * self.batch * self.m * self.n * SUM_COST / self.gpu.cores
-        second = sums + SECOND_DISPATCH if c.split > 1 else 0.0
-        if self.few_rows:
-            run = c.r1 if self.along_k else c.x1
-            scattered = 1 + max(0.0, 1 - run / self.gpu.warp)
-            idle = math.sqrt(max(1.0, BUSY_THREADS / resident))
-            element = max(self.m, READ_COST)
-            return each * element * c.x1 * self.k / c.split * scattered * idle + second
-        idle = math.pow(max(1.0, BUSY_SUMS / (resident * c.x0 * c.y0)), IDLE_POWER)
-        crowded = max(0.0, self.registers(c) / (self.gpu.registers_per_thread / 2) - 1)
-        deep = max(0.0, math.log2(c.r1 / BASE_R1)), max(0.0, math.log2(BASE_R1 / c.r1))
-        slower = (
-            LOAD_COST * (c.x1 + c.y1) / (c.x1 * c.y1)
-            + OWN_COST * (c.x0 + c.y0) / (c.x0 * c.y0)
-            + DEPTH_COST[0] * deep[0]
-            + DEPTH_COST[1] * deep[1]
-            + CROWD_COST * crowded
-        )
-        return each * c.x1 * c.y1 * self.k / c.split * idle * math.exp(slower) + second
-
     @cached_property
     def tiles(self) -> tuple[GpuCandidate, ...]:
         """First choices of all tiles that the rules on tiles accept, best expected first."""
         found = {self.first(c) for c in _tiles(self)}
         fitting = (c for c in found if all(rule(c, self)[0] for rule in TILE_RULES))
-        ranked = sorted(fitting, key=lambda c: (self.cost(c), c))
+        ranked = sorted(fitting, key=lambda c: (expected_cost(c, self), c))
         return tuple(ranked[:MOST_TILES])
 
 
@@ -236,7 +184,7 @@ def gpu_candidates(problem: GpuProblem) -> list[GpuCandidate]:
 
 def _expected(c: GpuCandidate, p: GpuProblem) -> float:
     """Of two that are expected alike, another tile tells more than another unroll."""
-    return p.cost(c) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
+    return expected_cost(c, p) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
 
 
 def _tiles(p: GpuProblem) -> Iterator[GpuCandidate]:
