@@ -266,6 +266,11 @@ def compare(
                     f"{k}x{n}": variants(k, n, dtype, "subgroups" in features)
                     for k, n in dict.fromkeys(matrices)
                 }
+                if not all(made.values()):
+                    raise UserError(
+                        f"No setting of our 4-bit kernels fits {chain.name}.",
+                        "Give --sizes of at least 64x64.",
+                    )
                 jobs.append(
                     {
                         "folder": place.name,
