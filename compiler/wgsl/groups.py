@@ -38,7 +38,7 @@ MAX_TEAM = 256
 ROW_BYTES = 8192
 """Workgroup memory for rows between stages; half of WebGPU's default limit."""
 _ENOUGH_ROWS = 32
-_SMALL_ROW = 1 << 14  # elements that one workgroup may work through, however few there are
+_SMALL_ROW = 1 << 13  # elements that one workgroup may work through, however few there are
 _ENOUGH_THREADS = 1 << 14
 _FULL = 1 << 16  # threads that keep any GPU busy
 _SMALLEST_TEAM = 8
@@ -189,7 +189,7 @@ def whole_words(program: Program, nest: Nest, inner: Sequence[Axis], plain: froz
     if nest.steps or not nest.spatial or (inner and nest.init):
         return False
     axis = nest.spatial[-1]
-    if len(nest.spatial) == 1 and all(s.index == Var(axis.var) for s in packed):
+    if len(nest.spatial) == 1 and not inner and all(s.index == Var(axis.var) for s in packed):
         return all(points_of(program, s.buffer) == axis.extent for s in packed)
     return axis.extent % GROUP == 0 and all(aligned(s.index, axis.var, GROUP) for s in packed)
 

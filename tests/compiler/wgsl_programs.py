@@ -198,6 +198,24 @@ def gathered(rows: int, columns: int, count: int) -> Program:
     )
 
 
+def halves_of_doubled(size: int) -> Program:
+    """A few f16 results of a second stage; their number is no multiple of a word's."""
+    doubled = Binary("mul", Load("x", Var("i")), f32(2.0))
+    turned = Load("t", add(times(Var("i"), -1), size - 1))
+    return Program(
+        "halves_of_doubled",
+        (
+            Buffer("x", "f32", (size,), "input"),
+            Buffer("y", "f16", (size,), "output"),
+            Buffer("t", "f32", (size,), "workspace"),
+        ),
+        (
+            stage("t", {"i": size}, [Store("t", Var("i"), doubled)]),
+            stage("y", {"i": size}, [Store("y", Var("i"), turned)]),
+        ),
+    )
+
+
 PROGRAMS: dict[str, Program] = {
     "softmax": softmax(7, 33),
     "softmax of long rows": softmax(3, 2999),
@@ -214,6 +232,7 @@ PROGRAMS: dict[str, Program] = {
     "scattered bytes": scattered_bytes(3, 11),
     "concatenation": concatenation(12, 5),
     "sum of many": sum_of_many(11, 7),
+    "halves of doubled": halves_of_doubled(45),
     "gather": gathered(19, 12, 5),
     "product": matmul_bias(17, 9, 23),
     "product in tiles": matmul_bias(64, 1024, 8),
