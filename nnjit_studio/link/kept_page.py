@@ -53,10 +53,11 @@ def keep_page(
         gpu=gpu,
         on_return=hub.expect_page,
     ) as running:
+        before = hub.on_page, hub.on_lost
         hub.expect_page()
         hub.on_page, hub.on_lost = page_came, page_went
         try:
             yield running
         finally:
-            hub.on_page = hub.on_lost = None
+            hub.on_page, hub.on_lost = before
             hub.expect_page(False)
