@@ -18,6 +18,7 @@ import { createBuffers, makeWeights, streamWeights } from "./llama_weights.js";
  * @property {number[]} prompt
  * @property {number} tokens made behind the prompt
  * @property {number} rounds
+ * @property {number} warm_ms the GPU is kept busy before each sample
  */
 
 /** A timestamp pair for each token: the layer keeps 4096. */
