@@ -288,6 +288,7 @@ def _row(
         **styles,
         "readback_ms": readback,
         "readback_ratio": ratios(readback),
+        "own_clock_ms": {name: spread(samples) for name, samples in message["own_ms"].items()},
         "tflops": p.flops / best / 1e9,
         "native_ms": native_ms,
         "native_share": None if native_ms is None else native_ms / best,

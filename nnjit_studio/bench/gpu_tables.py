@@ -81,10 +81,11 @@ def _page_table(result: Mapping[str, Any]) -> Table:
 
 def _kernel_facts(result: Mapping[str, Any]) -> Table:
     head = ["workload", "TFLOP/s", "cuBLAS ms", "of cuBLAS", "error", "peers' errors"]
-    head += ["kernels tried", "wrong", "best at", "best candidate"]
+    head += ["by their own clocks, ms", "kernels tried", "wrong", "best at", "best candidate"]
     rows = []
     for row in result["rows"]:
         peers = ", ".join(f"{n} {e:.1e}" for n, e in row["peers_max_rel_err"].items()) or "-"
+        clocks = row["own_clock_ms"].items()
         native = row["native_ms"]
         tried = row["candidates"]
         rows.append(
@@ -95,6 +96,7 @@ def _kernel_facts(result: Mapping[str, Any]) -> Table:
                 "-" if native is None else f"{row['native_share']:.0%}",
                 f"{row['max_rel_err']:.1e}",
                 peers,
+                ", ".join(f"{n} {ms['median']:.4f}" for n, ms in clocks),
                 str(tried["measured"]),
                 str(tried["wrong"]),
                 str(tried["best_at"]),

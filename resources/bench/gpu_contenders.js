@@ -2,6 +2,7 @@
 import { openGpu } from "../page/gpu/open.js";
 import { flushTensorFlow, onnxRuntime, tensorFlow } from "./gpu_peers.js";
 import { own, recorderOf } from "./gpu_record.js";
+import { timed } from "./gpu_variants.js";
 
 /** @typedef {{version: number, scratch: number[], requires: string[], dispatches: {code: string, entry: string, workgroups: [number, number, number], bindings: string[], access: ("read" | "read_write")[]}[]}} KernelDocument */
 /** @typedef {{settings: string, document: KernelDocument}} Candidate */
@@ -26,6 +27,7 @@ import { own, recorderOf } from "./gpu_record.js";
  * @property {(n: number) => Promise<void>} submit
  * @property {(n: number) => Promise<void>} pass
  * @property {() => Promise<Float32Array>} output of one product, read
+ * @property {() => Promise<number>} [own_ms] of one product by the library's own GPU clock
  * @property {() => void | Promise<void>} release
  */
 
@@ -135,6 +137,7 @@ export function ours(product, { slots }, device) {
       gpu.encode(slots[0]);
       return product.read(0);
     },
+    own_ms: () => timed(gpu, slots[0], 1),
     release: () => product.release(),
   };
 }
@@ -203,6 +206,7 @@ export async function tensorFlowProduct(shape) {
       result.dispose();
       return data;
     },
+    own_ms: async () => (await tf.time(() => tf.matMul(a, b).dispose())).kernelMs,
     release: () => tf.dispose([a, b]),
   };
 }

@@ -3,7 +3,7 @@ import { onnxRuntimeProduct, OurProduct, tensorFlowProduct } from "./gpu_contend
 import { begin, conduct, fetchFloats, file, post, report } from "./gpu_page.js";
 import { versions } from "./gpu_peers.js";
 import { sweep } from "./gpu_sweep.js";
-import { readbacks, timeAll } from "./gpu_timing.js";
+import { ownClocks, readbacks, timeAll } from "./gpu_timing.js";
 
 /** @typedef {import("./gpu_contenders.js").Shape} Shape */
 /**
@@ -53,8 +53,9 @@ async function measure(job, index, { gpu, device, warmer }) {
   warmer.chain_ns = [];
   const timed = await timeAll(contenders, shape.depth, warmer, job.policy);
   const readback_ms = await readbacks(contenders, warmer, job.policy);
+  const own_ms = await ownClocks(contenders, warmer, job.policy);
   for (const contender of contenders) await contender.release();
-  await report({ type: "row", index, ...found, failed, timed, readback_ms, chain_ns: warmer.chain_ns });
+  await report({ type: "row", index, ...found, failed, timed, readback_ms, own_ms, chain_ns: warmer.chain_ns });
 }
 
 await conduct(async () => {

@@ -118,3 +118,21 @@ export async function readbacks(contenders, warmer, policy) {
     }
   return found;
 }
+
+/**
+ * What the libraries say themselves: a check of the clock that is common to all.
+ * @param {Contender[]} contenders
+ * @param {import("./gpu_warm.js").Warmer} warmer
+ * @param {GpuPolicy} policy
+ * @returns {Promise<Record<string, number[]>>} ms of one product in a pass, of those that have a clock
+ */
+export async function ownClocks(contenders, warmer, policy) {
+  /** @type {Record<string, number[]>} */
+  const found = {};
+  for (const { name, own_ms } of contenders)
+    for (let i = 0; own_ms && i < policy.readbacks; i++) {
+      await warmer.run(policy.warm_ms / 4);
+      (found[name] ??= []).push(await own_ms());
+    }
+  return found;
+}

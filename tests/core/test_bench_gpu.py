@@ -103,6 +103,7 @@ def kernels_result(tmp_path: Path) -> dict[str, Any]:
         "failed": {"tfjs": "no adapter"},
         "timed": {"ours": timed(0.5), "ort": timed(1.0)},
         "readback_ms": {"ours": [1.0], "ort": [3.0]},
+        "own_ms": {"ours": [0.5, 0.75, 0.625]},
         "chain_ns": [2.0, 2.0],
     }
     row = gpu_kernels._row(shape, message, {"ours": right, "ort": right + 1}, 0.25)
@@ -134,6 +135,7 @@ def test_kernels_are_printed_with_their_conditions(kernels_result: dict[str, Any
     assert "| matmul:4x4x4:f32 | one per submit | 0.5000 (0.5000; 0.0000) | 1.0000" in section
     assert "tfjs failed on matmul:4x4x4:f32: no adapter." in section
     assert "ours 0.25; ort 0.25" in section
+    assert "ours 0.6250" in section
     assert "torch on Acme 3000" in section and "50%" in section
     software = {**kernels_result, "adapter": {**ADAPTER, "is_fallback": True}}
     assert "Software adapter, no GPU: Acme 3000" in gpu_tables.gpu_kernels_text(software)

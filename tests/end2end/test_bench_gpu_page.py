@@ -100,6 +100,8 @@ def test_kernels_beside_the_peers(tmp_path: Path) -> None:
         assert row["submit"]["gpu_ms"][name]["median"] > 0
         assert row["readback_ms"][name]["median"] > 0
     assert row["pass"]["each"]["ours"]["passes"] == 1 / 16
+    assert set(row["own_clock_ms"]) == {"ours", *peers} - {"ort"}
+    assert all(ms["median"] > 0 for ms in row["own_clock_ms"].values())
 
 
 def test_dispatches_beside_the_peers(tmp_path: Path) -> None:
