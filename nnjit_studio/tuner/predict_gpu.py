@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.gpu_4bit_space import four_bit_problem
+from nnjit_studio.space.gpu_4bit_space import FourBitProblem, four_bit_problem
 from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.gpu_cost import expected_cost
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.gpu_space import GpuProblem, gpu_problem
 from nnjit_studio.space.quantised import MATMUL_4BIT
@@ -50,7 +51,8 @@ def features(c: GpuCandidate, p: GpuProblem) -> tuple[float, ...]:
 def log_share(c: GpuCandidate, p: GpuProblem) -> float:
     """Logarithm of the share of the peak that a candidate is expected at, up to a constant."""
     ideal = p.batch * p.m * p.n * p.k / p.gpu.cores
-    return math.log(ideal / p.cost(c))
+    cost = p.cost(c) if isinstance(p, FourBitProblem) else expected_cost(c, p)
+    return math.log(ideal / cost)
 
 
 def seen(

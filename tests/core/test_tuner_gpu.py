@@ -12,6 +12,7 @@ from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.space.gpu_constants import with_constants
+from nnjit_studio.space.gpu_cost import expected_cost
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.gpu_space import gpu_problem
 from nnjit_studio.space.lite_space import build_lite_space
@@ -46,7 +47,7 @@ def rugged(seed: int, roughness: float = 0.15) -> object:
         assert isinstance(candidate, GpuCandidate)
         p, c = gpu_problem(workload, H200), candidate
         off = bump(key, c.x0, c.y0) + bump(key, c.x1, c.y1) + bump(key, c.r1, c.split)
-        return 1e-9 * p.cost(c) * math.exp(off)
+        return 1e-9 * expected_cost(c, p) * math.exp(off)
 
     return speed
 

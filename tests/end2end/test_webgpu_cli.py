@@ -185,6 +185,7 @@ def test_software_is_refused_where_a_gpu_is_asked_for(
     skip_what_is_not_here(target)
     given = ["--target", target, "--json", "--database", folder / "r.db", *SANDBOX]
     result = nnjit("tune", small, "--backend", "webgpu", "--seconds", 1, *given)
+    assert result.stdout, result.stderr[-3000:]
     document = json.loads(result.stdout.splitlines()[-1])
     if result.returncode == 0:
         assert document["target"]["gpu"]["is_fallback"] is False  # there is a GPU here
