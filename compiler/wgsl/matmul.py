@@ -23,6 +23,7 @@ from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.words import plus, times, vector
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.space.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space.gpu_space import untuned
 from nnjit_studio.space.gpu_usage import (
     ELEMENT_BYTES,
@@ -35,7 +36,8 @@ from nnjit_studio.space.gpu_usage import (
 
 MAX_THREADS = 1024
 """Threads of a workgroup on any device; the lite space stays at Heuristic 5's 256."""
-_LARGEST_GRID = 65535
+MOST_BINDINGS = DEFAULT_LIMITS["maxStorageBuffersPerShaderStage"]
+_LARGEST_GRID = DEFAULT_LIMITS["maxComputeWorkgroupsPerDimension"]
 _ADD_THREADS = 64
 
 
@@ -112,6 +114,7 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
         else:
             body.append(line)
     _check_grid(plan.workgroups)
+    _check_bindings(shader)
     main = shader.dispatch(plan.threads, plan.workgroups, body)
     if plan.parts == 1:
         return KernelDocument((main,))
@@ -160,6 +163,7 @@ def tiled(program: Program, c: Contraction, candidate: GpuCandidate) -> KernelDo
     ]
     workgroups = (grid.columns, grid.rows, grid.batches * grid.parts)
     _check_grid(workgroups)
+    _check_bindings(shader)
     main = shader.dispatch(candidate.threads, workgroups, body)
     if grid.parts == 1:
         return KernelDocument((main,))
@@ -229,6 +233,14 @@ def _check_grid(workgroups: tuple[int, int, int]) -> None:
         raise CompileError(
             f"The product needs {'x'.join(map(str, workgroups))} workgroups.",
             f"Each may be at most {_LARGEST_GRID}: choose larger x1 or y1.",
+        )
+
+
+def _check_bindings(shader: Shader) -> None:
+    if len(shader.bindings) > MOST_BINDINGS:
+        raise CompileError(
+            f"The kernel needs {len(shader.bindings)} buffers at once.",
+            f"Devices need not have more than {MOST_BINDINGS}: use the default schedule.",
         )
 
 

@@ -173,6 +173,13 @@ def test_refuses_slices_that_do_not_halve() -> None:
         matmul_template(program_for("matmul:1x64x64:f32"), replace(ROW, r1=24), "wgsl")
 
 
+def test_more_buffers_than_a_device_must_have_go_to_the_default_schedule() -> None:
+    program = program_for("matmul:16x8x16:f32" + "+residual" * 6)
+    with pytest.raises(CompileError, match="9 buffers"):
+        matmul_template(program, TILE, "wgsl")
+    assert matmul_template(program, None, "wgsl") is None
+
+
 def test_no_product_is_no_business_of_this_template() -> None:
     conv = program_for("conv2d:1x4x8x8x4x3x3x1x1x1x1:f32")
     assert matmul_template(conv, None, "wgsl") is None
