@@ -116,9 +116,10 @@ class Decoder {
 
   /**
    * GPU time of each kernel: all its dispatches of a token, alone and repeated.
+   * @param {number} rounds
    * @returns {Promise<Record<string, {us: number, uses: number, setting: string}>>}
    */
-  async kernelTimes() {
+  async kernelTimes(rounds) {
     /** @type {Record<string, {us: number, uses: number, setting: string}>} */
     const found = {};
     for (const [name, made] of this.made) {
@@ -126,7 +127,7 @@ class Decoder {
       const commands = this.#dispatches(name, made);
       const repeats = await repeatsFor(this.gpu, commands);
       const samples = [];
-      for (let i = 0; i < 5; i++) samples.push((await timed(this.gpu, commands, repeats)) / repeats);
+      for (let i = 0; i < rounds; i++) samples.push((await timed(this.gpu, commands, repeats)) / repeats);
       found[name] = { us: (median(samples) * 1e3) / commands.length, uses: commands.length, setting: made.variant.setting };
     }
     return found;
@@ -252,7 +253,7 @@ await conduct(async () => {
   await warmer.run(job.warm_ms);
   await decoder.start(job.prompt);
   await queued(decoder, made);
-  const kernels = await decoder.kernelTimes();
+  const kernels = await decoder.kernelTimes(job.rounds);
   await report({ type: "row", loaded, tune_s, tried, tokens, logits, same, samples, kernels, dispatches: decoder.token.length, counters: gpu.counters });
   return { versions: {} };
 });
