@@ -106,13 +106,10 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
     if plan.slices > 1:
         shader.workgroup("slices", f"array<{vector(plan.columns)}, {plan.threads}>")
     batches = math.prod(axis.extent for axis in c.batch)
-    body = part_and_batch(c, plan.parts, batches)
-    for line in matvec_body(plan):
-        indent, _, row = line.partition("@finish ")
-        if row:
-            body += [indent + x for x in finish.call(function, f"{row}u", "n", f"c{row}")]
-        else:
-            body.append(line)
+    body = [
+        *part_and_batch(c, plan.parts, batches),
+        *matvec_body(plan, lambda m: finish.call(function, f"{m}u", "n", f"c{m}")),
+    ]
     _check_grid(plan.workgroups)
     _check_bindings(shader)
     main = shader.dispatch(plan.threads, plan.workgroups, body)

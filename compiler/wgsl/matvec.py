@@ -10,6 +10,7 @@ along k. In the end the slices are added in workgroup memory, row by row.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.contraction import Contraction
@@ -91,11 +92,12 @@ def matvec_of(c: Contraction, candidate: GpuCandidate) -> Matvec:
     )
 
 
-def matvec_body(plan: Matvec) -> list[str]:
-    """The lines that leave the finished sums in ``sum`` and hand them to ``@finish``.
+End = Callable[[int], list[str]]
+"""Lines that hand on the finished sums ``c<m>`` of row m, at the columns from ``n`` on."""
 
-    The caller sees ``n`` and ``m``, and replaces the line ``@finish m`` for each row m.
-    """
+
+def matvec_body(plan: Matvec, end: End) -> list[str]:
+    """The kernel's lines behind its part and batch axes."""
     c, columns = plan.c, plan.columns
     if plan.along_k:
         place = [f"let slice = li % {plan.slices}u;", f"let tx = li / {plan.slices}u;"]
@@ -103,11 +105,11 @@ def matvec_body(plan: Matvec) -> list[str]:
         place = [f"let slice = li / {plan.across}u;", f"let tx = li % {plan.across}u;"]
     n = times(f"(wg.x * {plan.across}u + tx)", columns)
     begin = times("part", plan.part_depth) if plan.parts > 1 else "0u"
-    end = f"{c.k}u"
+    behind = f"{c.k}u"
     if plan.parts > 1:
-        end = plus(begin, str(plan.part_depth))
+        behind = plus(begin, str(plan.part_depth))
         if c.k % plan.part_depth:
-            end = f"min({end}, {c.k}u)"
+            behind = f"min({behind}, {c.k}u)"
     step = plan.slices * plan.unroll
     start = plus(begin, times("slice", plan.unroll))
     return [
@@ -117,10 +119,10 @@ def matvec_body(plan: Matvec) -> list[str]:
         f"let beginA = {_base(plan.a, plan.load_a)};",
         f"let beginB = {_base(plan.b, plan.load_b)};",
         *(f"var c{m} = {vector(columns)}();" for m in range(c.m)),
-        f"for (var k = {start}; k < {end}; k += {step}u) {{",
+        f"for (var k = {start}; k < {behind}; k += {step}u) {{",
         *indented([*_load_a(plan), *(_dots(plan) if plan.along_k else _outer(plan))]),
         "}",
-        *_gather(plan),
+        *_gather(plan, end),
     ]
 
 
@@ -185,10 +187,10 @@ def _dots(plan: Matvec) -> list[str]:
     return lines
 
 
-def _gather(plan: Matvec) -> list[str]:
+def _gather(plan: Matvec, end: End) -> list[str]:
     """Adds the slices of each row; threads of slice 0 end with the sums."""
     if plan.slices == 1:
-        return [f"@finish {m}" for m in range(plan.c.m)]
+        return [line for m in range(plan.c.m) for line in end(m)]
     lines = []
     half = 1 << (plan.slices - 1).bit_length() - 1
     for m in range(plan.c.m):
@@ -204,7 +206,7 @@ def _gather(plan: Matvec) -> list[str]:
             "}",
             "if (slice == 0u) {",
             f"  c{m} = slices[li];",
-            f"  @finish {m}",
+            *indented(end(m)),
             "}",
         ]
     return lines
