@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_common import (
-    backend_option,
+    backend_options,
     database_option,
     json_option,
     model_argument,
@@ -65,7 +65,7 @@ from nnjit_studio.graph import GenerationRequest, Sampling, Token
     help="Append the figures of --soak to this file, as a dated section.",
 )
 @target_option
-@backend_option
+@backend_options
 @threads_option
 @sandbox_option
 @database_option
@@ -89,6 +89,7 @@ def generate(
     markdown: Path | None,
     target: str,
     backend: str,
+    gpu: str,
     threads: int,
     no_sandbox: bool,
     database: Path | None,
@@ -99,11 +100,6 @@ def generate(
     Takes and prints token ids; tokenising is the caller's. With --check, greedy tokens must be
     those of native ONNX Runtime, but for ties.
     """
-    if backend == "webgpu":
-        raise UserError(
-            "Text is not generated on WebGPU yet.",
-            "Use --backend wasm; `nnjit bench llama` measures a decoder on the GPU.",
-        )
     from nnjit_studio.bench.soak import soak_markdown, soak_text
     from nnjit_studio.bench.tables import append
     from nnjit_studio.text_generation import (
@@ -119,7 +115,7 @@ def generate(
         raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
     request = GenerationRequest(capacity, prefill_rows, str(prefill) if prefill else "")
     sampling = Sampling(tokens, top_k, temperature, seed, tuple(parse_ids(stop, "--stop")))
-    with workbench(target, database, no_sandbox, threads) as (bench, run):
+    with workbench(target, database, no_sandbox, threads, backend=backend, gpu=gpu) as (bench, run):
         generator = TextGenerator(bench)
 
         def show(token: Token, index: int) -> None:

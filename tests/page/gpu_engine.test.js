@@ -143,3 +143,20 @@ test("a lost device is an error with its name", async () => {
   await assert.rejects(running, { code: "gpu-lost" });
   await assert.rejects(engine.infer(input(1, 2, 3)), { code: "gpu-lost" });
 });
+
+test("a plan runs as soon as it has its kernels, whatever another one lacks", async () => {
+  const gpu = fakeGpu(kernels);
+  const engine = new GpuEngine(await openNative(gpu));
+  const other = { ...PLAN, steps: PLAN.steps.map((s) => ({ ...s, workload: s.workload && "g" })) };
+  await engine.load(PLAN, { other });
+  await engine.setWeights(0, bytesOf(10, 20, 30));
+  await engine.register([kernel("add")]);
+  assert.deepEqual(results(await engine.infer(input(1, 2, 3)))[0], [11, 22, 33]);
+  await assert.rejects(engine.infer(input(1, 2, 3), { plan: "other" }), /No kernel is registered for g/);
+  await engine.register([{ ...kernel("mul"), workload: "g" }]);
+  assert.deepEqual(results(await engine.infer(input(1, 2, 3), { plan: "other" }))[0], [10, 40, 90]);
+  const step = engine.stepper(input(1, 1, 1), "other");
+  await step();
+  assert.deepEqual([...floats((await engine.output("z", "other")).data)], [100, 400, 900]);
+  assert.deepEqual(results(await engine.infer(input(1, 2, 3)))[0], [11, 22, 33]);
+});

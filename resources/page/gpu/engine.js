@@ -21,8 +21,9 @@ import { padded, Store } from "./store.js";
 /** @typedef {import("./kernels.js").GpuKernel} GpuKernel */
 /** One instruction of a plan; `workload` is empty for an append. @typedef {{workload: string, commands: Dispatch[]}} Call */
 /**
- * What follows from the kernels: buffers that runs use, and the plans' calls on them.
- * @typedef {{roles: string, arena: GpuBuf[], places: Map<number, number>[], scratch: GpuBuf[], calls: Call[][]}} Bound
+ * What follows from the kernels: buffers that runs use, and each plan's calls on them; null for a
+ * plan that lacks a kernel.
+ * @typedef {{roles: string, arena: GpuBuf[], places: Map<number, number>[], scratch: GpuBuf[], calls: (Call[] | null)[]}} Bound
  */
 /**
  * As of the Wasm engine, with the clock of `steps_ms` and the layer's counters.
@@ -39,7 +40,7 @@ export class GpuEngine {
   copies = true;
   /** @type {{name: string, plan: Plan}[]} `MAIN` comes first */ #plans = [];
   /** @type {Map<string, GpuKernel>} by workload */ #kernels = new Map();
-  /** @type {Bound | null} until every workload has a kernel */ #bound = null;
+  /** @type {Bound | null} until a plan has all its kernels */ #bound = null;
   /** @type {Store | null} */ #weights = null;
   /** @type {Store | null} */ #state = null;
   #gather;
@@ -140,8 +141,8 @@ export class GpuEngine {
       const { plan, index } = this.#named(name);
       if (!(Number.isInteger(runs) && runs >= 1)) throw new EngineError(`The number of runs must be at least 1, not ${runs}.`);
       const feeds = this.#feeds(plan, inputs);
-      const { calls } = this.#ready();
-      checkTaps(taps, plan, calls[index].length);
+      const calls = this.#calls(index);
+      checkTaps(taps, plan, calls.length);
       /** @type {GpuInference} */
       const result = { outputs: [], runs_ms: [], steps_ms: [], steps_iqr_ms: [], steps_threads: [], steps_chunks: [], taps: [], gpu_clock: "", gpu: this.device.counters };
       for (let r = 0; r < (taps.length ? 1 : runs); r++) {
@@ -149,15 +150,15 @@ export class GpuEngine {
         this.#write(index, feeds);
         if (taps.length) result.taps = await this.#runTapped(index, taps);
         else {
-          this.#run(calls[index]);
+          this.#run(calls);
           result.outputs = await this.#outputs(index);
         }
         result.runs_ms.push(performance.now() - start);
       }
       if (profile) {
-        const { times, clock } = await profileSteps(this.device, calls[index].map((c) => c.commands), { runs, least_ms: least_step_ms });
+        const { times, clock } = await profileSteps(this.device, calls.map((c) => c.commands), { runs, least_ms: least_step_ms });
         result.gpu_clock = clock;
-        calls[index].forEach(({ workload }, i) => {
+        calls.forEach(({ workload }, i) => {
           if (!workload) return;
           const samples = times.map((run) => run[i]);
           result.steps_ms.push(quantile(samples, 0.5));
@@ -182,8 +183,9 @@ export class GpuEngine {
     const { plan, index } = this.#named(name);
     return () =>
       this.#exclusive(async () => {
+        const calls = this.#calls(index);
         this.#write(index, this.#feeds(plan, inputs));
-        this.#run(this.#ready().calls[index]);
+        this.#run(calls);
         this.device.flush();
       });
   }
@@ -240,10 +242,11 @@ export class GpuEngine {
     return { plan: this.#plans[index].plan, index };
   }
 
-  #ready() {
-    if (this.#bound) return this.#bound;
-    const steps = this.#plans.flatMap(({ plan }) => stepsOf(plan));
-    const step = steps.find((s) => s.op === "call" && !this.#kernels.has(s.workload));
+  /** @param {number} index of the plan */
+  #calls(index) {
+    const calls = this.#bound?.calls[index];
+    if (calls) return calls;
+    const step = stepsOf(this.#plans[index].plan).find((s) => s.op === "call" && !this.#kernels.has(s.workload));
     throw new EngineError(`No kernel is registered for ${step?.workload ?? "the plan"}.`, "Register one for every workload.");
   }
 
@@ -261,23 +264,24 @@ export class GpuEngine {
   /**
    * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same.
    * @param {Map<string, GpuKernel>} kernels
-   * @returns {Promise<Bound | null>} null while a workload has no kernel
+   * @returns {Promise<Bound | null>} null while every plan lacks a kernel
    */
   async #bind(kernels) {
     const plans = this.#plans.map((p) => p.plan);
-    const all = plans.flatMap(stepsOf);
-    if (all.some((s) => s.op === "call" && !kernels.has(s.workload))) return null;
+    const ready = plans.map((plan) => stepsOf(plan).every((s) => s.op !== "call" || kernels.has(s.workload)));
+    if (!ready.includes(true)) return null;
     const rolesOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles;
-    const roles = JSON.stringify([...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort());
+    const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort()]);
     const old = this.#bound?.roles === roles ? this.#bound : null;
-    const { slots, places } = old ? { slots: [], places: old.places } : place(plans.flatMap((p, i) => livesOf(p, i, rolesOf)), plans.length);
+    const lives = old ? [] : plans.flatMap((plan, i) => (ready[i] ? livesOf(plan, i, rolesOf) : []));
+    const { slots, places } = old ? { slots: [], places: old.places } : place(lives, plans.length);
     const arena = old?.arena ?? slots.map((nbytes, i) => this.device.createBuffer(nbytes, `arena ${i}`));
     /** @type {Bound} */
     const bound = { roles, arena, places, scratch: this.#scratch([...kernels.values()]), calls: [] };
     for (const [index, plan] of plans.entries()) {
       /** @type {Call[]} */
       const calls = [];
-      for (const step of stepsOf(plan)) {
+      for (const step of ready[index] ? stepsOf(plan) : []) {
         const { append, workload, args } = step;
         const { read, written } = rolesOfStep(step, rolesOf);
         const bindings = args.map((b, i) => (read.has(i) || written.has(i) ? this.#where(index, b, bound) : null));
@@ -286,7 +290,7 @@ export class GpuEngine {
           calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await this.device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
         } else calls.push({ workload, commands: callOf(/** @type {GpuKernel} */ (kernels.get(workload)), bindings, whole(bound.scratch)) });
       }
-      bound.calls.push(calls);
+      bound.calls.push(ready[index] ? calls : null);
     }
     return bound;
   }
@@ -316,7 +320,8 @@ export class GpuEngine {
     );
     if (stateful) return; // it might write there
     try {
-      for (const { workload, commands } of bound.calls.flat()) if (workload === kernel.header.workload) this.device.encode(commands);
+      for (const calls of bound.calls)
+        for (const { workload, commands } of calls ?? []) if (workload === kernel.header.workload) this.device.encode(commands);
       await this.device.done();
     } catch (e) {
       throw this.#compiler.refuse(kernel.header, e);
@@ -335,14 +340,14 @@ export class GpuEngine {
   /**
    * @param {number} index of the plan
    * @param {number} buffer
-   * @param {Bound} [bound]
+   * @param {Bound | null} [bound]
    * @returns {Binding}
    */
-  #where(index, buffer, bound = this.#ready()) {
+  #where(index, buffer, bound = this.#bound) {
     const planned = this.#plans[index].plan.buffers[buffer];
     if (planned.region === "arena") {
-      const at = bound.places[index].get(buffer);
-      if (at === undefined) throw new EngineError(`Buffer ${buffer} of the plan is never written.`);
+      const at = bound?.places[index].get(buffer);
+      if (!bound || at === undefined) throw new EngineError(`Buffer ${buffer} of the plan has no place yet.`, "Register a kernel for every workload.");
       return { buffer: bound.arena[at], offset: 0, size: words(planned.nbytes) };
     }
     const store = /** @type {Store} */ (planned.region === "state" ? this.#state : this.#weights);
@@ -365,7 +370,6 @@ export class GpuEngine {
    * @param {readonly {buffer: number, data: Uint8Array}[]} feeds
    */
   #write(index, feeds) {
-    this.#ready();
     for (const { buffer, data } of feeds) this.device.write(this.#where(index, buffer).buffer, 0, padded(data));
   }
 
@@ -403,7 +407,7 @@ export class GpuEngine {
       return { ...at, offset: at.offset + begin, size: Math.min(words(offset + nbytes), at.size) - begin };
     });
     const read = this.#gather.start(parts);
-    this.#ready().calls[index].forEach(({ commands }, step) => {
+    this.#calls(index).forEach(({ commands }, step) => {
       this.device.encode(commands);
       taps.forEach((tap, i) => tap.step === step && read.copy(i));
     });
