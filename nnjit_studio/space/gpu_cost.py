@@ -31,6 +31,11 @@ SUM_COST = 16.0
 """Writing or reading one partial sum, in multiply-adds of a core: its share of the cache."""
 READ_COST = 32
 """Reading one element of a matrix once, in multiply-adds of a core."""
+BUSY_ELEMENTS = 4096
+"""Elements that a core must have asked for to keep its memory busy: 16 KiB, about what 4 TB/s over
+132 cores takes at a latency of 500 ns."""
+WORKGROUP_COST = 4000.0
+"""Starting a workgroup and adding its slices, in multiply-adds of a core."""
 SECOND_DISPATCH = 7e5
 """What a second dispatch costs, in multiply-adds of a core: about 3 us."""
 
@@ -51,9 +56,10 @@ def expected_cost(c: GpuCandidate, p: GpuProblem) -> float:
     if p.few_rows:
         run = c.r1 if p.along_k else c.x1
         scattered = 1 + max(0.0, 1 - run / p.gpu.warp)
-        idle = math.sqrt(max(1.0, BUSY_THREADS / resident))
-        element = max(p.m, READ_COST)
-        return each * element * c.x1 * p.k / c.split * scattered * idle + second
+        in_flight = resident * c.r0 * c.x0
+        idle = math.sqrt(max(1.0, BUSY_ELEMENTS / in_flight))
+        work = max(p.m, READ_COST) * c.x1 * p.k / c.split * scattered * idle
+        return each * (work + WORKGROUP_COST) + second
     idle = math.pow(max(1.0, BUSY_SUMS / (resident * c.x0 * c.y0)), IDLE_POWER)
     crowded = max(0.0, p.registers(c) / (p.gpu.registers_per_thread / 2) - 1)
     slower = (
