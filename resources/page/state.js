@@ -7,6 +7,7 @@
  * @property {Phase} phase
  * @property {string} model
  * @property {number} threads that run it
+ * @property {string} backend what runs it in their place: WebGPU; empty for Wasm
  * @property {number[]} latencies_ms the last ones, oldest first: of inferences, or of tokens while a text is made
  * @property {number} tokens of the text that is made, or was last; 0 when an inference came after it
  * @property {{workload: string, settings: string} | null} kernel measured now or last
@@ -22,6 +23,7 @@ export const START = Object.freeze({
   phase: "connecting",
   model: "",
   threads: 1,
+  backend: "",
   latencies_ms: [],
   tokens: 0,
   kernel: null,
@@ -99,7 +101,7 @@ export function done(state, request, reply) {
     const model = request.type === "load" ? "" : state.model;
     return { ...state, model, phase: atRest({ ...state, model }), warning: `${reply.error} ${reply.hint}`.trim() };
   }
-  if (request.type === "load") return { ...state, phase: atRest(state), threads: reply.threads ?? 1 };
+  if (request.type === "load") return { ...state, phase: atRest(state), threads: reply.threads ?? 1, backend: backendText(request) };
   switch (reply.type) {
     case "inferred": {
       const latencies_ms = [...state.latencies_ms, ...reply.runs_ms].slice(-LATENCIES_SHOWN);
@@ -131,6 +133,12 @@ export function tokenRate(latencies_ms) {
   let [ms, count] = [0, 0];
   for (; ms < 1000 && count < latencies_ms.length; count++) ms += latencies_ms[latencies_ms.length - 1 - count];
   return ms ? (1000 * count) / ms : 0;
+}
+
+/** @param {Header} load */
+function backendText({ backend, implementation }) {
+  if (backend !== "webgpu") return "";
+  return implementation === "bridge" ? "WebGPU through the Studio" : "WebGPU";
 }
 
 /** @param {number} threads */

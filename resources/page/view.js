@@ -34,7 +34,7 @@ function draw(state) {
   document.body.dataset.phase = state.phase;
   element("phase").textContent = PHASE_TEXT[state.phase];
   element("model").textContent = state.model || "No model yet";
-  element("threads").textContent = threadsText(state.threads);
+  element("threads").textContent = state.backend || threadsText(state.threads);
   drawLatency(state);
   element("kernel").hidden = !state.kernel;
   if (state.kernel) {

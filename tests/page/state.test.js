@@ -71,3 +71,11 @@ test("a text shows its rate, without the token that waited for the prompt", () =
   assert.equal(Math.round(tokenRate([20, 25, 40])), 35);
   assert.equal(tokenRate([5000, ...Array(10).fill(100)]), 10, "of the last second alone");
 });
+
+test("a model on a GPU says so in the place of its threads", () => {
+  const load = { type: "load", plan: { name: "m" } };
+  const on = (fields) => done(started(START, load), { ...load, ...fields }, { type: "ok", threads: 2 }).backend;
+  assert.equal(on({}), "");
+  assert.equal(on({ backend: "webgpu", implementation: "navigator" }), "WebGPU");
+  assert.equal(on({ backend: "webgpu", implementation: "bridge" }), "WebGPU through the Studio");
+});

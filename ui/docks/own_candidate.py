@@ -11,6 +11,11 @@ from nnjit_studio.space.gpu_candidate import parse_candidate
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.theme import ElidedLabel, Theme, named
 
+EXAMPLES = {
+    "Wasm": "x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,order=nm,pack=1",
+    "WGSL": "x0=8,y0=8,r0=4,x1=64,y1=64,r1=16,split=1,vec=4",
+}
+"""Candidates by what the kernels are written in."""
 JUDGE_AFTER_MS = 150
 """Typing pauses that long before the rules are asked."""
 
@@ -24,7 +29,7 @@ class OwnCandidateBar(QWidget):
         self._proposed = ""
         self._measured = ""
         self.field = named(
-            QLineEdit(placeholderText="x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,order=nm,pack=1"),
+            QLineEdit(placeholderText=EXAMPLES["Wasm"]),
             "Candidate of your own",
             "Settings to try, of the selected workload (Ctrl+K); Enter measures them",
         )
@@ -59,6 +64,7 @@ class OwnCandidateBar(QWidget):
         ):
             self._proposed = incumbent
             self.field.setText(incumbent)
+        self.field.setPlaceholderText(EXAMPLES[self._session.state.code or "Wasm"])
         row = workload.candidates.get(self._measured) if workload and self._measured else None
         if row is not None and row.settings == self._settings() and row.verdict:
             rate = "" if row.gflops is None else f"{row.gflops:.1f} GFLOP/s, "
