@@ -30,6 +30,9 @@ async function useGpu({ implementation = "navigator", bridge }) {
   gpu?.device.destroy();
   const device = await openGpu({ implementation, bridge });
   gpu = { device, implementation };
+  device.lost.then(() => {
+    if (gpu?.device === device) gpu = null; // the next fixture gets another one
+  });
   return device;
 }
 
