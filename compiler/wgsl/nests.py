@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.affine import affine, children, linear_form, variables, walk
@@ -200,9 +200,3 @@ def is_row_major(nest: Nest, index: Expr) -> bool:
         wanted[axis.var] = step
         step *= axis.extent
     return form == (0, wanted)
-
-
-def names_in(nests: Iterable[Nest]) -> Iterator[str]:
-    """Names of all loop variables."""
-    for nest in nests:
-        yield from (axis.var for axis in (*nest.spatial, *nest.reduce))

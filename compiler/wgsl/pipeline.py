@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from nnjit_studio.compiler.pipeline import Artifact
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
-from nnjit_studio.compiler.wgsl.emit import Buffers, emit_group
+from nnjit_studio.compiler.wgsl.emit import emit_group
 from nnjit_studio.compiler.wgsl.groups import Group, groups_of
 from nnjit_studio.compiler.wgsl.matmul import matmul_template
 from nnjit_studio.compiler.wgsl.matmul_4bit import matmul_4bit_template
+from nnjit_studio.compiler.wgsl.points import Buffers
 from nnjit_studio.compiler.wgsl.prepare import SCRATCH, Prepared, prepare
 from nnjit_studio.compiler.wgsl.text import group_text, prepared_text
 from nnjit_studio.errors import CompileError

@@ -118,6 +118,13 @@ class Block:
             for expr in [e for e in scope if any(x.buffer in changed for x in loads(e))]:
                 del scope[expr]
 
+    def forget_points(self, names: Iterable[str]) -> None:
+        """Values at a point of these loop variables, which now stand for others."""
+        changed = set(names)
+        for scope in self.known.maps:
+            for expr in [e for e in scope if variables(e) & changed]:
+                del scope[expr]
+
     def inner(self, head: str, block: Block) -> None:
         """A scope of this one."""
         self.lines += [head, *(f"  {line}" for line in block.lines), "}"]
