@@ -27,6 +27,8 @@ import { canShare } from "./team.js";
  */
 
 export const KERNELS_PER_WORKER = 100;
+/** A GPU's kernels leave no modules behind, and a new worker means a new device. */
+export const KERNELS_PER_GPU_WORKER = 1000;
 const GRACE_MS = 10_000;
 /** Of the engine, for each run of the model; the hub gives up a little later. */
 const ENGINE_MS = 110_000;
@@ -292,7 +294,7 @@ export class Router {
   async #measureOnce(call) {
     const { sha256 } = call.header.challenger;
     if (!sha256 || sha256 !== this.#challenger) {
-      if (this.#kernels >= KERNELS_PER_WORKER) this.#endMeasurer();
+      if (this.#kernels >= (this.#onGpu ? KERNELS_PER_GPU_WORKER : KERNELS_PER_WORKER)) this.#endMeasurer();
       this.#kernels++;
     }
     this.#challenger = sha256;
