@@ -13,15 +13,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gpu_journey
+import numpy as np
 import pytest
+import tiny
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from nnjit_studio.link import gpu_bridge
+from nnjit_studio.link.browsers import find, is_root
 from nnjit_studio.link.frames import Frame, decode_frame, encode_frame
 from nnjit_studio.link.gpu_bridge import GpuProcess, list_adapters
 from nnjit_studio.link.gpu_wire import COPY, CREATE, DESTROY, DISPATCH, STAMP, WRITE
 from nnjit_studio.link.hub import Hub
+from nnjit_studio.link.kept_page import keep_page
 
 pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
 
@@ -391,3 +396,31 @@ def test_without_software_the_hub_opens_no_software() -> None:
         assert "which is software" in header["error"]
         assert "--gpu software" in header["hint"]
         page.socket.close()
+
+
+@pytest.mark.chromium
+def test_a_page_whose_gpu_processes_are_all_killed_goes_on(
+    processes: list[GpuProcess], tmp_path: Path
+) -> None:
+    """Of the engine and of what measures at once, three times."""
+    if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
+        pytest.skip("NNJIT_SKIP_CHROMIUM=1")
+    with Hub() as hub, keep_page(hub, find("chromium"), is_root()):
+        hub.gpu.adapter = "software"
+        hub.wait_for_page(60)
+        runner = gpu_journey.runner_on(hub, "chromium", "bridge")
+        weight = gpu_journey.load(runner, tmp_path)
+        runner.register([gpu_journey.kernel()])
+        runner.set_fixture(tiny.fixture())
+        for losses in range(1, 4):
+            for process in list(processes):
+                with contextlib.suppress(ProcessLookupError, ValueError):
+                    os.kill(process.pid, signal.SIGKILL)
+            while runner.losses < losses:
+                result = runner.infer({"x": gpu_journey.X})
+            runner.set_fixture(tiny.fixture())
+            measured = runner.measure(gpu_journey.kernel(), None, gpu_journey.POLICY)
+            assert measured.error == ""
+            assert measured.error_ratio <= 1
+            np.testing.assert_array_equal(result.outputs["y"], gpu_journey.X + weight)
+        assert runner.gone is None
