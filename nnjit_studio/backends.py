@@ -51,6 +51,7 @@ def tiers_of_backend(backend: Backend) -> tuple[str, ...]:
 
 def connect_device(
     runner: PageRunner,
+    target: str,
     compiler: CompileProcess,
     database: KernelDatabase,
     fixed: dict[str, str],
@@ -65,7 +66,7 @@ def connect_device(
     if isinstance(runner, GpuRunner):
         peak, _ = compiler.gpu_limit_kernels(COPY_BYTES)
         return runner.probe_gpu(peak)
-    probed = runner.probe(compiler.peak_kernels(TIERS, is_lab(runner.target)))
+    probed = runner.probe(compiler.peak_kernels(TIERS, is_lab(target)))
     return known_device(database, replace(probed, primitive_vector=primitive_vector(fixed)))
 
 

@@ -275,7 +275,9 @@ class Workbench:
         """Wait for the page and learn what it can do; done once."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
-            self.device = connect_device(self.runner, self.compiler, self.database, self._fixed)
+            self.device = connect_device(
+                self.runner, self.target, self.compiler, self.database, self._fixed
+            )
         return self.device
 
     def _use(self, backend: Backend) -> None:

@@ -103,11 +103,6 @@ class PageRunner:
         self._fields: dict[str, str] = {}
         self._turn = threading.Lock()
 
-    @property
-    def target(self) -> str:
-        """Name of what runs the page, with its backend."""
-        return self._target
-
     def cancel(self) -> None:
         """Make every waiting call raise ``PageError("cancelled")``; later calls work."""
         self._hub.cancel()
