@@ -1,0 +1,99 @@
+"""A workbench with two backends: changed, refused, and given up where the GPU is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_page import fake_page
+from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
+
+from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
+from nnjit_studio.errors import TargetError
+from nnjit_studio.graph import Graph
+from nnjit_studio.link.steady_runner import MOST_LOSSES
+from nnjit_studio.opened_model import OpenedModel
+from nnjit_studio.space.backend import WASM, Backend
+from nnjit_studio.tuner.events import Event, Failed, FellBack
+from nnjit_studio.workbench import Workbench
+
+GIVEN_UP = ["infer", *["load"] * MOST_LOSSES]
+
+
+@pytest.fixture
+def answers() -> Page:
+    return Page()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, answers: Page, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+    """One model without workloads, open on WebGPU."""
+    bench = Workbench(tmp_path / "k.db", "chromium", backend=NAVIGATOR)
+    monkeypatch.setattr(bench.compiler, "peak_kernels", lambda tiers, wide: [])
+    limits = ((b"{}", 1000), (b"{}", 1))
+    monkeypatch.setattr(bench.compiler, "gpu_limit_kernels", lambda nbytes: limits)
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(b"12345678")
+    bench.hub.start()
+    with fake_page(bench.hub, answers):
+        opened = OpenedModel(tmp_path, Graph("m", (), (), (), {}), (), PLAN, weights, frozenset())
+        bench._load(opened)
+        bench._adopt(opened, FEEDS)
+        yield bench
+    bench.close()
+
+
+def test_a_backend_is_changed_and_changed_back(bench: Workbench) -> None:
+    assert (bench.target, bench.compiler.version) == ("chromium+webgpu", GPU_COMPILER_VERSION)
+    assert bench.device is not None and bench.device.gpu is not None
+    assert bench.use_backend(WASM).gpu is None
+    assert (bench.target, bench.compiler.version) == ("chromium", COMPILER_VERSION)
+    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
+    assert bench.use_backend(NAVIGATOR).label == "chromium+webgpu"
+    assert bench.backend == NAVIGATOR and bench.fallback_reason == ""
+
+
+def test_a_backend_that_is_not_there_leaves_the_old_one(bench: Workbench, answers: Page) -> None:
+    bench.use_backend(WASM)
+    answers.adapter = {**ADAPTER, "is_fallback": True}
+    with pytest.raises(TargetError, match="software, no GPU"):
+        bench.use_backend(NAVIGATOR)
+    assert bench.backend == WASM and bench.target == "chromium"
+    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
+    assert bench.use_backend(Backend("webgpu", "navigator", software=True)).gpu is not None
+
+
+def test_a_gpu_that_is_given_up_leaves_the_model_to_wasm(bench: Workbench, answers: Page) -> None:
+    answers.fails = list(GIVEN_UP)
+    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
+    assert bench.backend == WASM and "times in a row" in bench.fallback_reason
+    assert any("Wasm runs" in short for short, _ in bench.badges())
+    bench.use_backend(NAVIGATOR)
+    assert bench.fallback_reason == "", "it may be tried once more"
+
+
+def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
+    bench: Workbench, answers: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Losing:
+        def __init__(self, *given: object) -> None:
+            self.runner = given[3]
+
+        def run(self) -> Iterator[Event]:
+            answers.fails = list(GIVEN_UP)
+            with pytest.raises(Exception, match="times in a row") as gone:
+                self.runner.infer(FEEDS)  # type: ignore[attr-defined]
+            yield Failed(1.0, gone.value.to_json())
+
+    monkeypatch.setattr("nnjit_studio.workbench.TuningSession", Losing)
+    back, failed = bench.tune(5.0)
+    assert isinstance(back, FellBack) and isinstance(failed, Failed)
+    assert back.target == "chromium" and "times in a row" in back.reason
+    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
+
+
+def test_a_backend_is_preferred_only_before_the_page_was_asked(bench: Workbench) -> None:
+    bench.prefer_backend(WASM)
+    assert bench.backend == NAVIGATOR
