@@ -27,6 +27,7 @@ const PLAN = {
   arena_bytes: 128,
 };
 
+/** A document whose parts can be replaced. */
 function kernel(code, { bindings = ["a0", "a1", "a2"], ...rest } = {}) {
   const dispatch = { code, entry: "main", workgroups: [1, 1, 1], bindings, access: ["read", "read", "read_write"] };
   const document = { version: 1, scratch: [16], requires: [], dispatches: [dispatch], ...rest };
@@ -159,4 +160,12 @@ test("a plan runs as soon as it has its kernels, whatever another one lacks", as
   await step();
   assert.deepEqual([...floats((await engine.output("z", "other")).data)], [100, 400, 900]);
   assert.deepEqual(results(await engine.infer(input(1, 2, 3)))[0], [11, 22, 33]);
+});
+
+test("memory that is not there is said, and given back", async () => {
+  const { engine, device } = await open({ limits: { maxBufferSize: 2048 } });
+  const bytes = device.counters.buffer_bytes;
+  await assert.rejects(engine.register([kernel("add", { scratch: [16, 4000] })]), { code: "gpu-memory" });
+  assert.equal(device.counters.buffer_bytes, bytes);
+  await assert.rejects(engine.infer(input(1, 2, 3)), /No kernel is registered/);
 });

@@ -275,38 +275,52 @@ export class GpuEngine {
     const old = this.#bound?.roles === roles ? this.#bound : null;
     const lives = old ? [] : plans.flatMap((plan, i) => (ready[i] ? livesOf(plan, i, rolesOf) : []));
     const { slots, places } = old ? { slots: [], places: old.places } : place(lives, plans.length);
-    const arena = old?.arena ?? slots.map((nbytes, i) => this.device.createBuffer(nbytes, `arena ${i}`));
     /** @type {Bound} */
-    const bound = { roles, arena, places, scratch: this.#scratch([...kernels.values()]), calls: [] };
-    for (const [index, plan] of plans.entries()) {
-      /** @type {Call[]} */
-      const calls = [];
-      for (const step of ready[index] ? stepsOf(plan) : []) {
-        const { append, workload, args } = step;
-        const { read, written } = rolesOfStep(step, rolesOf);
-        const bindings = args.map((b, i) => (read.has(i) || written.has(i) ? this.#where(index, b, bound) : null));
-        if (append) {
-          const { workgroups, ...spec } = appendKernel(append, args.length > 2);
-          calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await this.device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
-        } else calls.push({ workload, commands: callOf(/** @type {GpuKernel} */ (kernels.get(workload)), bindings, whole(bound.scratch)) });
-      }
-      bound.calls.push(ready[index] ? calls : null);
+    const bound = { roles, arena: old ? [...old.arena] : [], places, scratch: [], calls: [] };
+    try {
+      for (const [i, nbytes] of slots.entries()) bound.arena.push(this.device.createBuffer(nbytes, `arena ${i}`));
+      this.#addScratch([...kernels.values()], bound);
+      for (const index of plans.keys()) bound.calls.push(ready[index] ? await this.#callsOf(index, kernels, bound) : null);
+    } catch (e) {
+      this.#free(bound, this.#bound);
+      throw e;
     }
     return bound;
   }
 
   /**
+   * @param {number} index of the plan
+   * @param {Map<string, GpuKernel>} kernels
+   * @param {Bound} bound
+   */
+  async #callsOf(index, kernels, bound) {
+    const kernelOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload));
+    /** @type {Call[]} */
+    const calls = [];
+    for (const step of stepsOf(this.#plans[index].plan)) {
+      const { append, workload, args } = step;
+      const { read, written } = rolesOfStep(step, (name) => kernelOf(name).roles);
+      const bindings = args.map((b, i) => (read.has(i) || written.has(i) ? this.#where(index, b, bound) : null));
+      if (append) {
+        const { workgroups, ...spec } = appendKernel(append, args.length > 2);
+        calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await this.device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
+      } else calls.push({ workload, commands: callOf(kernelOf(workload), bindings, whole(bound.scratch)) });
+    }
+    return calls;
+  }
+
+  /**
    * Scratch is for one call at a time, so all kernels use the same; it grows and stays.
    * @param {GpuKernel[]} kernels
+   * @param {Bound} bound
    */
-  #scratch(kernels) {
+  #addScratch(kernels, { scratch }) {
     const wanted = kernels.map((k) => k.document.scratch);
-    const count = Math.max(0, ...wanted.map((s) => s.length));
-    return Array.from({ length: count }, (_, i) => {
+    for (let i = 0; i < Math.max(0, ...wanted.map((s) => s.length)); i++) {
       const nbytes = Math.max(...wanted.map((s) => s[i] ?? 0));
       const old = this.#bound?.scratch[i];
-      return old && old.nbytes >= nbytes ? old : this.device.createBuffer(nbytes, `scratch ${i}`);
-    });
+      scratch.push(old && old.nbytes >= nbytes ? old : this.device.createBuffer(nbytes, `scratch ${i}`));
+    }
   }
 
   /**
