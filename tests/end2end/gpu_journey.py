@@ -17,6 +17,7 @@ from nnjit_studio.link.gpu_runner import GpuRunner
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.records import Kernel, MeasurePolicy, Tap
+from nnjit_studio.space.serving import ServeOptions
 
 POLICY = MeasurePolicy(pairs=4, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0, digest=True)
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
@@ -90,6 +91,7 @@ def drive(hub: Hub, engine: str, implementation: str, folder: Path) -> None:
     _refuse_kernels(runner)
     np.testing.assert_array_equal(runner.infer({"x": X}).outputs["y"], X * w)
     _measure(runner)
+    _serve(runner)
 
 
 def _probe(runner: GpuRunner, implementation: str) -> None:
@@ -149,6 +151,17 @@ def _measure(runner: GpuRunner) -> None:
         unfit = runner.measure(kernel(data=data), None, POLICY)
         assert said in unfit.error
     assert runner.measure(kernel(), None, POLICY).error == ""
+
+
+def _serve(runner: GpuRunner) -> None:
+    """The model answers on and on while a kernel is swapped and another one measured."""
+    runner.serve({"x": X}, ServeOptions(interval_ms=0.0, budget=None))
+    runner.register([kernel()])
+    assert runner.measure(kernel(), None, POLICY).error == ""
+    stats = runner.served()
+    assert stats.latencies_ms
+    assert max(stats.generations) == 1
+    runner.stop_serving()
 
 
 def lose(hub: Hub, engine: str, implementation: str, folder: Path, times: int) -> None:
