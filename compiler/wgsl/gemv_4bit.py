@@ -132,7 +132,9 @@ def gemv_4bit(
         that a thread loads before it uses them, ``r1`` the depth in k of all threads'
         words side by side; ``x0`` and ``vec`` are 4, ``y1`` is ``y0``.
     subgroups
-        Whether sums go through subgroup shuffles first, else all through workgroup memory.
+        Whether sums go through subgroup shuffles first, else all through workgroup memory. A
+        subgroup is taken to be neighbouring threads, a power of two of them: WGSL does not
+        promise it, implementations do it.
     decoding
         One of :data:`nibbles.DECODINGS`, or :data:`nibbles.F16`.
 
