@@ -23,6 +23,7 @@ from nnjit_studio.cli_bench_common import (
 from nnjit_studio.cli_bench_gpu import dispatches, gemv4, kernels_on_gpu
 from nnjit_studio.cli_bench_llm import llama
 from nnjit_studio.cli_common import (
+    backend_options,
     budget_option,
     compile_process,
     inputs_option,
@@ -320,6 +321,7 @@ def serving(
 )
 @threads_option
 @target_option
+@backend_options
 @markdown_option
 @sandbox_option
 @json_option
@@ -329,6 +331,8 @@ def regret(
     rounds: int,
     threads: int,
     target: str,
+    backend: str,
+    gpu: str,
     markdown: Path | None,
     no_sandbox: bool,
     as_json: bool,
@@ -340,7 +344,10 @@ def regret(
     wanted = parse_shapes(shapes)
     with (
         scratch() as folder,
-        workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run),
+        workbench(target, folder / "kernels.db", no_sandbox, threads, backend=backend, gpu=gpu) as (
+            opened,
+            run,
+        ),
     ):
         result = run(lambda: bench_regret(opened, wanted, times, rounds, note))
     publish(result, regret_text, regret_markdown, markdown, as_json)

@@ -14,7 +14,7 @@ from nnjit_studio.compiler.builders import WorkloadSpec, looks_like_spec
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.link.device import cpu_name
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.records import Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.space.wide_space import build_wide_space
@@ -66,6 +66,8 @@ SECOND_LOOKS = 12
 FINALISTS = 3
 MAX_INTERVAL = 0.1
 """A wider interval of the final ratio settles nothing: the machine was too busy."""
+GPU_KINDS = ("matmul", "batch_matmul", "matmul_var")
+"""Of the shapes, those with a lite space on a GPU."""
 NEAR = 0.03
 """The best is found when an incumbent comes so near to it (design section 8)."""
 
@@ -74,7 +76,7 @@ NEAR = 0.03
 class Found:
     """What a cold session found: incumbents with the round that each won in, rounds in all."""
 
-    incumbents: tuple[tuple[int, Candidate | None], ...]
+    incumbents: tuple[tuple[int, AnyCandidate | None], ...]
     order: tuple[str, ...]
     reason: str
     seconds: float
@@ -141,9 +143,14 @@ def bench_regret(
     device = bench.connect()
     rows = []
     for i, (name, spec) in enumerate(shapes):
+        if device.gpu and spec.kind not in GPU_KINDS:
+            note(f"{name}: {spec.kind} has no lite space on a GPU")
+            continue
         row = {"shape": name, **_one(bench, spec, times, rounds)}
         rows.append(row)
         note(f"{i + 1}/{len(shapes)} {row_text(row)}")
+    if not rows:
+        raise UserError("None of the shapes has a lite space here.", "Ask for matmul:MxKxN:f32.")
     return {
         "ok": True,
         "date": utc_now(),
@@ -152,6 +159,7 @@ def bench_regret(
         "target": device.label,
         "threads": device.threads,
         "tier": device.best_tier,
+        "adapter": device.gpu.name if device.gpu else "",
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "load_average": {"before": before, "after": load_average()},
@@ -253,7 +261,7 @@ def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
         example_feeds([port.spec for port in opened.plan.inputs]),
         TuneOptions(seconds=None, packable=opened.packable),
     )
-    incumbents: list[tuple[int, Candidate | None]] = [(0, None)]
+    incumbents: list[tuple[int, AnyCandidate | None]] = [(0, None)]
     order: list[str] = []
     reason = ""
     for event in session.run():
@@ -261,7 +269,7 @@ def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
             if event.candidate not in order:  # a repeat after drift is no further round
                 order.append(event.candidate)
         elif isinstance(event, Swapped):
-            incumbents.append((len(order), Candidate.parse(event.candidate)))
+            incumbents.append((len(order), parse_candidate(event.candidate)))
         elif isinstance(event, Failed):
             raise CompileError(event.error["error"], event.error["hint"])
         reason = getattr(event, "reason", reason)
@@ -274,10 +282,10 @@ class Exhaustive:
     def __init__(self, bench: Workbench, workload: Workload) -> None:
         self._runner, self._compiler, self._workload = bench.runner, bench.compiler, workload
         self._tier = bench.connect().best_tier
-        self._kernels: dict[Candidate | None, Kernel] = {}
+        self._kernels: dict[AnyCandidate | None, Kernel] = {}
         self._runner.set_fixture(self._compiler.fixture(workload))
 
-    def kernel(self, candidate: Candidate | None) -> Kernel:
+    def kernel(self, candidate: AnyCandidate | None) -> Kernel:
         if candidate not in self._kernels:
             compiled = self._compiler.compile(self._workload, candidate, (self._tier,))
             if compiled.error:
@@ -285,10 +293,12 @@ class Exhaustive:
             self._kernels[candidate] = compiled.kernel(self._tier)
         return self._kernels[candidate]
 
-    def screen(self, candidates: Sequence[Candidate], chosen: Kernel) -> dict[Candidate, float]:
+    def screen(
+        self, candidates: Sequence[AnyCandidate], chosen: Kernel
+    ) -> dict[AnyCandidate, float]:
         """Speed over the chosen kernel of each that compiles and is right; equal bytes once."""
-        rates: dict[Candidate, float] = {}
-        seen: dict[str, Candidate] = {}
+        rates: dict[AnyCandidate, float] = {}
+        seen: dict[str, AnyCandidate] = {}
         for candidate, kernel in self._compiled(candidates):
             if kernel.sha256 in seen:
                 continue
@@ -302,7 +312,7 @@ class Exhaustive:
         return rates
 
     def best(
-        self, candidates: Sequence[Candidate], rates: dict[Candidate, float], chosen: Kernel
+        self, candidates: Sequence[AnyCandidate], rates: dict[AnyCandidate, float], chosen: Kernel
     ) -> Kernel:
         """The best of the screening's best, measured again, then once more."""
         for count, policy in ((SECOND_LOOKS, SECOND), (FINALISTS, FINAL)):
@@ -322,7 +332,7 @@ class Exhaustive:
         return {"speedup": speedup, "low": low, "high": high}
 
     def rounds_to(
-        self, best: Kernel, incumbents: Sequence[tuple[int, Candidate | None]]
+        self, best: Kernel, incumbents: Sequence[tuple[int, AnyCandidate | None]]
     ) -> int | None:
         """The round whose incumbent first came within :data:`NEAR` of the best, or None."""
         for rounds, candidate in incumbents:
@@ -336,7 +346,9 @@ class Exhaustive:
             return None
         return statistics.median(result.incumbent_ms) / statistics.median(result.samples_ms)
 
-    def _compiled(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Kernel]]:
+    def _compiled(
+        self, candidates: Sequence[AnyCandidate]
+    ) -> Iterator[tuple[AnyCandidate, Kernel]]:
         """Those that compile, made while the page measures."""
         with KernelQueue(self._compiler) as queue:
             for candidate in candidates:

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space import conv2d_space, dot_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import CONV2D, ConvProblem, conv_problem
 from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_problem
+from nnjit_studio.space.gpu_candidate import AnyCandidate
+from nnjit_studio.space.gpu_space import gpu_problem
+from nnjit_studio.space.gpu_wide_space import gpu_wide_candidates
 from nnjit_studio.space.heuristics import (
     LANES,
     MIN_R1,
@@ -40,7 +42,7 @@ REGISTER_RANGE = (0.3, 2.0)
 
 def build_wide_space(
     workload: Workload, device: DeviceProfile, packable: bool, times: int = 10
-) -> tuple[Candidate, ...]:
+) -> tuple[AnyCandidate, ...]:
     """The lite space, then others that compile, together ``times`` as many where there are.
 
     Heuristics 2, 3 and 4 are relaxed (any multiple of 4 columns, any number of
@@ -51,10 +53,10 @@ def build_wide_space(
     Raises
     ------
     UserError
-        When no lite space exists for this kind or dtype, or the device is a GPU.
+        When no lite space exists for this kind or dtype.
     """
     if device.gpu is not None:
-        raise UserError("There is no wide space of a GPU.", "Choose the backend wasm.")
+        return gpu_wide_candidates(gpu_problem(workload, device.gpu), times)
     entries = build_lite_space(workload, device, packable).entries
     lite = [e.candidate for e in entries if isinstance(e.candidate, Candidate)]
     if workload.kind == CONV2D:
