@@ -227,6 +227,8 @@ class Block:
         a, b = self.typed(expr.a, dtype), self.typed(expr.b, dtype)
         if isinstance(expr.a, Const) and isinstance(expr.b, Const):
             a = self.let(a)  # what WGSL computes itself it may refuse: an overflow, for one
+        if op == "sub" and dtype == "f32" and expr.a == expr.b:
+            return f"select(nan(), 0.0f, is_finite({a}))"  # some make it 0, infinite or not
         if dtype == "f32":
             return self._floats(op, a, b, expr.b)
         if op in COMPARISONS:
