@@ -12,6 +12,7 @@ import click
 
 from nnjit_studio.cli_common import database_option, default_database, json_option, print_json
 from nnjit_studio.errors import UserError
+from nnjit_studio.space.records import code_of
 
 
 @click.group()
@@ -43,7 +44,7 @@ def db_list(workload: str, state: str, limit: int, database: Path | None, as_jso
         for r in records:
             click.echo(
                 f"{r.created}  {r.workload.split('#')[0]:<44} {r.state:<10} "
-                f"{r.gflops:8.1f} GFLOP/s  {r.settings}"
+                f"{r.gflops:8.1f} GFLOP/s  {code_of(r.key.tier)}  {r.settings}"
             )
 
 
@@ -58,6 +59,7 @@ def record_row(record: Any) -> dict[str, Any]:
         "samples_ms": list(record.samples_ms),
         "sha256": record.sha256,
         "tier": record.key.tier,
+        "code": code_of(record.key.tier),
         "target": record.key.target,
         "device_id": record.key.device_id,
         "browser": record.browser,

@@ -80,5 +80,5 @@ def choose_backend(name: str, gpu: str, engine: str) -> Backend:
         if gpu != "auto":
             raise UserError(f"--gpu {gpu} is for WebGPU.", "Add --backend webgpu.")
         return WASM
-    bridged = gpu == "bridge" or engine == "embedded"
+    bridged = gpu == "bridge" or engine.startswith("embedded")  # with or without a lab mode
     return Backend(name, "bridge" if bridged else "navigator", gpu == "software")

@@ -18,6 +18,13 @@ from nnjit_studio.space.quantised import PEAK_FACTORS
 TIERS = ("simd128", "relaxed-simd")
 GPU_TIERS = ("wgsl", "wgsl-subgroups")
 """Tiers of kernels in WGSL; a tier names the backend of its kernels."""
+
+
+def code_of(tier: str) -> str:
+    """What kernels of a tier are written in: ``Wasm`` or ``WGSL``."""
+    return "WGSL" if tier in GPU_TIERS else "Wasm"
+
+
 PRIMITIVE_VECTOR = "cache_read=0,cache_write=1,unroll=1,vectorize=1"
 """Web-consistent primitives, fixed (paper section 5.1), before anything was measured."""
 

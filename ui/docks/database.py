@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from nnjit_studio.space.records import GPU_TIERS, TuningRecord
+from nnjit_studio.space.records import TuningRecord, code_of
 from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.space import GLYPHS, TONES
 from nnjit_studio.ui.session import Session
@@ -14,10 +14,6 @@ from nnjit_studio.ui.theme import Theme, named
 
 def _when(iso: str) -> str:
     return iso[:19].replace("T", " ")
-
-
-def code_of(record: TuningRecord) -> str:
-    return "WGSL" if record.key.tier in GPU_TIERS else "Wasm"
 
 
 COLUMNS = (
@@ -33,7 +29,7 @@ COLUMNS = (
     Column("GFLOP/s", lambda r: r.gflops or None, lambda v: text.fixed(v, 1), True, width=74),
     Column("ms", lambda r: r.median_ms or None, lambda v: text.fixed(v, 3), True, width=66),
     Column("samples", lambda r: len(r.samples_ms), str, True, "how many samples were taken", 66),
-    Column("code", code_of, width=56, tip="what the kernel is written in"),
+    Column("code", lambda r: code_of(r.key.tier), width=56, tip="what the kernel is written in"),
     Column("tier", lambda r: r.key.tier, width=92),
     Column("target", lambda r: r.key.target, width=90),
     Column("device", lambda r: r.key.device_id, width=110),
