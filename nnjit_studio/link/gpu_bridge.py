@@ -68,7 +68,9 @@ class GpuProcess:
             self._process.kill()
             self._process.join()
         code = self._process.exitcode
-        lines = Path(self._chatter).read_text(errors="replace").splitlines()
+        lines: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            lines = Path(self._chatter).read_text(errors="replace").splitlines()
         said = " ".join(dict.fromkeys(line.strip() for line in lines))[-_LAST_WORDS:].strip()
         Path(self._chatter).unlink(missing_ok=True)
         self._process.close()

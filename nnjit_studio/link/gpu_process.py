@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -42,7 +43,7 @@ def serve(link: socket.socket, chatter: str, adapter: str) -> None:
         ``hardware`` or ``software``.
     """
     _write_chatter_to(chatter)
-    _end_with_parent()
+    _end_with_parent(chatter)
     sending = threading.Lock()
 
     def send(header: dict[str, Any], blobs: Sequence[Blob] = ()) -> None:
@@ -57,6 +58,8 @@ def serve(link: socket.socket, chatter: str, adapter: str) -> None:
             session.answer(data)
         if session.lost:
             send({"type": "ended", "reason": session.lost})
+        else:
+            _remove(chatter)  # the hub hung up, or was killed: nobody wants to read it
     except PageError as error:  # a stranger's frame: there is nothing to go on with
         send({"type": "ended", "reason": error.error})
     except ConnectionError:
@@ -243,13 +246,19 @@ def _write_chatter_to(path: str) -> None:
     os.close(out)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(chatter: str) -> None:
     """Also while a kernel runs: hanging up is noticed only between two frames."""
     parent = multiprocessing.parent_process()
     if parent is not None:
 
         def wait() -> None:
             parent.join()
+            _remove(chatter)
             os._exit(0)
 
         threading.Thread(target=wait, name="nnjit-gpu-parent", daemon=True).start()
+
+
+def _remove(chatter: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(chatter)

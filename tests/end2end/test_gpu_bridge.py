@@ -365,7 +365,9 @@ def test_a_killed_studio_leaves_no_process() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as studio:
         assert studio.stdout is not None
         pid = int(studio.stdout.readline())
-        assert Path(f"/proc/{pid}").exists()
+        chatter = Path(f"/proc/{pid}/fd/2")
+        until(lambda: "nnjit-gpu" in os.readlink(chatter))
+        log = Path(os.readlink(chatter))
         studio.kill()
 
     def gone() -> bool:
@@ -374,6 +376,7 @@ def test_a_killed_studio_leaves_no_process() -> None:
         return True
 
     until(gone)
+    assert not log.exists()
 
 
 def test_the_page_s_layer_over_the_bridge(hub: Hub) -> None:
