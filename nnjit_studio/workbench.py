@@ -327,21 +327,19 @@ class Workbench:
         if backend == self.backend:
             return self.connect()
         self.stop_serving()
-        before, device = self.backend, self.device
+        before = self.backend
         try:
-            self._change(backend, None, on_phase)
+            self._change(backend, on_phase)
         except NnjitError:
             with contextlib.suppress(NnjitError):  # the first error is the one to tell
-                self._change(before, device, on_phase)
+                self._change(before, on_phase)
             raise
         self.fallback_reason = ""
         return self.connect()
 
-    def _change(
-        self, backend: Backend, device: DeviceProfile | None, on_phase: Callable[[str], None]
-    ) -> None:
+    def _change(self, backend: Backend, on_phase: Callable[[str], None]) -> None:
         self._use(backend)
-        self.device, self._chosen, self._registered = device, {}, False
+        self.device, self._chosen, self._registered = None, {}, False
         on_phase("waiting for the page")
         self.connect()
         if self.model is not None:
@@ -350,7 +348,7 @@ class Workbench:
 
     def _fall_back(self, gone: GpuGone) -> None:
         """Run the open model in Wasm, for the GPU cannot; ``fallback_reason`` says why."""
-        self._change(WASM, None, lambda phase: None)
+        self._change(WASM, lambda phase: None)
         self.register_best()
         self.fallback_reason = gone.error
         text = f"{gone.error} The model runs in Wasm now."

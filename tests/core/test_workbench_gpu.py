@@ -61,6 +61,7 @@ def test_a_backend_that_is_not_there_leaves_the_old_one(bench: Workbench, answer
     with pytest.raises(TargetError, match="software, no GPU"):
         bench.use_backend(NAVIGATOR)
     assert bench.backend == WASM and bench.target == "chromium"
+    assert bench.device is not None and bench.device.gpu is None
     np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
     assert bench.use_backend(Backend("webgpu", "navigator", software=True)).gpu is not None
 
