@@ -116,7 +116,7 @@ await conduct(async () => {
   for (let round = 0; round < rounds; round++)
     for (let turn = 0; turn < chains.length; turn++) {
       const chain = chains[(round + turn) % chains.length];
-      await warmer.run(warm_ms);
+      await warmer.ready(warm_ms);
       const { ms, queued_ms } = await sample(chain, count);
       samples[chain.name].ms.push(ms);
       samples[chain.name].queued_ms.push(queued_ms);

@@ -157,7 +157,7 @@ async function measure(index, opened) {
   const found = {};
   for (const [size, variants] of Object.entries(chain.variants)) {
     const indices = [...chain.matrices.keys()].filter((i) => chain.matrices[i].join("x") === size);
-    await warmer.run(job.policy.warm_ms);
+    await warmer.ready(job.policy.warm_ms);
     found[size] = await fastest(gpu, variants, (made) => indices.map((i) => ours.command(i, made)));
   }
   const commands = chain.matrices.map((size, i) => ours.command(i, found[size.join("x")].best));

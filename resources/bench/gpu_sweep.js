@@ -64,7 +64,7 @@ export async function sweep(product, device, warmer, policy, note) {
         row.max_rel_err = Number.isFinite(error) ? error : null;
         if (!(error <= MOST_ERROR)) throw new Error(`wrong by ${error}`);
         const calls = await callsFor(contender, "pass", shape.depth, policy);
-        await warmer.run(policy.warm_ms / 4);
+        await warmer.ready(policy.warm_ms / 4);
         for (let j = 0; j < 2; j++) row.gpu_ms.push((await recorded(contender, "pass", calls)).gpu_ms / calls);
         right.push({ contender, row, calls });
       } catch (e) {
@@ -80,7 +80,7 @@ export async function sweep(product, device, warmer, policy, note) {
   for (const { row } of finalists) row.gpu_ms = [];
   for (let round = 0; round < FINAL_ROUNDS; round++)
     for (const { contender, row, calls } of finalists) {
-      await warmer.run(policy.warm_ms / 4);
+      await warmer.ready(policy.warm_ms / 4);
       row.gpu_ms.push((await recorded(contender, "pass", calls)).gpu_ms / calls);
     }
   finalists.sort((a, b) => median(a.row.gpu_ms) - median(b.row.gpu_ms));

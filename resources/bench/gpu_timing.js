@@ -85,14 +85,13 @@ export async function timeAll(contenders, depth, warmer, policy) {
       for (let turn = 0; turn < able.length; turn++) {
         const contender = able[(round + turn) % able.length];
         const timed = found[contender.name][style];
-        await warmer.run(policy.warm_ms);
+        await warmer.ready(policy.warm_ms);
         const taken = await recorded(contender, style, timed.calls);
         if (!taken.complete) throw new Error(`Not every pass of ${contender.name} was recorded.`);
         timed.gpu_ms.push(taken.gpu_ms / timed.calls);
         for (const what of /** @type {const} */ (["passes", "dispatches", "submits"])) timed[what] = taken[what] / timed.calls;
-        await warmer.run(policy.warm_ms);
+        await warmer.ready(policy.warm_ms);
         timed.wall_ms.push(await wall(contender, style, timed.calls));
-        await warmer.look();
       }
   }
   return found;
@@ -111,7 +110,7 @@ export async function readbacks(contenders, warmer, policy) {
   for (let round = 0; round < policy.readbacks; round++)
     for (let turn = 0; turn < contenders.length; turn++) {
       const contender = contenders[(round + turn) % contenders.length];
-      await warmer.run(policy.warm_ms / 4);
+      await warmer.ready(policy.warm_ms / 4);
       const start = performance.now();
       await contender.output();
       found[contender.name].push(performance.now() - start);
@@ -131,7 +130,7 @@ export async function ownClocks(contenders, warmer, policy) {
   const found = {};
   for (const { name, own_ms } of contenders)
     for (let i = 0; own_ms && i < policy.readbacks; i++) {
-      await warmer.run(policy.warm_ms / 4);
+      await warmer.ready(policy.warm_ms / 4);
       (found[name] ??= []).push(await own_ms());
     }
   return found;
