@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler import worker
+from nnjit_studio.compiler.kernel_texts import KernelTexts
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import BugError, CompileError, ModelError
 from nnjit_studio.graph import (
@@ -316,6 +317,27 @@ class CompileProcess:
         if result.error:
             raise CompileError(result.error)
         return dumps[0]
+
+    def texts(self, workload: Workload, candidate: AnyCandidate | None, tier: str) -> KernelTexts:
+        """The kernel after each named pass.
+
+        Raises
+        ------
+        CompileError
+            When the candidate does not compile, is too slow or kills the process.
+        """
+        request = {
+            "op": "texts",
+            "workload": workload.key,
+            "settings": settings_of(candidate),
+            "tier": tier,
+            "passes_off": self.passes_off,
+        }
+        with self._lock:
+            header, blobs = self._job(request, COMPILE_TIMEOUT_S)
+        if not header["ok"]:
+            raise CompileError(header["error"], header["hint"])
+        return KernelTexts.from_header(header, blobs[0])
 
     def _compile(
         self,

@@ -283,6 +283,19 @@ class _Worker:
             k.data for k in kernels
         ]
 
+    def op_texts(
+        self, blobs: list[bytes], workload: str, settings: str, tier: str, passes_off: Sequence[str]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.inspection import kernel_texts
+        from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
+        from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+        from nnjit_studio.space.gpu_candidate import parse_candidate
+
+        candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
+        passes = [p for p in OPTIONAL_PASSES if p not in passes_off]
+        found = kernel_texts(workload, self.programs[workload], candidate, tier, passes)
+        return found.header(), [found.kernel.data]
+
     def op_conventional(
         self, blobs: list[bytes], sizes: list[int], settings: str
     ) -> tuple[dict[str, Any], list[bytes]]:

@@ -163,11 +163,55 @@ def explain(
     return [Verdict(name, ok, text) for name, (ok, text) in answers]
 
 
+def usage_of(
+    candidate: AnyCandidate, workload: Workload, device: DeviceProfile, packable: bool
+) -> Usage:
+    """What a setting uses, in the lite space or not.
+
+    Raises
+    ------
+    UserError
+        As :func:`explain`.
+    """
+    if device.gpu is not None:
+        if not isinstance(candidate, GpuCandidate):
+            raise _foreign(candidate, "Wasm kernels")
+        if workload.kind == MATMUL_4BIT:
+            return _gpu_usage(candidate, gpu_4bit_space.four_bit_problem(workload, device.gpu))
+        return _gpu_usage(candidate, gpu_problem(workload, device.gpu))
+    if isinstance(candidate, GpuCandidate):
+        raise _foreign(candidate, "WGSL kernels")
+    if workload.kind == CONV2D:
+        return _conv2d_usage(candidate, conv_problem(workload, device))
+    if workload.kind in DOT_KINDS.values():
+        return _dot_usage(candidate, dot_problem(workload, device))
+    return _usage(candidate, problem_of(workload, device, packable))
+
+
+def _usage(c: Candidate, problem: Problem) -> Usage:
+    storage = problem.storage
+    l1_bytes = block_bytes(c.x1, c.y1, c.r1) // ELEMENT_BYTES * storage.element_bytes
+    return Usage(register_use(c.x0 * storage.sums, c.y0), l1_bytes)
+
+
+def _conv2d_usage(c: Candidate, problem: ConvProblem) -> Usage:
+    return Usage(register_use(c.x0, c.y0), problem.staged_bytes(c.x1))
+
+
+def _dot_usage(c: Candidate, problem: DotProblem) -> Usage:
+    elements = LANES * dot_space.vectors(c.x0, c.y0)
+    return Usage(elements, dot_space.block_bytes(c, problem.k))
+
+
+def _gpu_usage(c: GpuCandidate, problem: GpuProblem) -> Usage:
+    return Usage(problem.registers(c), problem.shared_bytes(c), problem.blocks_per_core(c))
+
+
 def _gpu_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
     problem = gpu_problem(workload, gpu)
     entries = []
     for c in gpu_candidates(problem):
-        usage = Usage(problem.registers(c), problem.shared_bytes(c), problem.blocks_per_core(c))
+        usage = _gpu_usage(c, problem)
         reason = "; ".join(rule(c, problem)[1] for rule in gpu_space.TOLD_RULES)
         entries.append(SpaceEntry(c, usage, reason, "".join(gpu_variations(c, problem))))
     return LiteSpace(workload, tuple(entries), naive_size(workload))
@@ -177,7 +221,7 @@ def _gpu_4bit_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
     problem = gpu_4bit_space.four_bit_problem(workload, gpu)
     entries = []
     for c in gpu_4bit_space.four_bit_candidates(problem):
-        usage = Usage(problem.registers(c), problem.shared_bytes(c), problem.blocks_per_core(c))
+        usage = _gpu_usage(c, problem)
         told = (gpu_4bit_space.registers, gpu_4bit_space.shared_memory, gpu_4bit_space.threads)
         entries.append(SpaceEntry(c, usage, "; ".join(rule(c, problem)[1] for rule in told)))
     return LiteSpace(workload, tuple(entries), naive_size(workload))
@@ -206,7 +250,7 @@ def _conv2d_space(workload: Workload, device: DeviceProfile) -> LiteSpace:
     problem = conv_problem(workload, device)
     entries = []
     for c in conv2d_candidates(problem):
-        usage = Usage(register_use(c.x0, c.y0), problem.staged_bytes(c.x1))
+        usage = _conv2d_usage(c, problem)
         told = (conv2d_space.registers, conv2d_space.l2_cache, conv2d_space.one_at_a_time)
         reason = "; ".join(rule(c, problem)[1] for rule in told)
         entries.append(SpaceEntry(c, usage, reason, "".join(conv2d_space.variations(c, problem))))
@@ -222,12 +266,10 @@ def _dot_space(workload: Workload, device: DeviceProfile) -> LiteSpace:
     problem = dot_problem(workload, device)
     entries = []
     for c in dot_candidates(problem):
-        elements = LANES * dot_space.vectors(c.x0, c.y0)
         told = (dot_space.registers, dot_space.l1_cache, dot_space.one_at_a_time)
         reason = "; ".join(rule(c, problem)[1] for rule in told)
         varies = "".join(dot_space.variations(c, problem))
-        usage = Usage(elements, dot_space.block_bytes(c, problem.k))
-        entries.append(SpaceEntry(c, usage, reason, varies))
+        entries.append(SpaceEntry(c, _dot_usage(c, problem), reason, varies))
     return LiteSpace(workload, tuple(entries), naive_size(workload))
 
 
@@ -296,11 +338,8 @@ def _grid(problem: Problem) -> Iterator[Candidate]:
 
 
 def _entry(c: Candidate, problem: Problem) -> SpaceEntry:
-    storage = problem.storage
-    l1_bytes = block_bytes(c.x1, c.y1, c.r1) // ELEMENT_BYTES * storage.element_bytes
-    usage = Usage(register_use(c.x0 * storage.sums, c.y0), l1_bytes)
     reason = "; ".join(rule(c, problem)[1] for rule in (registers, l1_cache, one_at_a_time))
-    return SpaceEntry(c, usage, reason, "".join(variations(c, problem)))
+    return SpaceEntry(c, _usage(c, problem), reason, "".join(variations(c, problem)))
 
 
 def _rank(entry: SpaceEntry, problem: Problem) -> tuple[object, ...]:

@@ -1,0 +1,16 @@
+"""A kernel from the inside: what the compiler made of a candidate, and why."""
+
+from nnjit_studio.inspection.changes import ChangedLine, as_text, changes
+from nnjit_studio.inspection.kernel import KernelInspection, Limits, PassStep, inspect_kernel
+from nnjit_studio.inspection.line_map import LineMap
+
+__all__ = [
+    "ChangedLine",
+    "KernelInspection",
+    "Limits",
+    "LineMap",
+    "PassStep",
+    "as_text",
+    "changes",
+    "inspect_kernel",
+]
