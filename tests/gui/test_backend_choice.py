@@ -110,8 +110,8 @@ def test_the_lite_space_shows_the_settings_of_its_backend(qtbot, opened, workben
     shown = {c.title: c.text(c.value(row)) for c in COLUMNS}
     assert (shown["x1"], shown["split"], shown["vec"]) == ("64", "2", "4")
     assert "Some GPU" in opened.header.detail.text() or "Some GPU" in opened.session.state.target
-    node = next(n for n in opened.session.state.model.graph.nodes if n.workload == key)
-    assert f"WGSL kernel  {GPU_SETTINGS}" in opened.graph.view.boxes[node.name].toolTip()
+    assert opened.session.state.code == "WGSL"
+    assert opened.session.state.workloads[key].incumbent == GPU_SETTINGS
 
 
 def test_the_database_says_what_a_kernel_is_written_in(qtbot, window, workbench):
