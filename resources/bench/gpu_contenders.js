@@ -56,8 +56,11 @@ export class OurProduct {
       return buffer;
     });
     this.outputs = Array.from({ length: shape.depth }, (_, i) => gpu.createBuffer(shape.out_bytes, `out${i}`));
-    /** @type {import("../page/gpu/types.js").GpuBuf[][]} */
-    this.scratch = [];
+    // As large as any candidate wants them: many are bound at once.
+    /** @type {number[]} */
+    const largest = [];
+    for (const { document } of shape.candidates) document.scratch.forEach((nbytes, i) => (largest[i] = Math.max(largest[i] ?? 0, nbytes)));
+    this.scratch = largest.map((nbytes, i) => this.outputs.map(() => gpu.createBuffer(nbytes, `scratch${i}`)));
   }
 
   /**
@@ -70,7 +73,7 @@ export class OurProduct {
     const whole = (/** @type {import("../page/gpu/types.js").GpuBuf} */ buffer) => ({ buffer, offset: 0, size: buffer.nbytes });
     const bind = (/** @type {number} */ slot) => {
       const args = [...this.inputs, this.outputs[slot]];
-      const scratch = document.scratch.map((nbytes, i) => this.#scratch(i, slot, nbytes));
+      const scratch = this.scratch.map((of) => of[slot]);
       return document.dispatches.map(({ bindings, workgroups }, i) => ({
         op: /** @type {const} */ ("dispatch"),
         pipeline: pipelines[i],
@@ -79,20 +82,6 @@ export class OurProduct {
       }));
     };
     return { ms, slots: this.outputs.map((_, slot) => bind(slot)) };
-  }
-
-  /**
-   * @param {number} index
-   * @param {number} slot
-   * @param {number} nbytes
-   */
-  #scratch(index, slot, nbytes) {
-    const row = (this.scratch[index] ??= []);
-    if (!row[slot] || row[slot].nbytes < nbytes) {
-      if (row[slot]) this.gpu.destroyBuffer(row[slot]);
-      row[slot] = this.gpu.createBuffer(nbytes, `scratch${index}`);
-    }
-    return row[slot];
   }
 
   /** Fills an output with NaN, so that what a kernel leaves out is seen. */
