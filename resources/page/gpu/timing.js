@@ -13,8 +13,8 @@ import { spanMs } from "./profile.js";
  */
 /** @typedef {{now: () => number, quantum_ms: number}} Clock */
 
-/** The GPU's own clock needs no longer samples than this. */
-const STAMPED_MS = 2;
+/** The GPU's own clock needs no longer samples than this; shorter ones are waited for too often. */
+const STAMPED_MS = 3;
 /** By the page's clock a wait of some tenths of a ms is part of each sample. */
 const WALL_MS = 10;
 /** Of GPU work in one submission: others use the GPU too, and drivers end what takes seconds. */
@@ -106,7 +106,9 @@ export class Sampler {
         timed.batch = batchFor(target_ms, Math.min(fastest, ms / runs));
         return;
       }
-      runs = ms > 0 ? Math.min(batchFor(target_ms, ms / runs), runs * 16) : Math.min(runs * 4, MOST_BATCH);
+      // half of what is left at a time: each end is a wait for the page to notice it
+      const next_ms = Math.max(target_ms, (least_ms - spent) / 2);
+      runs = ms > 0 ? Math.min(batchFor(next_ms, ms / runs), runs * 16) : Math.min(runs * 4, MOST_BATCH);
     }
   }
 
