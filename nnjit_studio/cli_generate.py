@@ -109,8 +109,9 @@ def generate(
         token_json,
         tokens_per_s,
     )
+    from nnjit_studio.text_session import parse_ids
 
-    prompt = [] if soak is not None else read_ids(ids, ids_file)
+    prompt = [] if soak is not None else prompt_ids(ids, ids_file)
     if check and top_k > 1:
         raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
     request = GenerationRequest(capacity, prefill_rows, str(prefill) if prefill else "")
@@ -210,28 +211,15 @@ def tune(generator: Any, seconds: float, as_json: bool) -> None:
             raise NnjitError(event.error["error"], event.error["hint"])
 
 
-def read_ids(text: str, path: Path | None) -> list[int]:
+def prompt_ids(text: str, path: Path | None) -> list[int]:
     """The prompt, from its option or its file."""
+    from nnjit_studio.text_session import parse_ids, read_ids
+
     if (path is None) == (not text):
         raise UserError("The prompt is given once.", "Use --ids 1,2,3 or --ids-file FILE.")
-    if path is not None:
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as e:
-            raise UserError(f"{str(path)!r} cannot be read.", "Check --ids-file.") from e
-    ids = parse_ids(text, "--ids-file" if path else "--ids")
+    ids = read_ids(path) if path is not None else parse_ids(text, "--ids")
     if not ids:
         raise UserError("The prompt is empty.", "Give at least one token id.")
-    return ids
-
-
-def parse_ids(text: str, option: str) -> list[int]:
-    try:
-        ids = [int(part) for part in text.replace(",", " ").split()]
-    except ValueError as e:
-        raise UserError(f"{option} holds something else than numbers: {e}.", "Write 1,2,3.") from e
-    if any(i < 0 for i in ids):
-        raise UserError(f"{option} holds a negative number.", "Token ids start at 0.")
     return ids
 
 

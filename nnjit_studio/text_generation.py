@@ -103,13 +103,23 @@ class TextGenerator:
         check_fits(forecast(opened.decode.plan, [m.plan for m in models[1:]]))
         on_phase("waiting for the page")
         bench.connect()
-        on_phase("loading weights into the page")
-        others = {name: m.plan for name, m in opened.models.items() if name}
-        bench.runner.load(opened.decode.plan, weights, others)
         if self._opened is not None:
             self._opened.decode.weights.unlink(missing_ok=True)
         self._opened = opened
+        self.load(on_phase)
         return opened
+
+    def load(self, on_phase: Callable[[str], None] = lambda phase: None) -> None:
+        """Load the decoder that is open into the page, which may hold something else by now.
+
+        Raises
+        ------
+        PageError
+        """
+        on_phase("loading weights into the page")
+        models = self.opened.models
+        others = {name: m.plan for name, m in models.items() if name}
+        self._bench.runner.load(self.opened.decode.plan, self.opened.decode.weights, others)
 
     def tune(
         self, seconds: float, cancelled: Callable[[], bool] = lambda: False

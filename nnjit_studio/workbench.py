@@ -35,15 +35,17 @@ from nnjit_studio.diff import Diff, diff_model
 from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.faster import BackendComparison, compare_backends
 from nnjit_studio.graph import Workload
+from nnjit_studio.inspection import KernelInspection, inspect_kernel
 from nnjit_studio.known import Here, known_device, stored_best
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.microbench import measure_device
 from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model, killed_on_cancel
-from nnjit_studio.profile import ModelProfile, profile_open
+from nnjit_studio.profile import DONE, ModelProfile, Phases, profile_open, run_cold
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
 from nnjit_studio.space.backend import WASM, Backend, choose_backend
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS
 from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
@@ -53,8 +55,16 @@ from nnjit_studio.space.measured_device import (
     fixed_primitives,
 )
 from nnjit_studio.space.primitives import passes_off
-from nnjit_studio.space.records import DeviceProfile, Inference, Kernel, Tap, TuningRecord
+from nnjit_studio.space.records import (
+    DeviceProfile,
+    Inference,
+    Kernel,
+    KernelKey,
+    Tap,
+    TuningRecord,
+)
 from nnjit_studio.space.serving import ServeOptions
+from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Event, Failed, FellBack, Finished, SpaceBuilt, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
@@ -140,6 +150,9 @@ class Workbench:
         self._feeds: dict[str, NDArray[Any]] = {}
         self._chosen: dict[str, AnyCandidate | None] = {}
         self._registered = False
+        self._lent = False
+        self._cold: Phases | None = None
+        self._cold_ms: Mapping[str, float] = {}
         self._session: TuningSession | None = None
         self._serving = False
         self._badges = (*badges, *_lab_badges(flags))
@@ -182,6 +195,24 @@ class Workbench:
         if self._opening:
             self.runner.cancel()
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether :meth:`cancel` was called since the last job began."""
+        return self._cancelled.is_set()
+
+    def lend_page(self) -> None:
+        """Let somebody else use the page; the open model is loaded again when it is needed."""
+        self.stop_serving()
+        self._lent, self._registered, self._cold = True, False, None
+
+    def _take_page_back(self, on_phase: Callable[[str], None]) -> None:
+        if self._lent:
+            model = self._need_model()
+            if not self.runner.holds(model.plan):
+                on_phase("loading weights into the page")
+                self.runner.load(model.plan, model.weights)
+            self._lent = False
+
     def open_model(
         self,
         path: Path,
@@ -197,13 +228,21 @@ class Workbench:
         """
         self._cancelled.clear()
         self._opening = True
+        phases = Phases(on_phase)
         try:
-            opened = self.import_model(path, on_phase)
-            self._load(opened, on_phase)
+            opened = self.import_model(path, phases)
+            self._load(opened, phases)
         finally:
             self._opening = False
         self._adopt(opened, feeds)
+        self._keep_ledger(phases)
         return opened
+
+    def _keep_ledger(self, phases: Phases) -> None:
+        """Of a model that was just opened; a profile completes it, if it is what runs it first."""
+        phases(DONE)
+        phases.ms.pop("waiting for the page", None)  # the engine's start, not the model's
+        self._cold, self._cold_ms = phases, {}
 
     def open_workload(self, spec: str) -> OpenedModel:
         """Open a model of one kernel, from a workload's spelling; see ``compiler.builders``.
@@ -306,7 +345,7 @@ class Workbench:
         self._need_model()
         mine = self.backend
         gpu = mine if mine.is_gpu else choose_backend("webgpu", "auto", self._engine)
-        with self._cancellable("The comparison", on_phase) as phase:
+        with self.cancellable("The comparison", on_phase) as phase:
             try:
                 return compare_backends(self, gpu, runs, phase)
             finally:
@@ -370,7 +409,7 @@ class Workbench:
         PageError, CompileError
         """
 
-        with self._cancellable("Measuring the device", on_phase) as phase:
+        with self.cancellable("Measuring the device", on_phase) as phase:
             phase("waiting for the page")
             probed = self.connect()
             if probed.gpu is not None:
@@ -392,7 +431,7 @@ class Workbench:
         return measured
 
     @contextlib.contextmanager
-    def _cancellable(
+    def cancellable(
         self, what: str, on_phase: Callable[[str], None]
     ) -> Iterator[Callable[[str], None]]:
         """A job on the page that :meth:`cancel` ends at its next phase or request.
@@ -421,21 +460,44 @@ class Workbench:
             self._opening = False
 
     def profile(
-        self, on_phase: Callable[[str], None] = lambda phase: None, runs: int = PROFILE_RUNS
+        self,
+        on_phase: Callable[[str], None] = lambda phase: None,
+        runs: int = PROFILE_RUNS,
+        cold: bool = False,
     ) -> ModelProfile:
-        """Where the open model's time and memory go, warm, with the kernels that it runs now.
+        """Where the open model's time and memory go, with the kernels that it runs now.
+
+        Its cold start is in it where this is what ran the model first, and with ``cold``, which
+        opens the file anew; and in later profiles of the model.
 
         Raises
         ------
-        UserError
+        ModelError, UserError
             When no model is open, or it was cancelled.
         PageError, CompileError
         """
         model = self._need_model()
-        with self._cancellable("Profiling", on_phase) as phase:
-            if not self._registered:
+        with self.cancellable("Profiling", on_phase) as phase:
+            if cold:
+                model = self._open_again(model, phase)
+            ledger, self._cold = self._cold, None
+            if ledger is not None and not self._registered:
+                ledger.on_phase = phase
+                self._cold_ms = run_cold(self, ledger)
+            elif not self._registered:
                 self.register_best(phase)
-            return profile_open(self, model, runs, phase)
+            return profile_open(self, model, runs, phase, self._cold_ms)
+
+    def _open_again(self, model: OpenedModel, on_phase: Callable[[str], None]) -> OpenedModel:
+        """The open model from its file anew; what its session found stays."""
+        chosen, events = self._chosen, self.events
+        phases = Phases(on_phase)
+        opened = self.import_model(model.path, phases)
+        self._load(opened, phases)
+        self._adopt(opened, self._feeds)
+        self._chosen, self.events = chosen, events
+        self._keep_ledger(phases)
+        return opened
 
     def diff(self, name: str = "", on_phase: Callable[[str], None] = lambda phase: None) -> Diff:
         """Tensors of the open model beside native ONNX Runtime, with the kernels that it runs now.
@@ -453,7 +515,7 @@ class Workbench:
         """
         self._need_model()
         with (
-            self._cancellable("The comparison", on_phase) as phase,
+            self.cancellable("The comparison", on_phase) as phase,
             killed_on_cancel(self.compiler, self._cancelled.is_set),
         ):
             if not self._registered:
@@ -494,6 +556,8 @@ class Workbench:
     ) -> Iterator[Event]:
         """Tune the open model, which may be serving; events as in ``tuner.events``."""
         model = self._need_model()
+        self._take_page_back(lambda phase: None)
+        self._cold = None
         self._cancelled.clear()
         self.events = []
         session = TuningSession(
@@ -550,6 +614,60 @@ class Workbench:
         if self.device is None:
             raise UserError("The device is not known yet.", "Wait for the page to connect.")
         return explain(candidate, found, self.device, packable)
+
+    def inspect(self, workload: str, settings: str = "") -> KernelInspection:
+        """A kernel of one of the model's workloads from the inside, in the device's best tier.
+
+        It waits for the compile process alone, so it may run beside a session.
+
+        Parameters
+        ----------
+        settings
+            Of a candidate, ``default`` for the default schedule; empty for the best known.
+
+        Raises
+        ------
+        UserError
+            When the text is no candidate, or no page has told yet what the device is.
+        """
+        found = self._workload(workload)
+        if self.device is None:
+            raise UserError("The device is not known yet.", "Wait for the page to connect.")
+        if settings:
+            candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
+        else:
+            candidate = self.choose_known()[workload]
+        packable = workload in self._need_model().packable
+        return inspect_kernel(
+            self.compiler, found, candidate, self.device, packable, self.bandwidth_gbs()
+        )
+
+    def run_kernel(self, workload: str, settings: str) -> None:
+        """Run the open model with this kernel of a workload, until it is tuned or opened again.
+
+        Raises
+        ------
+        UserError
+            When it was not measured on this device, or it was wrong.
+        CompileError, PageError
+        """
+        found, device = self._workload(workload), self.connect()
+        candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
+        tier = device.best_tier
+        key = KernelKey.of(found, device, tier, self.compiler.version)
+        states = [r.state for r in self.database.records(key) if r.settings == settings]
+        if candidate is not None and states[-1:] not in ([state] for state in OK_STATES):
+            raise UserError(
+                f"It is not known that {settings} computes the right values here.",
+                "Measure it first; what is wrong does not run.",
+            )
+        result = self.compiler.compile(found, candidate, (tier,))
+        if result.error:
+            raise CompileError(f"{found.name} does not compile: {result.error}")
+        if not self._registered:
+            self.register_best()
+        self.runner.register(result.kernels)
+        self._chosen[workload] = candidate
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
         """Compile, check and time a candidate of the user's beside the kernel that runs.
@@ -656,6 +774,7 @@ class Workbench:
 
     def register_best(self, on_phase: Callable[[str], None] = lambda phase: None) -> None:
         """Give the page the best known kernels, for runs and profiles without tuning."""
+        self._take_page_back(on_phase)
         on_phase("compiling kernels")
         kernels = self.kernels((self.connect().best_tier,))
         on_phase("registering kernels in the page")

@@ -13,6 +13,7 @@ from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import DeviceProfile, TuningRecord
+from nnjit_studio.text_session import TextEvent, TextRequest
 from nnjit_studio.tuner.events import Event
 
 if TYPE_CHECKING:
@@ -32,6 +33,22 @@ class EnginePage(Protocol):
 
     def shut_down(self) -> None:
         """End page and profile, in that order; may be called again."""
+
+
+class TextMaker(Protocol):
+    """Makes text with a decoder; blocking, one call at a time, ended by the workbench's cancel."""
+
+    def generate(self, request: TextRequest, on_phase: OnPhase) -> Iterator[TextEvent]:
+        """Go on with a text; blocks between tokens."""
+
+    def check(self, on_phase: OnPhase) -> dict[str, Any]:
+        """The last text beside native ONNX Runtime's."""
+
+    def forget(self) -> None:
+        """The page was lost, and what it held."""
+
+    def close(self) -> None:
+        """Take files away."""
 
 
 class Workbench(Protocol):
@@ -87,8 +104,8 @@ class Workbench(Protocol):
     def measured_device(self) -> MeasuredDevice | None:
         """What was last measured of this device; a third worker may ask."""
 
-    def profile(self, on_phase: OnPhase) -> ModelProfile:
-        """Where the open model's time and memory go, with the kernels that it runs now."""
+    def profile(self, on_phase: OnPhase, *, cold: bool = False) -> ModelProfile:
+        """Where the open model's time and memory go; ``cold`` opens its file anew."""
 
     def diff(self, name: str, on_phase: OnPhase) -> Diff:
         """Tensors of the open model, or of one step, beside native ONNX Runtime."""

@@ -17,8 +17,9 @@ from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.profile import ModelProfile
 from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.text_session import TextEvent, TextRequest, TextSession
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.services import Workbench
+from nnjit_studio.ui.services import TextMaker, Workbench
 from nnjit_studio.ui.state import SessionState
 from nnjit_studio.ui.text import short_key
 from nnjit_studio.ui.worker import Worker
@@ -72,7 +73,7 @@ class Session(QObject):
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
         The running job (``open``, ``tune``, ``try``, ``export``, ``report``, ``device``,
-        ``profile``, ``diff``, ``backend``, ``faster``) or ``""``.
+        ``profile``, ``diff``, ``backend``, ``faster``, ``text``, ``check_text``) or ``""``.
     done(str, object)
         A job returned.
     problem(Problem)
@@ -94,6 +95,7 @@ class Session(QObject):
         super().__init__(parent)
         self.workbench = workbench
         self.state = SessionState()
+        self.texts: TextMaker = TextSession(workbench)  # type: ignore[arg-type]
         self.events: list[ev.Event] = []
         self.budget_s: float | None = None
         self._started_s = 0.0
@@ -180,13 +182,31 @@ class Session(QObject):
             lambda emit: workbench.measure_device(lambda text: emit(Phase(text))),
         )
 
-    def profile(self) -> bool:
-        """Profile the open model; False when there is none or a job is running."""
+    def profile(self, cold: bool = False) -> bool:
+        """Profile the open model, ``cold`` from its file anew; False without one or when busy."""
         workbench = self.workbench
         return self.state.model is not None and self._start(
             "profile",
             "Profiling the model",
-            lambda emit: workbench.profile(lambda text: emit(Phase(text))),
+            lambda emit: workbench.profile(lambda text: emit(Phase(text)), cold=cold),
+        )
+
+    def make_text(self, request: TextRequest) -> bool:
+        """Have a decoder go on with a text; False when another job is running."""
+        texts = self.texts
+        return self._start(
+            "text",
+            f"Opening {request.path.name}",
+            lambda emit: texts.generate(request, lambda text: emit(Phase(text))),
+        )
+
+    def check_text(self) -> bool:
+        """Compare the last text with native ONNX Runtime; False when another job is running."""
+        texts = self.texts
+        return self._start(
+            "check_text",
+            "Comparing the text with ONNX Runtime",
+            lambda emit: texts.check(lambda text: emit(Phase(text))),
         )
 
     def diff(self, node: str = "") -> bool:
@@ -255,6 +275,7 @@ class Session(QObject):
         events = [item for item in items if isinstance(item, ev.Event)]
         self.events.extend(events)
         self.state.reduce(events)
+        self.state.take_text(item for item in items if isinstance(item, TextEvent))
         if phases:
             text = phases[-1].text
             self.state.set_phase(text[:1].upper() + text[1:])
@@ -280,6 +301,8 @@ class Session(QObject):
             self.state.set_phase(self._idle_phase)
         if isinstance(result, ModelProfile):
             self.state.take_profile([step.ms for step in result.steps])
+        if job == "check_text":
+            self.state.take_check(result)  # type: ignore[arg-type]
         if job == "device":
             self.device_changed.emit(result)
         self._end(job)

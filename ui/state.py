@@ -6,12 +6,14 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+from nnjit_studio.text_session import TextEvent
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.text import short_key
+from nnjit_studio.ui.text_state import TextState
 
 if TYPE_CHECKING:
     from nnjit_studio.workbench import OpenedModel
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_TRIED, MEASURING, INCUMBENT = "not tried", "measuring", "incumbent"
-VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase"})
+VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase", "text"})
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class SessionState:
     """The open model and the tuning session on it.
 
     ``code`` is what the session's kernels are written in, ``Wasm`` or ``WGSL``.
+    ``node_ms_before`` is the first ``node_ms`` since the model was opened or tuning began.
 
     Views read the attributes; :meth:`take_changes` tells them which of
     :data:`VIEWS` need to be drawn again.
@@ -94,6 +97,7 @@ class SessionState:
         self.model: OpenedModel | None = None
         self.workloads: dict[str, WorkloadState] = {}
         self.node_ms: Mapping[str, float] = MappingProxyType({})
+        self.node_ms_before: Mapping[str, float] = MappingProxyType({})
         self.latency: list[tuple[float, float]] = []
         self.phase = ""
         self.target = ""
@@ -101,6 +105,7 @@ class SessionState:
         self.summary: ev.Finished | None = None
         self.failure: Mapping[str, object] | None = None
         self.selected = ""
+        self.text = TextState()
         self._changed: set[str] = set()
 
     def open(self, model: OpenedModel) -> None:
@@ -125,6 +130,17 @@ class SessionState:
         self.selected = key
         self._changed |= {"graph", "space", "rounds"}
         return True
+
+    def take_text(self, events: Iterable[TextEvent]) -> None:
+        """Take events of a text in, in order."""
+        for event in events:
+            self.text.take(event)
+            self._changed.add("text")
+
+    def take_check(self, checked: Mapping[str, Any]) -> None:
+        """The last text was compared with ONNX Runtime."""
+        self.text.checked = checked
+        self._changed.add("text")
 
     def set_phase(self, text: str) -> None:
         self.phase = text
@@ -176,7 +192,7 @@ class SessionState:
         workloads = self.model.workloads if self.model else ()
         heavy_first = sorted(workloads, key=lambda w: -w.flops * w.uses)
         self.workloads = {w.key: WorkloadState(w, rank) for rank, w in enumerate(heavy_first)}
-        self.node_ms = MappingProxyType({})
+        self.node_ms = self.node_ms_before = MappingProxyType({})
         self.latency = []
         self.summary = self.failure = None
 
@@ -254,6 +270,7 @@ class SessionState:
         for key, workload in self.workloads.items():
             workload.share = workload_ms.get(key, 0.0) / total if total else None
         self.node_ms = MappingProxyType(node_ms)
+        self.node_ms_before = self.node_ms_before or self.node_ms
         self._changed |= {"graph", "space"}
 
     def _reduce_workload(self, workload: WorkloadState, event: ev.Event) -> None:

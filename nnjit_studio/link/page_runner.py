@@ -204,6 +204,10 @@ class PageRunner:
         runner._plan, runner._which = self._others[name], {"plan": name}
         return runner
 
+    def holds(self, plan: Plan) -> bool:
+        """Whether this very plan is the one that was loaded last."""
+        return self._plan is plan
+
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Of the plan that inferences run; none before a model is loaded."""

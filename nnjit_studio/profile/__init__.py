@@ -1,7 +1,7 @@
 """Where a model's time and memory go: per step, cold and warm apart."""
 
 from nnjit_studio.profile.compare import Comparison, StepDelta, compare, load
-from nnjit_studio.profile.findings import findings
+from nnjit_studio.profile.findings import Finding, findings, ranked
 from nnjit_studio.profile.memory import (
     Forecast,
     MeasuredMemory,
@@ -13,15 +13,27 @@ from nnjit_studio.profile.memory import (
 from nnjit_studio.profile.node_data import node_data
 from nnjit_studio.profile.records import ModelProfile, Steady, StepProfile
 from nnjit_studio.profile.rows import step_rows
-from nnjit_studio.profile.run import Profilable, profile_model, profile_open
+from nnjit_studio.profile.run import (
+    DONE,
+    FIRST_RUN,
+    Phases,
+    Profilable,
+    profile_model,
+    profile_open,
+    run_cold,
+)
 from nnjit_studio.profile.text import as_text
 from nnjit_studio.profile.trace import trace_events
 
 __all__ = [
+    "DONE",
+    "FIRST_RUN",
     "Comparison",
+    "Finding",
     "Forecast",
     "MeasuredMemory",
     "ModelProfile",
+    "Phases",
     "Profilable",
     "Steady",
     "StepDelta",
@@ -36,7 +48,9 @@ __all__ = [
     "node_data",
     "profile_model",
     "profile_open",
+    "ranked",
     "renderer_memory",
+    "run_cold",
     "step_rows",
     "trace_events",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from nnjit_studio.profile.records import ModelProfile, StepProfile
 
@@ -14,8 +15,27 @@ MOVERS = ("transpose", "concatenate", "reshape", "strided_slice", "split", "take
 """Kinds that move data and compute nothing."""
 
 
+TUNE, SHOW, DIFF, MEMORY, LEDGER, DEVICE = "tune", "show", "diff", "memory", "ledger", "device"
+"""What may follow from a finding: tune, show the step, compare its numbers, see the memory's or
+the cold start's figures, measure the device."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence, what may be done about it, and the step that it is best seen at."""
+
+    text: str
+    then: tuple[str, ...] = ()
+    node: str = ""
+
+
 def findings(profile: ModelProfile) -> list[str]:
     """Sentences, the largest share of the time first."""
+    return [found.text for found in ranked(profile)]
+
+
+def ranked(profile: ModelProfile) -> list[Finding]:
+    """The findings, the largest share of the time first."""
     by_kind: dict[str, list[StepProfile]] = {}
     for step in profile.steps:
         by_kind.setdefault(kind_of(step), []).append(step)
@@ -24,8 +44,14 @@ def findings(profile: ModelProfile) -> list[str]:
     rest = [steps for _, steps in groups if _share(steps) < WORTH_A_WORD]
     if rest:
         several = [step for steps in rest for step in steps]
-        told.append(f"{_share(several):.0%} in {_count(several, 'other')}.")
-    return [*told, *_engine(profile), *_cold(profile), *_memory(profile), *_unknown(profile)]
+        told.append(Finding(f"{_share(several):.0%} in {_count(several, 'other')}."))
+    return [
+        *told,
+        *map(Finding, _engine(profile)),
+        *(Finding(text, (LEDGER,)) for text in _cold(profile)),
+        *(Finding(text, (MEMORY,)) for text in _memory(profile)),
+        *(Finding(text, (DEVICE,)) for text in _unknown(profile)),
+    ]
 
 
 def kind_of(step: StepProfile) -> str:
@@ -37,27 +63,32 @@ def _share(steps: Sequence[StepProfile]) -> float:
     return sum(step.share for step in steps)
 
 
-def _group(kind: str, steps: Sequence[StepProfile]) -> str:
+def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
     text = f"{_share(steps):.0%} of the time in {_count(steps, kind)}"
+    slowest = max(steps, key=lambda s: s.ms).node
     if any(kind.startswith(mover) for mover in MOVERS):
         moves = "move" if len(steps) > 1 else "moves"
-        return f"{text}, which only {moves} data: an export in the layout that is needed saves it."
+        text += f", which only {moves} data: an export in the layout that is needed saves it."
+        return Finding(text, (SHOW,), slowest)
     known = [s for s in steps if s.percent_of_roof is not None and s.ms > 0]
     if _share(known) < 0.5 * _share(steps):
-        return f"{text}; whether memory or arithmetic limits them is not known."
+        text += "; whether memory or arithmetic limits them is not known."
+        return Finding(text, (SHOW,), slowest)
     ms = sum(s.ms for s in known)
     percent = sum(s.ms * (s.percent_of_roof or 0.0) for s in known) / ms
     limit = "multiply-add peak" if _mostly_compute(known) else "memory bandwidth"
     at = f"{text} at {percent:.0f} % of the {limit}"
     if percent > 100.0 and not _mostly_compute(known):
-        return f"{at}: their data comes from caches."
+        return Finding(f"{at}: their data comes from caches.", (SHOW,), slowest)
     if percent >= NOTHING_TO_GAIN:
-        return f"{at}: nothing to gain."
+        return Finding(f"{at}: nothing to gain.", (SHOW,), slowest)
     worst = min(known, key=lambda s: (s.percent_of_roof or 0.0) / s.share if s.share else 0.0)
     gain = sum(s.share * (1 - min(100.0, s.percent_of_roof or 0.0) / 100) for s in known)
-    return (
+    return Finding(
         f"{at}: at most {gain:.0%} of the whole to gain; furthest off is {worst.node} "
-        f"({worst.percent_of_roof:.0f} %, {worst.ms:.3f} ms)."
+        f"({worst.percent_of_roof:.0f} %, {worst.ms:.3f} ms).",
+        (TUNE, SHOW, DIFF),
+        worst.node,
     )
 
 

@@ -53,12 +53,20 @@ class Profilable(Protocol):
     def bandwidth_gbs(self) -> Mapping[int, float]: ...
 
 
-class _Phases:
-    """Milliseconds of phases: each ends where the next one begins."""
+DONE = "done"
+"""Said in place of a phase where the last one ended."""
+FIRST_RUN = "first run"
 
-    def __init__(self, on_phase: Callable[[str], None]) -> None:
+
+class Phases:
+    """Milliseconds of phases: each ends where the next one begins.
+
+    ``on_phase`` hears of each; who goes on with the ledger of another may put its own there.
+    """
+
+    def __init__(self, on_phase: Callable[[str], None] = lambda phase: None) -> None:
         self.ms: dict[str, float] = {}
-        self._on_phase = on_phase
+        self.on_phase = on_phase
         self._phase = ""
         self._since = 0.0
 
@@ -66,9 +74,9 @@ class _Phases:
         now = time.perf_counter()
         if self._phase:
             self.ms[self._phase] = self.ms.get(self._phase, 0.0) + (now - self._since) * 1e3
-        self._phase, self._since = ("" if phase == "done" else phase), now
+        self._phase, self._since = ("" if phase == DONE else phase), now
         if self._phase:
-            self._on_phase(phase)
+            self.on_phase(phase)
 
 
 def profile_model(
@@ -90,13 +98,19 @@ def profile_model(
     """
     bench.connect()
     before = renderer_memory()
-    phases = _Phases(on_phase)
+    phases = Phases(on_phase)
     opened = bench.open_model(path, phases, feeds)
+    cold_ms = run_cold(bench, phases)
+    return profile_open(bench, opened, runs, on_phase, cold_ms, before)
+
+
+def run_cold(bench: Profilable, phases: Phases) -> Mapping[str, float]:
+    """Complete the ledger of a model that was just opened: its kernels, then its first run."""
     bench.register_best(phases)
-    phases("done")
-    on_phase("running")
-    phases.ms["first run"] = bench.infer(1).runs_ms[0]
-    return profile_open(bench, opened, runs, on_phase, phases.ms, before)
+    phases(DONE)
+    phases.on_phase("running")
+    phases.ms[FIRST_RUN] = bench.infer(1).runs_ms[0]
+    return phases.ms
 
 
 def profile_open(

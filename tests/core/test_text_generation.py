@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from nnjit_studio.cli_generate import parse_ids, read_ids
+from nnjit_studio.cli_generate import prompt_ids
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Plan, PlanBuffer, PlanStep, Token
 from nnjit_studio.text_generation import compare, groups_by_weight, tokens_per_s
+from nnjit_studio.text_session import parse_ids
 
 
 def plan(*reads: tuple[str, int]) -> Plan:
@@ -47,15 +48,15 @@ def test_ties_are_told_from_errors() -> None:
 def test_ids_are_read_and_checked(tmp_path) -> None:
     path = tmp_path / "ids.txt"
     path.write_text("1, 2\n3")
-    assert read_ids("", path) == read_ids("1,2,3", None) == [1, 2, 3]
+    assert prompt_ids("", path) == prompt_ids("1,2,3", None) == [1, 2, 3]
     for text, file in (("", None), ("1", path)):
         with pytest.raises(UserError, match="given once"):
-            read_ids(text, file)
+            prompt_ids(text, file)
     path.write_text(" ")
     with pytest.raises(UserError, match="prompt is empty"):
-        read_ids("", path)
+        prompt_ids("", path)
     with pytest.raises(UserError, match="cannot be read"):
-        read_ids("", tmp_path / "none")
+        prompt_ids("", tmp_path / "none")
     with pytest.raises(UserError, match="--stop holds something else"):
         parse_ids("1,x", "--stop")
     with pytest.raises(UserError, match="negative"):

@@ -18,6 +18,7 @@ from nnjit_studio.errors import ModelError, PageError, UserError
 from nnjit_studio.opened_model import OpenedModel
 from nnjit_studio.profile import ModelProfile, findings, trace_events
 from nnjit_studio.space.records import Inference, Tap
+from nnjit_studio.tuner.events import FellBack
 from nnjit_studio.workbench import Workbench
 
 
@@ -43,6 +44,9 @@ class Page:
         return [np.full(64, t.buffer + self.off, np.float32).tobytes() for t in taps]
 
     def cancel(self) -> None:
+        pass
+
+    def register(self, kernels: Any) -> None:
         pass
 
 
@@ -153,3 +157,59 @@ def test_cancelling_ends_a_reference_that_takes_long(
     monkeypatch.setattr(bench, "onnx_nodes", slow)
     with pytest.raises(UserError, match="The comparison was cancelled"):
         bench.diff()
+
+
+def test_a_model_that_was_never_run_is_profiled_with_its_cold_start(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "kernels", lambda tiers: [])
+    opened, loaded = [], []
+    model = bench.model
+    assert model is not None
+
+    def import_model(path: Path, on_phase: Callable[[str], None]) -> OpenedModel:
+        on_phase("reading the model")
+        opened.append(path)
+        return replace(model, weights=path.with_suffix(f".{len(opened)}.bin"))
+
+    def load(found: OpenedModel, on_phase: Callable[[str], None]) -> None:
+        on_phase("waiting for the page")
+        on_phase("loading weights into the page")
+        loaded.append(found)
+
+    monkeypatch.setattr(bench, "import_model", import_model)
+    monkeypatch.setattr(bench, "_load", load)
+    bench.open_model(model.path)
+    phases = [
+        "reading the model", "loading weights into the page", "compiling kernels",
+        "registering kernels in the page", "first run",
+    ]  # fmt: skip
+    first = bench.profile()
+    assert list(first.cold_ms) == phases and first.cold_ms["first run"] == 2.0
+    assert bench.profile().cold_ms == first.cold_ms, "it started cold once"
+    bench.open_model(model.path)
+    bench.register_best()
+    assert bench.profile().cold_ms == {}, "something else ran it first"
+    events = bench.events = [FellBack(0.0, "x", "embedded")]
+    again = bench.profile(cold=True)
+    assert list(again.cold_ms) == phases and bench.events is events
+    assert opened == [model.path] * 3 and len(loaded) == 3
+
+
+def test_the_page_is_lent_and_taken_back_when_the_model_is_needed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "kernels", lambda tiers: [])
+    loaded: list[Any] = []
+    held: list[Any] = [bench.model.plan if bench.model else None]
+    runner: Any = bench.runner
+    runner.holds = lambda plan: held[0] is plan
+    runner.load = lambda plan, weights: loaded.append(plan)
+    bench.lend_page()
+    bench.profile()
+    assert loaded == [], "nothing else was loaded meanwhile"
+    bench.lend_page()
+    held[0] = None
+    bench.profile()
+    bench.profile()
+    assert loaded == [bench.model.plan if bench.model else None], "once"

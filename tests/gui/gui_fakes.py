@@ -8,13 +8,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.errors import UserError
 from nnjit_studio.faster import BackendComparison, Side, StepPair
-from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Workload
+from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
 from nnjit_studio.profile import MeasuredMemory, ModelProfile, Steady, StepProfile, forecast
 from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.candidate import Candidate
@@ -30,6 +31,7 @@ from nnjit_studio.space.measured_device import (
 )
 from nnjit_studio.space.primitives import PRIMITIVES, Effect
 from nnjit_studio.space.records import DeviceProfile, KernelKey, TuningRecord
+from nnjit_studio.text_session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.tuner import events as ev
 
 
@@ -247,7 +249,14 @@ def measured_device() -> MeasuredDevice:
     )  # fmt: skip
 
 
-def profile_of(model: FakeModel) -> ModelProfile:
+COLD_MS = {
+    "reading the model": 410.0, "importing and fusing": 820.0, "planning memory": 30.0,
+    "loading weights into the page": 240.0, "compiling kernels": 350.0,
+    "registering kernels in the page": 60.0, "first run": 90.0,
+}  # fmt: skip
+
+
+def profile_of(model: FakeModel, cold_ms=MappingProxyType({})) -> ModelProfile:
     """Believable times of every step; the slowest is the one with the most FLOPs."""
     workloads = {w.key: w for w in model.workloads}
     raw_ms = [
@@ -267,9 +276,12 @@ def profile_of(model: FakeModel) -> ModelProfile:
     )  # fmt: skip
     total = sum(raw_ms) * 1.01
     return ModelProfile(
-        model.graph.name, "embedded", "fake/1", 1, "relaxed-simd", 55.0, 11.0, {},
-        Steady(total, total * 0.98, total * 0.02, 20),
-        MeasuredMemory(forecast(model.plan), forecast(model.plan).wasm_bytes, None, None, (0,)),
+        model.graph.name, "embedded", "fake/1", 1, "relaxed-simd", 55.0, 11.0,
+        dict(cold_ms), Steady(total, total * 0.98, total * 0.02, 20),
+        MeasuredMemory(
+            forecast(model.plan), forecast(model.plan).wasm_bytes, None, None,
+            tuple(1 << (16 + i % 5) for i in range(len(steps))),
+        ),
         steps,
     )  # fmt: skip
 
@@ -334,6 +346,7 @@ class FakeWorkbench:
         self.requested: list[tuple[str, str]] = []
         self.device: MeasuredDevice | None = None
         self.compared: list[str] = []
+        self.profiled: list[bool] = []
         self.off = "n1"
         self.backend = WASM
         self.backends: list[Backend] = []
@@ -384,9 +397,10 @@ class FakeWorkbench:
         self.device = measured_device()
         return self.device
 
-    def profile(self, on_phase):
+    def profile(self, on_phase, *, cold=False):
+        self.profiled.append(cold)
         self._work("profiling", on_phase, "timing every step")
-        return profile_of(self.model)
+        return profile_of(self.model, COLD_MS if cold else {})
 
     def diff(self, name, on_phase):
         self.compared.append(name)
@@ -441,6 +455,47 @@ class FakeWorkbench:
 
     def badges(self):
         return [("no sandbox", "The embedded engine runs without its sandbox (root).")]
+
+
+class FakeTexts:
+    """Counts up from the prompt's last id; with ``hold`` it makes tokens until the cancel."""
+
+    def __init__(self, workbench: FakeWorkbench) -> None:
+        self.workbench = workbench
+        self.hold = False
+        self.error: Exception | None = None
+        self.requests: list[TextRequest] = []
+        self.forgotten = self.closed = 0
+
+    def generate(self, request, on_phase):
+        self.requests.append(request)
+        self.workbench.cancelled.clear()
+        on_phase("reading the model")
+        if self.error is not None:
+            raise self.error
+        yield TextBegun(request, 1024, 128)
+        on_phase("making text")
+        count = itertools.count() if self.hold else range(request.sampling.max_tokens)
+        made = 0
+        for made, index in enumerate(count, 1):
+            if self.workbench.cancelled.is_set():
+                yield TextEnded("cancelled", made - 1, 1 << 20)
+                return
+            if self.hold:
+                time.sleep(0.005)
+            ms = 40.0 if index == 0 else 4.0 if index < 20 else 8.0
+            yield TokenMade(index, Token(request.ids[-1] + 1 + index, ms, 0.5))
+        yield TextEnded("length", made, 1 << 20)
+
+    def check(self, on_phase):
+        on_phase("starting native ONNX Runtime")
+        return {"same": 8, "ties": 1, "wrong": 0, "smallest_margin": 0.25, "differing": []}
+
+    def forget(self):
+        self.forgotten += 1
+
+    def close(self):
+        self.closed += 1
 
 
 def engine_label(url, parent):
