@@ -24,12 +24,24 @@ OTHER_KEYS = (
     ("Graph: next, previous node", "Down, Up"),
     ("Graph: zoom", "+, -, wheel"),
     ("Graph: fit, top", "F, Home"),
+    ("Graph: open, close group", "Right, Left"),
     ("Table: copy rows as TSV", "Ctrl+C"),
 )
 
 
 def ask_model(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
-    dialog = QFileDialog(parent, "Open model", str(folder), "ONNX models (*.onnx)")
+    _ask_file(QFileDialog(parent, "Open model", str(folder), "ONNX models (*.onnx)"), chosen)
+
+
+def ask_profile(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Saved profile", str(folder), "Profiles (*.json)"), chosen)
+
+
+def ask_ids(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Token ids", str(folder)), chosen)
+
+
+def _ask_file(dialog: QFileDialog, chosen: Callable[[Path], object]) -> None:
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.fileSelected.connect(lambda text: chosen(Path(text)))
     show(dialog)

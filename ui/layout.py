@@ -1,9 +1,13 @@
 """Layered drawing of a directed acyclic graph. Knows no Qt.
 
 The classic four steps (Sugiyama, Tagawa, Toda 1981), each in its simplest
-form that reads well at a few hundred nodes: longest-path layers, one chain of
-waypoints per source for edges that cross layers, barycentre sweeps for the
-order, and least squares under the order for the places.
+form that reads well: longest-path layers, one chain of waypoints per source
+for edges that cross layers, barycentre sweeps for the order, and least squares
+under the order for the places. Sweeps end when nothing moves any more.
+
+Shared chains are why this is no library: a tensor that every layer of a model
+reads (an attention mask) costs one waypoint a layer here, and one for each
+reader and layer elsewhere; ``docs/window.md`` has the figures.
 """
 
 from __future__ import annotations
@@ -11,11 +15,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 Point = tuple[float, float]
 SWEEPS = 12
 WAYPOINT_WIDTH = 14.0
+NODE_WEIGHT, WAYPOINT_WEIGHT = 8.0, 1.0
+"""How much a node resists being moved off its wanted place, beside a waypoint."""
+WAYPOINT_PULL = 0.1
+"""Of a waypoint beside a node's 1, so that the main chain runs straight down."""
+AT_REST = 0.5
+"""Pixels of the largest move of a sweep, below which the places are settled."""
 
 
 @dataclass(frozen=True)
@@ -53,74 +63,127 @@ def layers_of(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[st
 
 
 def draw(
-    widths: Mapping[str, float], edges: Sequence[tuple[str, str]], gap_x: float, step_y: float
+    widths: Mapping[str, float],
+    edges: Sequence[tuple[str, str]],
+    gap_x: float,
+    step_y: float,
+    heights: Mapping[str, float] | None = None,
 ) -> Drawing:
-    """Place nodes, given in order of execution with their widths."""
+    """Place nodes, given in order of execution with their widths.
+
+    Parameters
+    ----------
+    step_y
+        Between the centres of two layers, where no node has a height.
+    heights
+        Added to the step of the layer that the node stands in: the largest of each layer.
+    """
     nodes = list(widths)
-    layer = layers_of(nodes, edges)
-    width = dict(widths)
-    rows: list[list[str]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
-    for node in nodes:
-        rows[layer[node]].append(node)
-    links: set[tuple[str, str]] = set()
-    chains: dict[tuple[str, str], list[str]] = {}
-    for a, b in edges:
+    number = {node: i for i, node in enumerate(nodes)}
+    by_name = layers_of(nodes, edges)
+    level = [by_name[node] for node in nodes]
+    width = [widths[node] for node in nodes]
+    rows: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
+    for i, at in enumerate(level):
+        rows[at].append(i)
+    waypoints: dict[tuple[int, int], int] = {}
+    links: set[tuple[int, int]] = set()
+    chains: dict[tuple[str, str], list[int]] = {}
+    for edge in edges:
+        a, b = number[edge[0]], number[edge[1]]
         chain = [a]
-        for level in range(layer[a] + 1, layer[b]):
-            waypoint = f"{a}\0{level}"
-            if waypoint not in width:
-                width[waypoint] = WAYPOINT_WIDTH
-                rows[level].append(waypoint)
+        for between in range(level[a] + 1, level[b]):
+            waypoint = waypoints.get((a, between))
+            if waypoint is None:
+                waypoint = waypoints[a, between] = len(width)
+                width.append(WAYPOINT_WIDTH)
+                level.append(between)
+                rows[between].append(waypoint)
             chain.append(waypoint)
         chain.append(b)
-        chains[a, b] = chain
+        chains[edge] = chain
         links.update(pairwise(chain))
-    up: dict[str, list[str]] = defaultdict(list)
-    down: dict[str, list[str]] = defaultdict(list)
+    up: list[list[int]] = [[] for _ in width]
+    down: list[list[int]] = [[] for _ in width]
     for a, b in sorted(links):
         up[b].append(a)
         down[a].append(b)
     _order(rows, up, down)
-    x = _columns(rows, up, down, width, gap_x)
-    level_of = {node: level for level, row in enumerate(rows) for node in row}
+    x = _columns(rows, up, down, width, len(nodes), gap_x)
+    y = _heights(rows, [(heights or {}).get(node, 0.0) for node in nodes], step_y)
+    place = [(x[i], y[at]) for i, at in enumerate(level)]
     return Drawing(
-        {node: (x[node], level_of[node] * step_y) for node in nodes},
-        {
-            edge: tuple((x[n], level_of[n] * step_y) for n in chain)
-            for edge, chain in chains.items()
-        },
+        {node: place[i] for i, node in enumerate(nodes)},
+        {edge: tuple(place[i] for i in chain) for edge, chain in chains.items()},
     )
 
 
-def _order(
-    rows: list[list[str]], up: Mapping[str, list[str]], down: Mapping[str, list[str]]
-) -> None:
+def _heights(rows: Sequence[Sequence[int]], heights: Sequence[float], step: float) -> list[float]:
+    """Where each layer's centre is: half of what is added to it lies above, half below."""
+    tall = [max((heights[i] for i in row if i < len(heights)), default=0.0) for row in rows]
+    starts = accumulate((step + extra for extra in tall), initial=0.0)
+    return [start + extra / 2 for start, extra in zip(starts, tall, strict=False)]
+
+
+def _order(rows: list[list[int]], up: Sequence[list[int]], down: Sequence[list[int]]) -> None:
+    at = [0.0] * len(up)
+    for row in rows:
+        for i, node in enumerate(row):
+            at[node] = i
+    still = 0
     for sweep in range(SWEEPS):
         neighbours, walk = (up, rows) if sweep % 2 == 0 else (down, rows[::-1])
-        at = {node: i for row in rows for i, node in enumerate(row)}
+        moved = False
         for row in walk:
-            row.sort(key=lambda n: _mean([at[m] for m in neighbours.get(n, [])], at[n]))
-            at.update({node: i for i, node in enumerate(row)})
+            if len(row) < 2:
+                continue
+            before = row.copy()
+            row.sort(key=lambda n: _mean([at[m] for m in neighbours[n]], at[n]))
+            if row != before:
+                moved = True
+                for i, node in enumerate(row):
+                    at[node] = i
+        still = 0 if moved else still + 1
+        if still == 2:  # neither down nor up
+            return
 
 
 def _columns(
-    rows: list[list[str]],
-    up: Mapping[str, list[str]],
-    down: Mapping[str, list[str]],
-    width: Mapping[str, float],
+    rows: list[list[int]],
+    up: Sequence[list[int]],
+    down: Sequence[list[int]],
+    width: Sequence[float],
+    nodes: int,
     gap: float,
-) -> dict[str, float]:
-    x = {node: 0.0 for row in rows for node in row}
+) -> list[float]:
+    x = [0.0] * len(width)
+    weight = [NODE_WEIGHT if i < nodes else WAYPOINT_WEIGHT for i in range(len(width))]
+    pulls = [
+        [(m, 1.0 if m < nodes else WAYPOINT_PULL) for m in (*up[i], *down[i])]
+        for i in range(len(width))
+    ]
+    total = [sum(w for _, w in pull) for pull in pulls]
+    offsets = [
+        list(accumulate(((width[a] + width[b]) / 2 + gap for a, b in pairwise(row)), initial=0.0))
+        for row in rows
+    ]
+    places = list(range(len(rows)))
     for sweep in range(2 * SWEEPS):
-        for row in rows if sweep % 2 == 0 else rows[::-1]:
-            wanted = [_pull(n, (*up.get(n, []), *down.get(n, [])), x) for n in row]
-            offsets = [0.0]
-            for a, b in pairwise(row):
-                offsets.append(offsets[-1] + (width[a] + width[b]) / 2 + gap)
-            weights = [1.0 if "\0" in n else 8.0 for n in row]
-            free = [w - o for w, o in zip(wanted, offsets, strict=True)]
-            for node, value, offset in zip(row, _isotonic(free, weights), offsets, strict=True):
-                x[node] = value + offset
+        largest = 0.0
+        for place in places if sweep % 2 == 0 else reversed(places):
+            row, offset = rows[place], offsets[place]
+            free = [
+                (sum(w * x[m] for m, w in pulls[n]) / total[n] if total[n] else x[n]) - o
+                for n, o in zip(row, offset, strict=False)
+            ]
+            if len(row) > 1:
+                free = _isotonic(free, [weight[n] for n in row])
+            for n, value, o in zip(row, free, offset, strict=False):
+                moved = value + o
+                largest = max(largest, abs(moved - x[n]))
+                x[n] = moved
+        if largest < AT_REST:
+            break
     return x
 
 
@@ -135,14 +198,6 @@ def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
             weight, size = weight + other_weight, size + other_size
         blocks.append((value, weight, size))
     return [value for value, _, size in blocks for _ in range(size)]
-
-
-def _pull(node: str, neighbours: Sequence[str], x: Mapping[str, float]) -> float:
-    # Nodes pull harder than waypoints, so that the main chain runs straight down.
-    weights = [0.1 if "\0" in n else 1.0 for n in neighbours]
-    if not weights:
-        return x[node]
-    return sum(w * x[n] for w, n in zip(weights, neighbours, strict=True)) / sum(weights)
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:

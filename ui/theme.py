@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -78,8 +79,12 @@ def series_style(theme: Theme, rank: int) -> tuple[str, tuple[float, ...]]:
 
 
 def heat(theme: Theme, fraction: float) -> QColor:
-    """Colour for 0..1 on the theme's heat scale, linear between its stops."""
-    stops = theme.heat
+    """Colour for 0..1 on the theme's heat scale."""
+    return ramp(theme.heat, fraction)
+
+
+def ramp(stops: Sequence[str], fraction: float) -> QColor:
+    """Colour for 0..1, linear between stops at equal distances."""
     place = min(max(fraction, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     a, b, t = QColor(stops[low]), QColor(stops[low + 1]), place - low

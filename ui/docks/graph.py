@@ -1,149 +1,488 @@
-"""The model graph with its search field and legend."""
+"""The model graph: search, colours, comparison of two runs, and what is known of one node."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QLinearGradient, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QStackedLayout, QVBoxLayout, QWidget
+from collections.abc import Callable
+from pathlib import Path
 
-from nnjit_studio.ui import text
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QSplitter,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from nnjit_studio.diff import Diff
+from nnjit_studio.faster import BackendComparison
+from nnjit_studio.graph import Node
+from nnjit_studio.profile import ModelProfile, load
+from nnjit_studio.ui import graph_facts, text
+from nnjit_studio.ui.docks.diff import merged
+from nnjit_studio.ui.docks.graph_details import NodeDetails
+from nnjit_studio.ui.docks.graph_legend import Legend, colour_of
 from nnjit_studio.ui.docks.graph_scene import Box, GraphView
-from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.state import SessionState
-from nnjit_studio.ui.theme import Theme, heat, named, panel, scaled_font
+from nnjit_studio.ui.graph_drawing import Arranged, arrange
+from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run
+from nnjit_studio.ui.graph_groups import Groups, Unit
+from nnjit_studio.ui.session import Problem, Session
+from nnjit_studio.ui.theme import Theme, ink_on, named, panel
+from nnjit_studio.ui.worker import Worker
 
-
-class Legend(QWidget):
-    """What the colours say, with units; before any profile it says that."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self.theme = theme
-        self.top: float | None = None
-        self.setFont(scaled_font(self.font(), 0.85))
-        self.setFixedHeight(self.fontMetrics().height() + 14)
-
-    @property
-    def words(self) -> str:
-        if self.top is None:
-            return "No profile yet: boxes are neutral until the model has run once."
-        return f"share of model time per node: 0 to {self.top * 100:.1f} %"
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.fillRect(self.rect(), self.theme.surface)
-        painter.setPen(self.theme.muted)
-        room = QRectF(self.rect()).adjusted(8, 0, -8, 0)
-        middle = Qt.AlignmentFlag.AlignVCenter
-        if self.top is None:
-            painter.drawText(room, middle, self.words)
-            return
-        bar = QRectF(room.left(), room.center().y() - 5, 90, 10)
-        gradient = QLinearGradient(bar.topLeft(), bar.topRight())
-        for i in range(7):
-            gradient.setColorAt(i / 6, heat(self.theme, i / 6))
-        painter.fillRect(bar, gradient)
-        painter.drawText(room.adjusted(98, 0, 0, 0), middle, self.words)
+AT_ONCE = 40
+"""Nodes of a graph that is laid out without a thread: a few milliseconds."""
+NO_COMPARISON = "Compare: nothing"
+SAVED = "Saved profile…"
 
 
 class GraphPanel(QWidget):
-    """Renders the graph of the session; clicks and searches select workloads."""
+    """Renders the graph of the session; clicks and searches select workloads.
+
+    Signals
+    -------
+    asked(str, str)
+        A link of the details: the name of a dock or of an action, and a node.
+    wants_profile()
+        A saved profile is to be chosen, for :meth:`compare_with_file`.
+    problem(Problem)
+        A file could not be read.
+    drawn()
+        A graph was laid out and is shown.
+    """
+
+    asked = Signal(str, str)
+    wants_profile = Signal()
+    problem = Signal(object)
+    drawn = Signal()
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__()
         panel(self)
         self._session = session
         self._shown: object = None
-        self._hits: list[Box] = []
+        self._groups: Groups | None = None
+        self._arranged: Arranged | None = None
+        self._wanted: tuple[Groups, frozenset[str]] | None = None
+        self._pending = ""
+        self._facts = Facts()
+        self._profile: ModelProfile | None = None
+        self._errors: dict[str, float] = {}
+        self._runs: list[Run] = []
+        self._haystack: list[tuple[Node, str]] = []
+        self._hits: list[Node] = []
+        self._hit = -1
+        self._layouts = Worker(self)
+        self._layouts.returned.connect(lambda _, arranged: self._laid_out(arranged))
+        self._layouts.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
+        self._files = Worker(self)
+        self._files.returned.connect(lambda _, run: self._add_run(run))
+        self._files.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
         self.view = GraphView(theme)
+        self.view.tip = self.tip
         self.view.clicked.connect(session.select)
+        self.view.moved.connect(self._moved)
+        self.view.wants_open.connect(self.open_group)
+        self.view.wants_closed.connect(self.close_group)
         self.legend = Legend(theme)
-        self.search = named(
-            QLineEdit(placeholderText="Find op, shape or ONNX node"), "Find in graph"
-        )
-        self.search.setClearButtonEnabled(True)
-        self.search.textChanged.connect(self._find)
-        self.search.returnPressed.connect(self._next)
-        self.hits = QLabel()
-        self.hits.setObjectName("muted")
-        empty = QLabel(
-            "The model graph appears here.\n\nDrop an .onnx model on the window,\nor press Ctrl+O.",
-            alignment=Qt.AlignmentFlag.AlignCenter,
-        )
-        empty.setObjectName("empty")
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 6, 8, 4)
-        bar.addWidget(self.search, 1)
-        bar.addWidget(self.hits)
-        self.pages = QStackedLayout()
-        self.pages.addWidget(empty)
-        self.pages.addWidget(self.view)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(bar)
-        layout.addLayout(self.pages, 1)
-        layout.addWidget(self.legend)
+        self.details = NodeDetails(session, theme)
+        self.details.asked.connect(self.asked)
+        self._build()
+        session.done.connect(self._done)
+
+    # What the user can do
+
+    def go_to(self, name: str) -> None:
+        """Select a node, by its name or that of an ONNX node in it, and bring it into view."""
+        graph = self._groups.graph if self._groups else None
+        for node in graph.nodes if graph else ():
+            if name in (node.name, *node.source):
+                self._show_node(node.name)
+                return
+
+    def go_to_workload(self, key: str) -> None:
+        """Select the first node that runs a workload."""
+        graph = self._groups.graph if self._groups else None
+        node = next((n for n in graph.nodes if n.workload == key), None) if graph else None
+        if node is not None and (self.view.current is None or self.view.current.workload != key):
+            self._show_node(node.name)
+
+    def open_group(self, group: str = "") -> None:
+        """Open a group one level, or without a name the one that is current."""
+        box = self.view.current_box
+        group = group or (box.unit.group if box is not None else "")
+        if group and self._groups is not None:
+            inside = {g for g, around in self._groups.parents.items() if group in around}
+            closed = (self._closed - {group}) | inside
+            self._pending = self._groups.members[group][0]
+            self._lay_out(closed)
+
+    def close_group(self, group: str = "") -> None:
+        """Close a group, or without a name the innermost open one around the current box."""
+        box = self.view.current_box
+        if self._groups is None or (box is None and not group):
+            return
+        if box is not None and box.unit.nodes:
+            self._pending = box.unit.nodes[0].name
+            if not group:
+                path = self._groups.path[self._pending]
+                outer = [g for g in path if g not in self._closed and g != box.unit.group]
+                if box.unit.group:
+                    outer = [g for g in outer if len(g) < len(box.unit.group)]
+                group = outer[-1] if outer else ""
+        if group:
+            self._pending = self._pending or self._groups.members[group][0]
+            self._lay_out(self._closed | {group})
+
+    def open_all(self) -> None:
+        self._lay_out(frozenset())
+
+    def close_all(self) -> None:
+        if self._groups is not None:
+            self._lay_out(self._groups.closed_at(0))
+
+    def next_colour(self) -> None:
+        self.colour.setCurrentIndex((self.colour.currentIndex() + 1) % self.colour.count())
+
+    def step_hit(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) node that the search found."""
+        if self._hits:
+            self._hit = (self._hit + step) % len(self._hits) if self._hit >= 0 else min(0, step)
+            self._hit %= len(self._hits)
+            self._count()
+            self._show_node(self._hits[self._hit].name)
+
+    def compare_with_file(self, path: Path) -> None:
+        """Set a saved profile beside the present run."""
+        groups = self._groups
+        if groups is not None:
+            self._files.start(
+                "read profile",
+                lambda _: graph_facts.run_of_profile(load(path), path.name, groups.graph),
+            )
+
+    # Following the session
 
     def render(self, changes: frozenset[str]) -> None:
         state = self._session.state
         if "model" in changes and state.model is not None and state.model is not self._shown:
             self._shown = state.model
-            self.pages.setCurrentIndex(1)
-            self.view.show_graph(state.model.graph)
-            self._find(self.search.text())
+            self._open(state.model.graph)
         if "graph" in changes and state.model is not None:
-            self._colour(state)
+            if state.node_ms is not self._facts.ms:
+                self._learn()
             self.view.select_workload(state.selected)
+        self.details.render(changes)
 
     def set_theme(self, theme: Theme) -> None:
         self.legend.theme = theme
         self.view.set_theme(theme)
-        self.legend.update()
+        self.details.set_theme(theme)
+        self._colour()
 
-    def _colour(self, state: SessionState) -> None:
-        total = sum(state.node_ms.values())
-        top = max(state.node_ms.values(), default=0.0)
-        self.legend.top = top / total if total else None
-        self.legend.update()
-        for box in self.view.boxes.values():
-            if box.node is None:
-                continue
-            ms = state.node_ms.get(box.node.name) if total else None
-            box.fraction = None if ms is None or not top else ms / top
-            box.cost = "" if ms is None else f"{text.latency(ms)} ms   {100 * ms / total:.1f} %"
-            box.setToolTip(_tooltip(box, ms, state))
-        self.view.scene().update()
+    def tip(self, box: Box) -> str:
+        """What a box tells when the pointer rests on it."""
+        unit = box.unit
+        if not unit.nodes:
+            return f"{box.title}  {box.line}"
+        lines = [box.warning, ""] if box.warning else []
+        if unit.group:
+            lines += [unit.group, f"{len(unit.nodes)} nodes; double-click or Right opens it"]
+        else:
+            lines += _of_node(unit.nodes[0], self._session)
+        for by in COLOUR_BY:
+            value = by.value(self._facts, unit.nodes)
+            if value is not None:
+                lines.append(f"{by.title}: {by.say(value)}")
+        ms = [self._facts.ms[n.name] for n in unit.nodes if n.name in self._facts.ms]
+        if ms:
+            lines.append(f"{text.latency(sum(ms))} ms, in the last timed run")
+        names = list(dict.fromkeys(name for n in unit.nodes for name in n.source))
+        if names and not unit.group:
+            more = len(names) - 8
+            lines += ["", "ONNX nodes:", *names[:8], *([f"and {more} more"] if more > 0 else [])]
+        return "\n".join(lines)
+
+    @property
+    def _closed(self) -> frozenset[str]:
+        return self._arranged.closed if self._arranged is not None else frozenset()
+
+    def _build(self) -> None:
+        self.search = named(
+            QLineEdit(placeholderText="Find op, shape or ONNX node"), "Find in graph"
+        )
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self._find)
+        self.search.returnPressed.connect(lambda: self.step_hit(1))
+        self.hits = QLabel()
+        self.hits.setObjectName("muted")
+        self.colour = named(QComboBox(), "Colour by", "What the colours of the boxes say")
+        for by in COLOUR_BY:
+            self.colour.addItem(by.title, by.id)
+        self.colour.currentIndexChanged.connect(lambda _: self._colour())
+        self.compare = named(
+            QComboBox(), "Compare with", "Another run of this model, set beside the present one"
+        )
+        self.compare.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.compare.setMinimumContentsLength(12)
+        self.compare.activated.connect(self._choose_run)
+        first, second = QHBoxLayout(), QHBoxLayout()
+        first.setContentsMargins(8, 6, 8, 2)
+        second.setContentsMargins(8, 2, 8, 4)
+        first.addWidget(self.search, 1)
+        first.addWidget(self.hits)
+        for name, arrow, tip, act in (
+            ("Previous found", Qt.ArrowType.UpArrow, "Previous found (Shift+F3)",
+             lambda: self.step_hit(-1)),
+            ("Next found", Qt.ArrowType.DownArrow, "Next found (F3)", lambda: self.step_hit(1)),
+        ):  # fmt: skip
+            first.addWidget(_button(name, arrow, tip, act))
+        second.addWidget(self.colour)
+        second.addWidget(self.compare, 1)
+        empty = QLabel(
+            "The model graph appears here.\n\nDrop an .onnx model on the window,\nor press Ctrl+O.",
+            alignment=Qt.AlignmentFlag.AlignCenter,
+        )
+        empty.setObjectName("empty")
+        splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        splitter.addWidget(self.view)
+        splitter.addWidget(self.details)
+        splitter.setStretchFactor(0, 1)
+        splitter.setSizes([600, 180])
+        self.pages = QStackedLayout()
+        self.pages.addWidget(empty)
+        self.pages.addWidget(splitter)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(first)
+        layout.addLayout(second)
+        layout.addLayout(self.pages, 1)
+        layout.addWidget(self.legend)
+        self._fill_runs()
+
+    # Laying out
+
+    def _open(self, graph: object) -> None:
+        groups = self._groups = Groups(graph)  # type: ignore[arg-type]
+        self._arranged, self._pending = None, ""
+        self._profile, self._errors, self._runs = None, {}, []
+        self._haystack = [(node, _words(node, groups)) for node in groups.graph.nodes]
+        self._facts = Facts()
+        self.view.pick(None)
+        self._fill_runs()
+        self._learn()
+        self._lay_out(groups.at_first())
+
+    def _lay_out(self, closed: frozenset[str]) -> None:
+        groups = self._groups
+        if groups is None:
+            return
+        box = self.view.current_box
+        if box is not None and box.unit.nodes:
+            self._pending = self._pending or box.unit.nodes[0].name
+        if len(groups.graph.nodes) <= AT_ONCE:
+            self._laid_out(arrange(groups, closed))
+        elif not self._layouts.start("layout", lambda _: arrange(groups, closed)):
+            self._wanted = groups, closed
+
+    def _laid_out(self, arranged: Arranged) -> None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._layouts.start("layout", lambda _: arrange(*wanted))
+        if arranged.groups is not self._groups or wanted is not None:
+            return
+        first = self._arranged is None
+        self._arranged = arranged
+        self.pages.setCurrentIndex(1)
+        self.view.show_arranged(arranged, self._line)
+        self._colour()
+        self.view.select_workload(self._session.state.selected)
+        self._mark_hits()
+        if first:
+            self.view.show_top()
+        if self._pending:
+            name, self._pending = self._pending, ""
+            self.view.pick(self.view.boxes[arranged.groups.shown_as(name, arranged.closed)])
+        self.drawn.emit()
+
+    def _line(self, unit: Unit) -> str:
+        assert self._groups is not None
+        tensors = self._groups.graph.tensors
+        if unit.group:
+            return f"{len(unit.nodes)} nodes"
+        name = unit.tensor or (unit.nodes[0].outputs[0] if unit.nodes[0].outputs else "")
+        spec = tensors.get(name)
+        if spec is None:
+            return ""
+        return f"{text.shape(spec.shape)} {spec.dtype}" if unit.tensor else text.shape(spec.shape)
+
+    def _show_node(self, name: str) -> None:
+        """Make a node current; the groups around it are opened."""
+        assert self._groups is not None
+        around = self._closed.intersection(self._groups.path[name])
+        if self._arranged is not None and not around:
+            self.view.pick(self.view.boxes[name])
+            return
+        self._pending = name
+        if self._arranged is not None:
+            self._lay_out(self._closed - around)
+
+    # Colours
+
+    def _learn(self) -> None:
+        """Take what the session knows into the facts, and show it."""
+        state = self._session.state
+        assert self._groups is not None
+        chosen = self.compare.currentData()
+        before = chosen() if callable(chosen) else None
+        nbytes = self._facts.nbytes or graph_facts.nbytes_of(self._groups.graph, state.workloads)
+        peaks = graph_facts.peaks_of(self._profile)
+        self._facts = Facts(state.node_ms, peaks, nbytes, self._errors, before)
+        self._colour()
+        self.details.facts = self._facts
+
+    def _colour(self) -> None:
+        by = COLOUR_BY[self.colour.currentIndex()]
+        state, facts, theme = self._session.state, self._facts, self.view.theme
+        boxes = [box for box in self.view.boxes.values() if box.unit.nodes]
+        values = {box.unit.key: by.value(facts, box.unit.nodes) for box in boxes}
+        known = [v for v in values.values() if v is not None]
+        ends = graph_facts.span(by, known) if known else None
+        for box in boxes:
+            value = values[box.unit.key]
+            box.fill = box.ink = None
+            if value is not None and ends is not None:
+                box.fill = colour_of(theme, by, graph_facts.place(by, value, *ends))
+                box.ink = ink_on(box.fill)
+            box.cost = self._cost(by, box.unit, value)
+            warnings = (
+                graph_facts.warning_of(n, state.workloads.get(n.workload)) for n in box.unit.nodes
+            )
+            box.warning = next(filter(None, warnings), "")
+        self.legend.show_scale(by, ends, sum(bool(box.warning) for box in boxes))
+        self.view.redraw()
+
+    def _cost(self, by: graph_facts.ColourBy, unit: Unit, value: float | None) -> str:
+        ms = [self._facts.ms[n.name] for n in unit.nodes if n.name in self._facts.ms]
+        if by.id == "delta" and value is not None:
+            return f"{text.latency(sum(ms) - value)} → {text.latency(sum(ms))} ms"
+        said = "" if value is None else by.say(value)
+        return f"{text.latency(sum(ms))} ms   {said}" if ms else said
+
+    # Two runs
+
+    def _choose_run(self, place: int) -> None:
+        if self.compare.itemData(place) == SAVED:
+            self._fill_runs()
+            self.wants_profile.emit()
+            return
+        if self.compare.itemData(place) is not None:
+            self.colour.setCurrentIndex([by.id for by in COLOUR_BY].index("delta"))
+        if self._groups is not None:
+            self._learn()
+
+    def _fill_runs(self, choose: str = "") -> None:
+        """The runs that can be chosen; the chosen one stays, if it is there."""
+        chosen = choose or self.compare.currentText()
+        self.compare.clear()
+        self.compare.addItem(NO_COMPARISON, None)
+        self.compare.addItem("Before tuning", self._before)
+        for run in self._runs:
+            self.compare.addItem(run.label, lambda run=run: run)
+        self.compare.addItem(SAVED, SAVED)
+        self.compare.setCurrentIndex(max(0, self.compare.findText(chosen)))
+
+    def _before(self) -> Run | None:
+        ms = self._session.state.node_ms_before
+        return Run("Before tuning", ms) if ms else None
+
+    def _add_run(self, run: Run) -> None:
+        assert self._groups is not None
+        self._runs.append(run)
+        self._fill_runs(run.label)
+        self._choose_run(self.compare.currentIndex())
+        nodes = len(self._groups.graph.nodes)
+        if len(run.ms) < nodes:
+            self.compare.setToolTip(f"{run.label} has {len(run.ms)} of {nodes} steps by name.")
+
+    def _done(self, job: str, result: object) -> None:
+        if self._groups is None:
+            return
+        if isinstance(result, ModelProfile):
+            self._profile = result
+            label = f"Profile {sum('Profile' in r.label for r in self._runs) + 1}: "
+            label += f"{result.target}, {result.tier}, {result.warm.median_ms:.2f} ms"
+            self._runs.append(graph_facts.run_of_profile(result, label, self._groups.graph))
+        elif isinstance(result, Diff):
+            self._errors = {**self._errors, **graph_facts.errors_of(result)}
+            old = self.details.diff
+            self.details.diff = merged(old, result) if old is not None else result
+        elif isinstance(result, BackendComparison):
+            self._runs += graph_facts.runs_of_backends(result)
+        else:
+            return
+        self._fill_runs()
+        self._learn()
+        self.details.profile = self._profile
+        self.details.show_box(self.view.current_box)
+
+    # Search
 
     def _find(self, words: str) -> None:
-        self._hits = self.view.find(words)
-        self.hits.setText(f"{len(self._hits)} found" if words.strip() else "")
-        if self._hits:
-            self.view.centerOn(self._hits[0])
+        wanted = words.lower().split()
+        self._hits = [n for n, hay in self._haystack if wanted and all(w in hay for w in wanted)]
+        self._hit = -1
+        self._mark_hits()
+        self._count()
+        if self._hits and self._groups is not None:
+            box = self.view.boxes.get(self._groups.shown_as(self._hits[0].name, self._closed))
+            if box is not None:
+                self.view.centerOn(box.pos())
 
-    def _next(self) -> None:
-        if self._hits:
-            hit = self._hits[0]
-            self._hits = [*self._hits[1:], hit]
-            self.view.centerOn(hit)
-            if hit.node is not None:
-                self._session.select(hit.node.workload)
+    def _mark_hits(self) -> None:
+        assert self._groups is not None
+        keys = {self._groups.shown_as(node.name, self._closed) for node in self._hits}
+        for box in self.view.boxes.values():
+            box.found = box.unit.key in keys
+        self.view.redraw()
+
+    def _count(self) -> None:
+        place = f"{self._hit + 1} of " if self._hit >= 0 else ""
+        found = f"{place}{len(self._hits)} found"
+        self.hits.setText(found if self.search.text().strip() else "")
+
+    def _moved(self) -> None:
+        self.details.show_box(self.view.current_box)
 
 
-def _tooltip(box: Box, ms: float | None, state: SessionState) -> str:
-    node = box.node
-    assert node is not None
-    workload = state.find(node.workload)
+def _button(name: str, arrow: Qt.ArrowType, tip: str, act: Callable[[], object]) -> QToolButton:
+    button = named(QToolButton(), name, tip)
+    button.setArrowType(arrow)
+    button.setAutoRaise(True)
+    button.clicked.connect(lambda _=False: act())
+    return button
+
+
+def _words(node: Node, groups: Groups) -> str:
+    """What a search looks through."""
+    spec = groups.graph.tensors.get(node.outputs[0]) if node.outputs else None
+    shape = text.shape(spec.shape) if spec else ""
+    return " ".join((node.op, shape, node.workload, node.name, *node.source)).lower()
+
+
+def _of_node(node: Node, session: Session) -> list[str]:
+    state = session.state
     lines = [node.op, f"workload  {text.short_key(node.workload)}"]
+    workload = state.find(node.workload)
     if workload is not None:
         lines.append(f"used by {workload.workload.uses} nodes")
         if workload.incumbent and state.code:
             lines.append(f"{state.code} kernel  {workload.incumbent}")
-    if ms is not None:
-        rate = f",  {node.flops / ms / 1e6:.1f} GFLOP/s" if node.flops and ms else ""
-        lines.append(f"{text.latency(ms)} ms{rate}")
-    if node.source:
-        names = list(node.source[:8])
-        more = len(node.source) - len(names)
-        lines += ["", "ONNX nodes:", *names, *([f"and {more} more"] if more else [])]
-    return "\n".join(lines)
+    return lines

@@ -1,15 +1,21 @@
-"""The model as a drawing: one box per fused node, coloured by its share of time."""
+"""The model as a drawing: one scene item that paints every box, edge and frame in view.
+
+Where things are stands in arrays, so a step of the view costs what is seen, not
+what there is. From afar there are plain rectangles and lines, and no text.
+"""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from statistics import median
+from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFontMetricsF,
+    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -20,147 +26,335 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QGraphicsItem,
-    QGraphicsPathItem,
     QGraphicsScene,
     QGraphicsView,
     QMenu,
     QStyleOptionGraphicsItem,
+    QToolTip,
     QWidget,
 )
 
-from nnjit_studio.graph import Graph, Node
-from nnjit_studio.ui import text
-from nnjit_studio.ui.layout import draw
-from nnjit_studio.ui.theme import Theme, heat, ink_on, named, scaled_font
+from nnjit_studio.graph import Node
+from nnjit_studio.ui.graph_drawing import ARROW, FRAME_TITLE, Area, Arranged, Frame, Segment
+from nnjit_studio.ui.graph_groups import Unit
+from nnjit_studio.ui.layout import Point
+from nnjit_studio.ui.theme import Theme, named, scaled_font
 
-WIDTH, HEIGHT, PORT_HEIGHT = 152.0, 58.0, 24.0
-GAP_X, STEP_Y = 10.0, 84.0
-ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.05, 4.0
+ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.01, 4.0
+FAR, LEGIBLE = 0.3, 0.6
+"""Scales below which boxes are plain rectangles, and below which there is no text."""
+MARGIN = 20.0
+MARK_WIDTH = 5.0
 
 
-class Box(QGraphicsItem):
-    """A fused node, or with ``node`` None an input or output of the model."""
+class Box:
+    """A unit of the graph as it is drawn; ``warning`` marks it in red, ``fill`` None is neutral."""
 
-    def __init__(self, title: str, line: str, node: Node | None, theme: Theme) -> None:
-        super().__init__()
-        self.title, self.line, self.node = title, line, node
-        self.cost = ""
-        self.fraction: float | None = None
+    __slots__ = (
+        "area", "cost", "current", "fill", "found", "ink", "line", "rect", "selected", "shown",
+        "title", "unit", "warning",
+    )  # fmt: skip
+
+    def __init__(self, unit: Unit, area: Area, line: str) -> None:
+        self.unit, self.area, self.line = unit, area, line
+        self.rect = QRectF(area[0], area[1], area[2] - area[0], area[3] - area[1])
+        self.title = unit.title.rsplit("/")[-1] if unit.group else unit.title
+        self.cost = self.warning = ""
+        self.fill: QColor | None = None
+        self.ink: QColor | None = None
         self.selected = self.found = self.current = False
+        self.shown: dict[str, str] = {}
+
+    @property
+    def node(self) -> Node | None:
+        """The node of a box that stands for one."""
+        return self.unit.node
+
+    def pos(self) -> QPointF:
+        return self.rect.center()
+
+    @property
+    def words(self) -> str:
+        """What a search looks through."""
+        nodes = (w for n in self.unit.nodes for w in (n.name, n.op, n.workload, *n.source))
+        return " ".join((self.title, self.line, self.unit.group, *nodes)).lower()
+
+
+class _Places:
+    """Rectangles, and which of them an area touches."""
+
+    def __init__(self, areas: Sequence[Area]) -> None:
+        self._areas: NDArray[np.float64] = np.array(areas, dtype=np.float64).reshape(-1, 4)
+
+    def within(self, area: QRectF) -> list[int]:
+        a = self._areas
+        hit = (a[:, 0] <= area.right()) & (a[:, 2] >= area.left())
+        hit &= (a[:, 1] <= area.bottom()) & (a[:, 3] >= area.top())
+        return np.flatnonzero(hit).tolist()
+
+
+class Canvas(QGraphicsItem):
+    """Paints an arranged graph."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self.theme = theme
-        self.setZValue(1)
+        self.boxes: list[Box] = []
+        self.frames: tuple[Frame, ...] = ()
+        self._bounds = QRectF()
+        self._set_edges((), ())
+        self._places = _Places([])
+
+    def show(self, boxes: list[Box], arranged: Arranged) -> None:
+        self.prepareGeometryChange()
+        self.boxes, self.frames = boxes, arranged.frames
+        self._set_edges(arranged.segments, arranged.tips)
+        self._places = _Places([box.area for box in boxes])
+        all_areas = [box.area for box in boxes] + [f.area for f in self.frames]
+        sides = np.array(all_areas, dtype=np.float64).reshape(-1, 4)
+        if len(sides):
+            left, top = sides[:, :2].min(axis=0).tolist()
+            right, bottom = sides[:, 2:].max(axis=0).tolist()
+            ends = [x for segment in arranged.segments for x, _ in segment]
+            left, right = min((left, *ends)), max((right, *ends))
+            self._bounds = QRectF(left, top, right - left, bottom - top).adjusted(
+                -MARGIN, -MARGIN, MARGIN, MARGIN
+            )
+
+    def at(self, place: QPointF) -> Box | None:
+        found = self._places.within(QRectF(place, place))
+        return self.boxes[found[-1]] if found else None
+
+    def frame_at(self, place: QPointF) -> Frame | None:
+        """The innermost frame around a place."""
+        inside = [f for f in self.frames if _rect(f.area).contains(place)]
+        return inside[-1] if inside else None
 
     def boundingRect(self) -> QRectF:
-        height = HEIGHT if self.node else PORT_HEIGHT
-        return QRectF(-WIDTH / 2 - 3, -height / 2 - 3, WIDTH + 6, height + 6)
+        return self._bounds
 
     def paint(
         self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
     ) -> None:
-        t = self.theme
-        box = self.boundingRect().adjusted(3, 3, -3, -3)
-        fill = QColor(t.raised) if self.fraction is None else heat(t, self.fraction)
-        edge = QColor(t.accent if self.selected else t.warn if self.found else t.line)
+        seen = option.exposedRect
+        scale = option.levelOfDetailFromTransform(painter.worldTransform())
+        boxes = [self.boxes[i] for i in self._places.within(seen)]
+        self._paint_frames(painter, seen, scale)
+        if scale < FAR:
+            self._paint_lines(painter, seen)
+            self._paint_far(painter, boxes)
+            return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        marked = self.selected or self.found
-        painter.setPen(QPen(edge, 5.0 if self.current else 3.0 if marked else 1.0))
-        painter.setBrush(fill if self.node else QColor(t.surface))
-        radius = 5.0 if self.node else PORT_HEIGHT / 2
-        painter.drawRoundedRect(box, radius, radius)
-        if option.levelOfDetailFromTransform(painter.worldTransform()) < 0.3:
+        self._paint_edges(painter, seen, arrows=scale >= LEGIBLE)
+        self._paint_near(painter, boxes)
+        if scale >= LEGIBLE:
+            self._paint_text(painter, boxes)
+
+    def _set_edges(self, segments: Sequence[Segment], tips: Sequence[Point]) -> None:
+        self._lines = [QLineF(*a, *b) for a, b in segments]
+        self._curves: list[QPainterPath | None] = [None] * len(segments)
+        self._line_places = _Places([_bounds(segment) for segment in segments])
+        self._tips = tips
+        self._tip_places = _Places([_bounds((tip, tip)) for tip in tips])
+
+    def _paint_frames(self, painter: QPainter, seen: QRectF, scale: float) -> None:
+        ground, line = QColor(self.theme.muted), QColor(self.theme.line)
+        ground.setAlpha(14)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setPen(QPen(line, 0))
+        painter.setBrush(ground)
+        frames = [f for f in self.frames if _rect(f.area).intersects(seen)]
+        painter.drawRects([_rect(f.area) for f in frames])
+        if scale < LEGIBLE:
             return
-        ink = ink_on(fill) if self.node else QColor(t.muted)
-        font = painter.font()
-        painter.setPen(ink)
-        inner = box.adjusted(8, 3, -8, -3)
-        if self.node is None:
-            painter.setFont(scaled_font(font, 0.9))
-            shown = QFontMetricsF(painter.font()).elidedText(
-                f"{self.title}  {self.line}", Qt.TextElideMode.ElideRight, inner.width()
+        painter.setPen(QColor(self.theme.muted))
+        painter.setFont(scaled_font(painter.font(), 0.8))
+        for frame in frames:
+            if frame.title:
+                left, top, right, _ = frame.area
+                title = painter.fontMetrics().elidedText(
+                    f"▾ {frame.title}",
+                    Qt.TextElideMode.ElideMiddle,
+                    int(right - left - 6),
+                )
+                painter.drawText(QPointF(left + 3, top + FRAME_TITLE), title)
+
+    def _paint_lines(self, painter: QPainter, seen: QRectF) -> None:
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setPen(QPen(QColor(self.theme.muted), 0))
+        found = self._line_places.within(seen)
+        whole = len(found) == len(self._lines)
+        painter.drawLines(self._lines if whole else [self._lines[i] for i in found])
+
+    def _paint_edges(self, painter: QPainter, seen: QRectF, arrows: bool) -> None:
+        pen = QPen(QColor(self.theme.muted), 1.2)
+        painter.setPen(pen)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for i in self._line_places.within(seen):
+            curve = self._curves[i]
+            if curve is None:
+                curve = self._curves[i] = _curve(self._lines[i])
+            painter.drawPath(curve)
+        if arrows:
+            painter.setBrush(QColor(self.theme.muted))
+            for i in self._tip_places.within(seen):
+                x, y = self._tips[i]
+                tip = (QPointF(x, y + ARROW), QPointF(x - 3.5, y - 1), QPointF(x + 3.5, y - 1))
+                painter.drawPolygon(QPolygonF(tip))
+
+    def _paint_far(self, painter: QPainter, boxes: list[Box]) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        plain = QColor(self.theme.line)
+        by_colour: dict[int, list[QRectF]] = {}
+        for box in boxes:
+            colour = (box.fill or plain).rgb() if box.unit.nodes else plain.rgb()
+            by_colour.setdefault(colour, []).append(box.rect)
+        for colour, rects in by_colour.items():
+            painter.setBrush(QColor(colour))
+            painter.drawRects(rects)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for box in boxes:
+            if box.selected or box.found or box.current or box.warning:
+                painter.setPen(self._outline(box, 0 if not box.current else 12))
+                painter.drawRect(box.rect)
+
+    def _outline(self, box: Box, width: float) -> QPen:
+        t = self.theme
+        colour = (
+            t.accent if box.selected or box.current else t.warn if box.found
+            else t.bad if box.warning else t.line
+        )  # fmt: skip
+        return QPen(QColor(colour), width)
+
+    def _paint_near(self, painter: QPainter, boxes: list[Box]) -> None:
+        t = self.theme
+        raised, surface, bad = QColor(t.raised), QColor(t.surface), QColor(t.bad)
+        plain = QPen(QColor(t.line), 1.0)
+        for box in boxes:
+            marked = box.selected or box.found
+            painter.setPen(
+                self._outline(box, 5.0 if box.current else 3.0) if marked or box.current else plain
             )
-            painter.drawText(inner, Qt.AlignmentFlag.AlignCenter, shown)
-            return
-        painter.setFont(scaled_font(font, 0.95, bold=True))
-        room = QFontMetricsF(painter.font())
-        title = room.elidedText(self.title, Qt.TextElideMode.ElideRight, inner.width())
-        painter.drawText(inner, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, title)
-        painter.setFont(scaled_font(font, 0.9))
-        left = Qt.AlignmentFlag.AlignLeft
-        painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | left, self.line)
-        painter.drawText(inner, Qt.AlignmentFlag.AlignBottom | left, self.cost)
+            painter.setBrush((box.fill or raised) if box.unit.nodes else surface)
+            radius = 5.0 if box.unit.nodes else box.rect.height() / 2
+            if box.unit.group:
+                # A second edge behind: a closed group is a stack.
+                painter.drawRoundedRect(box.rect.translated(4, 4), radius, radius)
+            painter.drawRoundedRect(box.rect, radius, radius)
+            if box.warning:
+                painter.fillRect(
+                    QRectF(box.area[0], box.area[1] + 3, MARK_WIDTH, box.rect.height() - 6), bad
+                )
+
+    def _paint_text(self, painter: QPainter, boxes: list[Box]) -> None:
+        base = painter.font()
+        bold, plain = scaled_font(base, 0.95, bold=True), scaled_font(base, 0.9)
+        metrics = {True: QFontMetricsF(bold), False: QFontMetricsF(plain)}
+        muted, text = QColor(self.theme.muted), QColor(self.theme.text)
+        flag = Qt.AlignmentFlag
+        for box in boxes:
+            inner = box.rect.adjusted(9, 3, -6, -3)
+            if not box.unit.nodes:
+                painter.setFont(plain)
+                painter.setPen(muted)
+                line = _elided(box, f"{box.title}  {box.line}", metrics[False], inner.width())
+                painter.drawText(inner, flag.AlignCenter, line)
+                continue
+            painter.setPen(box.ink or text)
+            glyph = "▸ " if box.unit.group else "⚠ " if box.warning else ""
+            for words, font, where in (
+                (glyph + box.title, bold, flag.AlignTop),
+                (box.line, plain, flag.AlignVCenter),
+                (box.cost, plain, flag.AlignBottom),
+            ):
+                if words:
+                    painter.setFont(font)
+                    line = _elided(box, words, metrics[font is bold], inner.width())
+                    painter.drawText(inner, where | flag.AlignLeft, line)
 
 
 class GraphView(QGraphicsView):
-    """Pan by dragging, zoom by wheel or ``+ -``, arrows walk through the nodes.
+    """Pan by dragging, zoom by wheel or ``+ -``, arrows walk, open and close.
 
-    Its actions are the context menu of a node.
+    Its actions are the context menu of a box.
+
+    Signals
+    -------
+    clicked(str)
+        The workload of the node that became current.
+    moved()
+        Another box is current.
+    wants_open(str), wants_closed(str)
+        A group to open, and one to close.
     """
 
     clicked = Signal(str)
+    moved = Signal()
+    wants_open = Signal(str)
+    wants_closed = Signal(str)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setScene(QGraphicsScene(self))
+        self.scene().setItemIndexMethod(QGraphicsScene.ItemIndexMethod.NoIndex)
         named(self, "Model graph")
-        self.theme = theme
+        self.canvas = Canvas(theme)
+        self.scene().addItem(self.canvas)
         self.boxes: dict[str, Box] = {}
-        self._edges: list[QGraphicsPathItem] = []
-        self._current = -1
-        self.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self.tip: Callable[[Box], str] = lambda box: box.title
+        self._order: list[Box] = []
+        self._current: Box | None = None
         self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
         for bars in (self.setHorizontalScrollBarPolicy, self.setVerticalScrollBarPolicy):
             bars(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
+        self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
+        self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontAdjustForAntialiasing)
         self.viewport().setCursor(Qt.CursorShape.ArrowCursor)
 
-    def show_graph(self, graph: Graph) -> None:
-        """Draw another graph from its top."""
-        self.scene().clear()
-        self._edges = []
-        self._current = -1
-        boxes = {
-            f"in:{name}": self._port(graph, name) for name in graph.inputs
-        }  # inputs come first in the order of execution
-        boxes |= {node.name: self._node(graph, node) for node in graph.nodes}
-        maker = {name: f"in:{name}" for name in graph.inputs}
-        maker |= {out: node.name for node in graph.nodes for out in node.outputs}
-        # A tensor that nobody makes is a weight: weights are not drawn.
-        pairs = [(maker[i], n.name) for n in graph.nodes for i in n.inputs if i in maker]
-        for name in graph.outputs:
-            boxes[f"out:{name}"] = self._port(graph, name)
-            if name in maker:
-                pairs.append((maker[name], f"out:{name}"))
-        drawing = draw(dict.fromkeys(boxes, WIDTH), list(dict.fromkeys(pairs)), GAP_X, STEP_Y)
-        for name, box in boxes.items():
-            self.scene().addItem(box)
-            box.setPos(*drawing.places[name])
-        for (source, target), route in drawing.routes.items():
-            self._edge(route, boxes[source], boxes[target])
-        self.boxes = boxes
-        area = self.scene().itemsBoundingRect().adjusted(-20, -20, 20, 20)
-        self.scene().setSceneRect(area)
-        self.show_top()
+    @property
+    def theme(self) -> Theme:
+        return self.canvas.theme
+
+    def show_arranged(self, arranged: Arranged, line: Callable[[Unit], str]) -> None:
+        """Draw a graph; ``line`` is the second line of a box. The view stays where it is."""
+        self._current = None
+        self._order = [
+            Box(unit, arranged.areas[key], line(unit))
+            for key, unit in arranged.folded.units.items()
+        ]
+        self.boxes = {box.unit.key: box for box in self._order}
+        self.canvas.show(self._order, arranged)
+        self.scene().setSceneRect(self.canvas.boundingRect())
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Something of the boxes changed."""
+        self.canvas.update()
 
     @property
     def current(self) -> Node | None:
-        """The node that was clicked, walked or gone to last."""
-        return next((box.node for box in self.boxes.values() if box.current), None)
+        """The node that was clicked, walked or gone to last; None also for a group."""
+        return self._current.node if self._current is not None else None
 
-    def go_to(self, name: str) -> None:
-        """Select a node, by its name or that of an ONNX node in it, and bring it into view."""
-        for place, box in enumerate(self.boxes.values()):
-            if box.node is not None and name in (box.node.name, *box.node.source):
-                self._pick(place)
-                self.ensureVisible(box)
-                return
+    @property
+    def current_box(self) -> Box | None:
+        return self._current
 
-    def _pick(self, place: int) -> None:
-        self._current = place
-        for i, box in enumerate(self.boxes.values()):
-            box.current = i == place
-            if box.current and box.node is not None:
+    def pick(self, box: Box | None, into_view: bool = True) -> None:
+        """Make a box the current one."""
+        if self._current is not None:
+            self._current.current = False
+        self._current = box
+        if box is not None:
+            box.current = True
+            if into_view:
+                self.ensureVisible(box.rect)
+            if box.node is not None:
                 self.clicked.emit(box.node.workload)
-        self.scene().update()
+        self.redraw()
+        self.moved.emit()
 
     def show_top(self) -> None:
         """Readable scale, the first nodes in view."""
@@ -170,73 +364,84 @@ class GraphView(QGraphicsView):
         self.resetTransform()
         self.scale(scale, scale)
         height = self.viewport().height() / scale
-        seen = [b.x() for b in self.boxes.values() if b.node and b.y() < area.top() + height]
-        middle = median(seen) if seen else area.center().x()
+        ends = area.top() + height
+        seen = [b.pos().x() for b in self._order if b.unit.nodes and b.area[1] < ends]
+        middle = float(np.median(seen)) if seen else area.center().x()
         self.centerOn(middle, area.top() + height / 2)
 
     def fit(self) -> None:
         self.fitInView(self.scene().sceneRect(), Qt.AspectRatioMode.KeepAspectRatio)
 
     def set_theme(self, theme: Theme) -> None:
-        self.theme = theme
-        for box in self.boxes.values():
-            box.theme = theme
-        for edge in self._edges:
-            edge.setPen(QPen(QColor(theme.muted), 1.2))
-        self.scene().update()
+        self.canvas.theme = theme
+        self.redraw()
 
     def select_workload(self, key: str) -> None:
-        """Mark all nodes of a workload; the view stays where it is if one is seen."""
+        """Mark all boxes of a workload; the view stays where it is if one is seen."""
         chosen = []
-        for box in self.boxes.values():
-            box.selected = box.node is not None and box.node.workload == key
+        for box in self._order:
+            box.selected = any(n.workload == key for n in box.unit.nodes)
             if box.selected:
                 chosen.append(box)
         seen = self.mapToScene(self.viewport().rect()).boundingRect()
         if chosen and not any(seen.contains(box.pos()) for box in chosen):
-            self.centerOn(chosen[0])
-        self.scene().update()
+            self.centerOn(chosen[0].pos())
+        self.redraw()
 
     def find(self, words: str) -> list[Box]:
-        """Mark the nodes whose op, shape, workload or ONNX names hold every word."""
+        """Mark the boxes with a node whose op, shape, workload or names hold every word."""
         wanted = words.lower().split()
-        hits = []
-        for box in self.boxes.values():
-            node = box.node
-            parts = [box.title, box.line, *((node.workload, *node.source) if node else ())]
-            haystack = " ".join(parts).lower()
-            box.found = bool(wanted) and all(word in haystack for word in wanted)
-            if box.found:
-                hits.append(box)
-        self.scene().update()
-        return hits
+        for box in self._order:
+            box.found = bool(wanted) and _holds(box.words, wanted)
+        self.redraw()
+        return [box for box in self._order if box.found]
 
     def zoom(self, factor: float) -> None:
         scale = self.transform().m11() * factor
         if ZOOM_MIN <= scale <= ZOOM_MAX:
             self.scale(factor, factor)
 
+    def box_at(self, event: QMouseEvent | QHelpEvent | QContextMenuEvent) -> Box | None:
+        at = event.position().toPoint() if isinstance(event, QMouseEvent) else event.pos()
+        return self.canvas.at(self.mapToScene(at))
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            box = self.box_at(event)
+            QToolTip.showText(event.globalPos(), self.tip(box) if box is not None else "", self)
+            return True
+        return super().viewportEvent(event)
+
     def wheelEvent(self, event: QWheelEvent) -> None:
         self.zoom(ZOOM_STEP ** (event.angleDelta().y() / 120))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        item = self.itemAt(event.position().toPoint())
-        if isinstance(item, Box) and item.node is not None:
-            self._pick(list(self.boxes.values()).index(item))
+        box = self.box_at(event)
+        if box is not None and box.unit.nodes:
+            self.pick(box, into_view=False)
         super().mousePressEvent(event)
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        box = self.box_at(event)
+        if box is not None and box.unit.group:
+            self.wants_open.emit(box.unit.group)
+        elif box is None:
+            frame = self.canvas.frame_at(self.mapToScene(event.position().toPoint()))
+            if frame is not None:
+                self.wants_closed.emit(frame.group)
+
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        item = self.itemAt(event.pos())
         by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
-        node = self.current if by_key else item.node if isinstance(item, Box) else None
-        if node is not None:
+        box = self._current if by_key else self.box_at(event)
+        if box is not None and box.unit.nodes:
             menu = named(QMenu(self), "Node")
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             menu.addActions(self.actions())
             menu.popup(event.globalPos())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key = event.key()
+        key, box = event.key(), self._current
+        group = box.unit.group if box is not None else ""
         if key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
             self.zoom(ZOOM_STEP)
         elif key == Qt.Key.Key_Minus:
@@ -247,41 +452,47 @@ class GraphView(QGraphicsView):
             self.show_top()
         elif key in (Qt.Key.Key_Down, Qt.Key.Key_Up):
             self._walk(1 if key == Qt.Key.Key_Down else -1)
+        elif key in (Qt.Key.Key_Right, Qt.Key.Key_Return, Qt.Key.Key_Enter) and group:
+            self.wants_open.emit(group)
+        elif key == Qt.Key.Key_Left and box is not None:
+            self.wants_closed.emit("")
         else:
             super().keyPressEvent(event)
 
     def _walk(self, step: int) -> None:
-        boxes = list(self.boxes.values())
-        place = self._current + step
-        while 0 <= place < len(boxes):
-            if boxes[place].node is not None:
-                self._pick(place)
-                self.ensureVisible(boxes[place])
-                return
-            place += step
+        places = [box for box in self._order if box.unit.nodes]
+        if not places:
+            return
+        at = places.index(self._current) + step if self._current in places else 0
+        if 0 <= at < len(places):
+            self.pick(places[at])
 
-    def _port(self, graph: Graph, name: str) -> Box:
-        spec = graph.tensors.get(name)
-        line = f"{text.shape(spec.shape)} {spec.dtype}" if spec else ""
-        box = Box(name, line, None, self.theme)
-        box.setToolTip(f"{name}  {line}")
-        return box
 
-    def _node(self, graph: Graph, node: Node) -> Box:
-        spec = graph.tensors.get(node.outputs[0]) if node.outputs else None
-        return Box(node.op, text.shape(spec.shape) if spec else "", node, self.theme)
+def _holds(words: str, wanted: Iterable[str]) -> bool:
+    return all(word in words for word in wanted)
 
-    def _edge(self, route: tuple[tuple[float, float], ...], source: Box, target: Box) -> None:
-        points = [QPointF(*p) for p in route]
-        points[0].setY(points[0].y() + source.boundingRect().height() / 2 - 3)
-        end = QPointF(points[-1].x(), points[-1].y() - target.boundingRect().height() / 2 + 1)
-        points[-1] = QPointF(end.x(), end.y() - 5)
-        path = QPainterPath(points[0])
-        for a, b in pairwise(points):
-            bend = (b.y() - a.y()) / 2
-            path.cubicTo(a.x(), a.y() + bend, b.x(), b.y() - bend, b.x(), b.y())
-        path.addPolygon(QPolygonF([end, end + QPointF(-3.5, -6), end + QPointF(3.5, -6), end]))
-        item = QGraphicsPathItem(path)
-        item.setPen(QPen(QColor(self.theme.muted), 1.2))
-        self._edges.append(item)
-        self.scene().addItem(item)
+
+def _rect(area: Area) -> QRectF:
+    return QRectF(area[0], area[1], area[2] - area[0], area[3] - area[1])
+
+
+def _bounds(points: Sequence[Point]) -> Area:
+    xs, ys = [p[0] for p in points], [p[1] for p in points]
+    return min(xs) - 4, min(ys), max(xs) + 4, max(ys) + 6
+
+
+def _curve(line: QLineF) -> QPainterPath:
+    """From the start straight down, and so into the end."""
+    bend = line.dy() / 2
+    path = QPainterPath(line.p1())
+    path.cubicTo(line.x1(), line.y1() + bend, line.x2(), line.y2() - bend, line.x2(), line.y2())
+    return path
+
+
+def _elided(box: Box, words: str, metrics: QFontMetricsF, room: float) -> str:
+    """Measured once for each text of a box: eliding costs more than drawing."""
+    shown = box.shown.get(words)
+    if shown is None:
+        shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, room)
+        box.shown[words] = shown
+    return shown
