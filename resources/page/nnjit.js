@@ -30,6 +30,9 @@ const TYPES = {
 };
 const NAMES = Object.fromEntries(Object.entries(TYPES).map(([name, { dtype }]) => [dtype, name]));
 
+/** Codes of what a GPU does not come back from. */
+const LOST = ["gpu-lost", "gpu-memory"];
+
 /** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
 const AUTO_THREADS = 4;
 
@@ -105,6 +108,7 @@ export class InferenceSession {
   #threads;
   #providers;
   #generating = false;
+  /** @type {Promise<void> | null} while the next provider opens */ #replacing = null;
 
   /**
    * @param {import("./bundle_fetch.js").Bundle} bundle
@@ -165,19 +169,38 @@ export class InferenceSession {
    * @param {() => T | Promise<T>} call
    */
   async #steady(call) {
+    const opened = this.#opened;
     try {
       return await call();
     } catch (e) {
-      const lost = /** @type {{code?: string, error?: string}} */ (e);
-      if (lost.code !== "gpu-lost" || !this.#providers.length) throw e;
-      this.#opened.close();
-      const choice = await openFirst(this.#providers, this.#bundle, this.#threads);
-      this.#opened = choice.opened;
-      this.#providers = choice.left;
-      this.executionProvider = choice.provider;
-      this.fallbackReason = lost.error ?? "The GPU was lost.";
+      await this.#replace(opened, e);
       return await call();
     }
+  }
+
+  /**
+   * Opens the next provider, once for all calls that failed on the one before.
+   * @param {Opened} opened what they ran on
+   * @param {unknown} e why they failed; thrown where it is no loss, or nothing is left to try
+   */
+  async #replace(opened, e) {
+    const { code, error } = /** @type {{code?: string, error?: string}} */ (e);
+    if (!LOST.includes(code ?? "")) throw e;
+    if (opened === this.#opened) {
+      if (!this.#replacing && !this.#providers.length) throw e;
+      this.#replacing ??= this.#openNext(error ?? "The GPU was lost.").finally(() => (this.#replacing = null));
+      await this.#replacing;
+    }
+  }
+
+  /** @param {string} reason */
+  async #openNext(reason) {
+    this.#opened.close();
+    const choice = await openFirst(this.#providers, this.#bundle, this.#threads);
+    this.#opened = choice.opened;
+    this.#providers = choice.left;
+    this.executionProvider = choice.provider;
+    this.fallbackReason = [reason, choice.reason].filter(Boolean).join(" ");
   }
 
   get inputNames() {
@@ -238,9 +261,13 @@ export class InferenceSession {
   async *#text(facts, ids, options) {
     if (this.#generating) throw new EngineError("A text is being made already; there is one cache.", "Let it end first.");
     this.#generating = true;
+    const opened = this.#opened;
     try {
       const { generate } = await import("./generate.js"); // only bundles that make text hold it
-      return yield* generate(this.#engine, facts, ids, options);
+      return yield* generate(opened.engine, facts, ids, options);
+    } catch (e) {
+      await this.#replace(opened, e); // the cache went with the GPU: the next text runs elsewhere
+      throw e;
     } finally {
       this.#generating = false;
     }

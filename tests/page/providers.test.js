@@ -108,6 +108,22 @@ test("the best tier of the device is taken, workload by workload", async () => {
 for (const [why, prepare, reason] of [
   ["without WebGPU", () => serve(), /WebGPU/],
   ["without kernels for it", () => (gpuOf(fakeGpu(wgsl)), serve({ gpu: false })), /no kernels for WebGPU/],
+  [
+    "with a damaged kernel",
+    () => (gpuOf(fakeGpu(wgsl)), serve({ change: (_, files) => (files["kernels/b.json"] = document("other", ["a0", "a2"])) })),
+    /kernels\/b.json of the bundle/,
+  ],
+  [
+    "with a document that is none",
+    () => {
+      gpuOf(fakeGpu(wgsl));
+      serve({ change: ({ gpu_kernels }, files) => {
+        files["kernels/b.json"] = encode({ version: 1 });
+        gpu_kernels[1].tiers.wgsl = entry("kernels/b.json", files["kernels/b.json"]);
+      } });
+    },
+    /kernel document of add is refused/,
+  ],
   ["with a kernel that does not compile", () => (gpuOf(fakeGpu({ ...wgsl, add: null })), serve()), /kernel of add/],
 ])
   test(`${why} a bundle runs in Wasm, and says why`, async () => {
@@ -133,6 +149,19 @@ test("a lost GPU hands the model to Wasm, between two runs", async () => {
   assert.equal(session.executionProvider, "wasm");
   assert.match(session.fallbackReason, /pulled out|lost/);
   assert.deepEqual([...(await session.run({ x: x() })).y.data], expected);
+});
+
+test("runs that lose the GPU together open the next provider once", async () => {
+  const gpu = fakeGpu(wgsl);
+  gpuOf(gpu);
+  const asked = serve();
+  const session = await InferenceSession.create(base, both);
+  gpu.devices[0].gone = true;
+  gpu.devices[0].lose({ reason: "unknown", message: "pulled out" });
+  const results = await Promise.all([1, 2, 3].map(() => session.run({ x: x() })));
+  for (const { y } of results) assert.deepEqual([...y.data], expected);
+  assert.equal(session.executionProvider, "wasm");
+  assert.equal(asked.filter((file) => file === "kernels/a.wasm").length, 1);
 });
 
 test("a lost GPU without another provider is an error", async () => {
