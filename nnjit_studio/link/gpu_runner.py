@@ -6,14 +6,16 @@ import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.graph import Plan
 from nnjit_studio.link import replies
 from nnjit_studio.link.connection import PageLost, RequestError
 from nnjit_studio.link.device import device_id
 from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import GPU_LOST
+from nnjit_studio.link.page_runner import GPU_LOST, NO_PLANS
 from nnjit_studio.link.steady_runner import MOST_LOSSES, SteadyRunner
 from nnjit_studio.space.backend import SOFTWARE_SUFFIX, Backend
 from nnjit_studio.space.gpu_constants import with_constants
@@ -41,7 +43,7 @@ class GpuRunner(SteadyRunner):
     Attributes
     ----------
     gone
-        Why it was given up; None while it was not.
+        Why it was given up with the present model; None while it was not.
 
     Raises
     ------
@@ -85,6 +87,10 @@ class GpuRunner(SteadyRunner):
             )
         self._peak = dict.fromkeys(device.tiers, peak)
         return device
+
+    def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
+        self.gone = None  # another model may fit
+        super().load(plan, weights, others)
 
     def prepare(self, kernels: Sequence[Kernel]) -> None:
         """Have pipelines compiled beside the measuring; on software that would slow it down."""

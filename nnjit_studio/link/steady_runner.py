@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,6 +57,7 @@ class SteadyRunner(PageRunner):
         super().__init__(hub, target, flags, timeout_s, threads)
         self.losses = 0
         self._in_a_row = 0
+        self._mending = threading.RLock()
         self._model: tuple[Plan, Path, Mapping[str, Plan]] | None = None
         self._kernels: dict[str, Kernel] = {}
         self._fixture: tuple[Fixture, int | None] | None = None
@@ -74,8 +76,9 @@ class SteadyRunner(PageRunner):
     def register(self, kernels: Sequence[Kernel], only: bool = False) -> None:
         base = super().register
         self._steady(lambda: base(kernels, only))
-        kept = {} if only else self._kernels
-        self._kernels = {**kept, **{kernel.workload: kernel for kernel in kernels}}
+        with self._mending:
+            kept = {} if only else self._kernels
+            self._kernels = {**kept, **{kernel.workload: kernel for kernel in kernels}}
 
     def infer(
         self,
@@ -122,12 +125,20 @@ class SteadyRunner(PageRunner):
         self._steady(lambda: base(feeds, options))
 
     def _steady(self, call: Callable[[], T]) -> T:
-        """A call that is repeated when what it works on was lost under it."""
+        """A call that is repeated when what it works on was lost under it.
+
+        One loss may meet calls of several threads: the first of them makes it good.
+        """
         while True:
+            losses = self.losses
             try:
                 result = call()
             except PageError as error:
-                self._make_good(error)
+                with self._mending:
+                    if losses == self.losses:
+                        self._make_good(error)
+                    else:
+                        self._check_loss(error)
             else:
                 self._in_a_row = 0
                 return result

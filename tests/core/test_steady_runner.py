@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,17 @@ def test_pages_that_keep_crashing_are_given_up(runner: SteadyRunner, browser: Br
     with pytest.raises(PageLost, match="closed its connection"):
         runner.infer(FEEDS)
     assert runner.losses == MOST_LOSSES
+
+
+def test_one_loss_under_two_threads_is_made_good_once(
+    runner: SteadyRunner, browser: Browser
+) -> None:
+    browser.deadly = ["infer"]
+    with ThreadPoolExecutor(2) as pool:
+        for result in pool.map(runner.infer, [FEEDS, FEEDS]):
+            np.testing.assert_array_equal(result.outputs["y"], FEEDS["x"])
+    assert runner.losses == 1
+    assert browser.pages[1].count("load") == 1
 
 
 def test_a_page_that_does_not_come_back_is_an_error_at_once(

@@ -360,15 +360,20 @@ def test_a_killed_studio_leaves_no_process() -> None:
     program = (
         "import time; from nnjit_studio.link.gpu_bridge import GpuProcess\n"
         "if __name__ == '__main__':\n"
-        "    print(GpuProcess('software').pid, flush=True); time.sleep(60)"
+        "    process = GpuProcess('software')  # its socket must stay open\n"
+        "    print(process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as studio:
-        assert studio.stdout is not None
-        pid = int(studio.stdout.readline())
-        chatter = Path(f"/proc/{pid}/fd/2")
-        until(lambda: "nnjit-gpu" in os.readlink(chatter))
-        log = Path(os.readlink(chatter))
-        studio.kill()
+        try:
+            assert studio.stdout is not None
+            pid = int(studio.stdout.readline())
+            chatter = Path(f"/proc/{pid}/fd/2")
+            until(lambda: "nnjit-gpu" in os.readlink(chatter))
+            log = Path(os.readlink(chatter))
+            time.sleep(0.2)
+            assert log.exists()
+        finally:
+            studio.kill()
 
     def gone() -> bool:
         with contextlib.suppress(OSError):

@@ -20,7 +20,6 @@ from nnjit_command import SANDBOX, json_lines, nnjit
 from static_server import serve
 
 from nnjit_studio.link import browsers
-from nnjit_studio.sample import encode
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -115,25 +114,6 @@ def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
     with np.load(folder / "x.npz") as feeds, np.load(out) as got:
         (expected,) = session.run(None, dict(feeds))
         np.testing.assert_allclose(got["y"], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_minilm_runs_as_in_onnx_runtime(target: str, folder: Path) -> None:
-    skip_what_is_not_here(target)
-    model = folder / "minilm.onnx"
-    if not model.exists():
-        json_lines(nnjit("sample", "minilm", "-o", model, "--sequence", 16, "--json"))
-    feeds = encode(["A man is eating food."], 16)
-    np.savez(folder / "ids.npz", **feeds)
-    out = folder / f"minilm-{target}.npz"
-    arrays = ["--inputs", folder / "ids.npz", "--outputs", out]
-    given = on_gpu(target, folder / f"{target}.db")
-    json_lines(nnjit("run", model, "--backend", "webgpu", *arrays, *given))
-    session = onnxruntime.InferenceSession(str(model))
-    names = [o.name for o in session.get_outputs()]
-    with np.load(out) as got:
-        for name, expected in zip(names, session.run(None, feeds), strict=True):
-            assert np.abs(got[name] - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
 @pytest.mark.chromium
