@@ -19,6 +19,8 @@ EVEN = 1.05
 """Up to this ratio neither is called faster."""
 DRIFT = 1.15
 """Wasm is timed before and after WebGPU; so far apart the comparison is doubtful."""
+LEAST_MS = 1e-3
+"""A page's clock may show nothing of a tiny model."""
 SMALL_MS = 0.1
 """A step that Wasm does in less is a small one: about what a few dispatches cost a GPU."""
 
@@ -115,7 +117,7 @@ class BackendComparison:
     @property
     def ratio(self) -> float:
         """Wasm's time by WebGPU's: above 1 WebGPU is faster."""
-        return self.wasm.whole.median_ms / self.webgpu.whole.median_ms
+        return _by(self.wasm.whole.median_ms, self.webgpu.whole.median_ms)
 
     @property
     def faster(self) -> str:
@@ -181,7 +183,7 @@ def compare_backends(
         wasm,
         webgpu,
         tuple(StepPair(call.node, call.workload, a, b) for call, a, b in pairs),
-        after.whole.median_ms / before.whole.median_ms,
+        _by(after.whole.median_ms, before.whole.median_ms),
     )
 
 
@@ -214,11 +216,15 @@ def _moved_ms(bench: Comparable, name: str, runs: int) -> float:
     return statistics.median(bench.infer_plan(name, runs).runs_ms)
 
 
+def _by(a_ms: float, b_ms: float) -> float:
+    return max(a_ms, LEAST_MS) / max(b_ms, LEAST_MS)
+
+
 def why(found: BackendComparison) -> list[str]:
     """The answer in sentences, the first one alone being an answer."""
     gpu = found.webgpu
     told = [_headline(found), _parts(gpu, len(found.steps))]
-    if found.faster == "webgpu":
+    if found.faster == "webgpu" and found.steps:
         gains = sorted(found.steps, key=lambda s: s.webgpu_ms - s.wasm_ms)
         best = gains[0]
         told.append(
@@ -282,7 +288,7 @@ def _what_holds_the_gpu_up(found: BackendComparison) -> str:
             f"{len(small)} small steps, each under {SMALL_MS:g} ms in Wasm, take "
             f"{_ms(in_small)} longer on the GPU: there is too little in them to fill it."
         )
-    worst = max(slower, key=lambda s: s.webgpu_ms - s.wasm_ms)
+    worst = max(found.steps, key=lambda s: s.webgpu_ms - s.wasm_ms)
     return (
         f"The kernels themselves are slower on the GPU, most of all "
         f"{worst.node or worst.workload}: {_ms(worst.webgpu_ms)} against {_ms(worst.wasm_ms)} "

@@ -79,7 +79,7 @@ class KernelDocument:
                 for d in found["dispatches"]
             )
             return cls(dispatches, tuple(found["scratch"]), tuple(found["requires"]))
-        except (ValueError, KeyError, TypeError) as e:
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as e:
             raise UserError(
                 f"These bytes are no kernel document: {e}.", "Compile the kernel again."
             ) from e

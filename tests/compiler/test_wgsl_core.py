@@ -127,7 +127,8 @@ def test_what_cannot_be_is_said() -> None:
     )
     with pytest.raises(CompileError, match="pow of i32"):
         compile_wgsl(program, None, "wgsl")
-    for data in (b"\0asm", b"{}", b'{"version": 2}'):
+    short = b'{"version":1,"dispatches":[{"code":"","workgroups":[1]}]}'
+    for data in (b"\0asm", b"{}", b'{"version": 2}', short):
         with pytest.raises(UserError, match="no kernel document"):
             KernelDocument.from_bytes(data)
 

@@ -70,6 +70,14 @@ def test_many_small_steps_are_named() -> None:
     assert "50 small steps" in why(told)[2]
 
 
+def test_what_the_clock_cannot_tell_apart_is_no_crash() -> None:
+    assert found(side((), 0.0), side((), 0.0)).faster == "even"
+    assert len(why(found(side((), 1.0), side((), 0.0)))) >= 2
+    # steps that were timed apart may take longer than the whole
+    told = found(side((8.0, 8.0), 10.0), side((7.0, 7.0), 15.0))
+    assert told.faster == "wasm" and "slower on the GPU" in why(told)[2]
+
+
 def test_doubts_are_told() -> None:
     even = found(side((1.0,), 1.0), side((1.0,), 1.02, software=True), drift=1.5)
     assert even.faster == "even" and why(even)[0].startswith("Both are about as fast")
