@@ -67,6 +67,8 @@ def record_row(record: Any) -> dict[str, Any]:
         "compiler_version": record.key.compiler_version,
         "created": record.created,
         "error": record.error,
+        "note": record.note,
+        "tags": record.tags,
     }
 
 
@@ -118,12 +120,12 @@ def db_import(source: Path, database: Path | None, as_json: bool) -> None:
 @database_option
 @json_option
 def db_vacuum(database: Path | None, as_json: bool) -> None:
-    """Give unused space back."""
+    """Remove deleted records for good, and give unused space back."""
     with open_database(database, False) as opened:
         before = opened.path.stat().st_size
-        opened.vacuum()
+        purged = opened.vacuum()
         after = opened.path.stat().st_size
     if as_json:
-        print_json({"ok": True, "bytes_before": before, "bytes_after": after})
+        print_json({"ok": True, "purged": purged, "bytes_before": before, "bytes_after": after})
     else:
-        click.echo(f"{before} -> {after} bytes")
+        click.echo(f"removed {purged} deleted records; {before} -> {after} bytes")

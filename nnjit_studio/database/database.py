@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import sqlite3
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +17,7 @@ from filelock import FileLock, Timeout
 from sqlite_utils import Database
 
 from nnjit_studio.database.devices import NEWEST_FIRST, device_from_row, insert_device
+from nnjit_studio.database.measurement import SELECT_MEASUREMENTS, Measurement
 from nnjit_studio.database.rows import (
     SELECT_OUTCOMES,
     SELECT_RECORDS,
@@ -28,7 +32,14 @@ from nnjit_studio.database.schema import (
     check_version,
     migrate,
 )
-from nnjit_studio.database.transfer import read_json, write_csv, write_json
+from nnjit_studio.database.transfer import (
+    OnProgress,
+    read_json,
+    telling,
+    untold,
+    write_csv,
+    write_json,
+)
 from nnjit_studio.errors import BugError, DatabaseError
 from nnjit_studio.files import replacing
 from nnjit_studio.graph import Workload
@@ -157,9 +168,9 @@ class KernelDatabase:
         """
         return self._write(lambda: self._insert([record], once=False))[0]
 
-    def add_records(self, records: Sequence[TuningRecord]) -> int:
+    def add_records(self, records: Sequence[TuningRecord], on_progress: OnProgress = untold) -> int:
         """Store those records that are not there yet, all or none; how many were new."""
-        return len(self._write(lambda: self._insert(records, once=True)))
+        return len(self._write(lambda: self._insert(records, True, on_progress)))
 
     def commit_device(self, device: MeasuredDevice) -> int:
         """Store what the device experiments found; it is on disk when this returns.
@@ -256,9 +267,48 @@ class KernelDatabase:
 
     def count(self) -> int:
         """How many records there are."""
-        return self._call(lambda: int(self._db["records"].count))
+        return self._call(lambda: int(self._db["live_records"].count))
 
-    def import_from(self, path: Path) -> int:
+    def measurements(self) -> list[Measurement]:
+        """Every record as a line of a table, newest first, deleted ones too, without samples."""
+        return self._call(
+            lambda: [Measurement(*row) for row in self._db.execute(SELECT_MEASUREMENTS)]
+        )
+
+    def annotate(self, remarks: Mapping[int, tuple[str, str]]) -> None:
+        """Set note and tags of records by their ids, all or none."""
+        self._update(
+            "UPDATE records SET note = ?, tags = ? WHERE id = ?",
+            [(note, " ".join(tags.split()), i) for i, (note, tags) in remarks.items()],
+        )
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Put records aside: nothing reads them any more, but :meth:`restore` brings them back.
+
+        :meth:`vacuum` takes them off the disk.
+        """
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+        self._update(
+            "UPDATE records SET deleted = ? WHERE id = ? AND deleted = ''", [(now, i) for i in ids]
+        )
+
+    def restore(self, ids: Sequence[int]) -> None:
+        """Bring deleted records back."""
+        self._update("UPDATE records SET deleted = '' WHERE id = ?", [(i,) for i in ids])
+
+    @staticmethod
+    def look_into(path: Path) -> list[Measurement]:
+        """What :meth:`import_from` would read of a file, without adding it; ids count from 1.
+
+        Raises
+        ------
+        DatabaseError
+            When the file cannot be read or is not one of ours.
+        """
+        records = _read_source(Path(path))
+        return [Measurement.of(number, record) for number, record in enumerate(records, 1)]
+
+    def import_from(self, path: Path, on_progress: OnProgress = untold) -> int:
         """Add the records of another database or of a JSON export; how many were new.
 
         Raises
@@ -267,18 +317,20 @@ class KernelDatabase:
             When the file cannot be read or is not one of ours; nothing is added then.
         """
         path = Path(path)
-        if path.suffix.lower() == ".json":
-            records = read_json(path)
-        else:
-            with KernelDatabase.open(path, read_only=True) as source:
-                records = source.all_records()[::-1]
+        records = _read_source(path)
         try:
-            return self.add_records(records)
+            return self.add_records(records, on_progress)
         except BugError as e:
             raise DatabaseError(f"The file {path} is damaged: {e}", "Export it again.") from e
 
     def export_to(
-        self, path: Path, *, workload: str = "", state: str = "", target: str = ""
+        self,
+        path: Path,
+        *,
+        workload: str = "",
+        state: str = "",
+        target: str = "",
+        on_progress: OnProgress = untold,
     ) -> int:
         """Write records to ``.db``, ``.json`` (both complete) or ``.csv`` (without modules).
 
@@ -301,12 +353,25 @@ class KernelDatabase:
             raise DatabaseError(f"{path} is the open database itself.", "Choose another name.")
         records = self.all_records(workload=workload, state=state, target=target)[::-1]
         with replacing(path, "The export", DatabaseError) as part:
-            writer(records, part)
+            writer(records, part, on_progress)
         return len(records)
 
-    def vacuum(self) -> None:
-        """Give unused space back to the disk."""
-        self._write(self._db.vacuum)
+    def vacuum(self) -> int:
+        """Remove deleted records for good and give unused space back; how many they were."""
+
+        def purge() -> int:
+            db = self._db
+            with db.atomic():
+                gone = int(db.execute("DELETE FROM records WHERE deleted != ''").rowcount)
+                db.execute(
+                    "DELETE FROM kernels WHERE sha256 NOT IN "
+                    "(SELECT kernel_sha256 FROM records WHERE kernel_sha256 IS NOT NULL)"
+                )
+                db.execute("DELETE FROM kernel_keys WHERE id NOT IN (SELECT key_id FROM records)")
+            db.vacuum()
+            return gone
+
+        return self._write(purge)
 
     def integrity(self) -> str:
         """``ok``, or what SQLite's own checks found."""
@@ -321,10 +386,22 @@ class KernelDatabase:
 
         return self._call(check)
 
-    def _insert(self, records: Sequence[TuningRecord], once: bool) -> list[int]:
+    def _insert(
+        self,
+        records: Sequence[TuningRecord],
+        once: bool,
+        on_progress: OnProgress = untold,
+    ) -> list[int]:
         with self._db.atomic():
-            ids = [insert_record(self._db, record, once) for record in records]
+            ids = [insert_record(self._db, r, once) for r in telling(records, on_progress)]
         return [i for i in ids if i is not None]
+
+    def _update(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        def update() -> None:
+            with self._db.atomic():
+                self._db.conn.executemany(sql, rows)
+
+        self._write(update)
 
     def _select(self, where: str, values: dict[str, Any]) -> list[TuningRecord]:
         sql = f"{SELECT_RECORDS} {where}"
@@ -359,9 +436,35 @@ class KernelDatabase:
             raise database_error(e, self.path) from e
 
 
-def _write_database(records: Sequence[TuningRecord], path: Path) -> None:
+def _write_database(records: Sequence[TuningRecord], path: Path, on_progress: OnProgress) -> None:
     with KernelDatabase.open(path) as database:
-        database._call(lambda: database._insert(records, once=False))
+        database._call(lambda: database._insert(records, False, on_progress))
+
+
+def _read_source(path: Path) -> list[TuningRecord]:
+    """Records of another database or of a JSON export, oldest first."""
+    if path.suffix.lower() == ".json":
+        return read_json(path)
+    with _source(path) as source:
+        return source.all_records()[::-1]
+
+
+@contextmanager
+def _source(path: Path) -> Iterator[KernelDatabase]:
+    """A database to read from, never changed: one of an older schema is upgraded in a copy."""
+    try:
+        database = KernelDatabase.open(path, read_only=True)
+    except _OlderSchema:
+        with tempfile.TemporaryDirectory(prefix="nnjit-") as folder:
+            copy = Path(folder) / "kernels.db"
+            old = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+            with closing(old), closing(sqlite3.connect(copy)) as new:
+                old.backup(new)
+            with KernelDatabase.open(copy) as upgraded:
+                yield upgraded
+        return
+    with database:
+        yield database
 
 
 def _lock(path: Path) -> FileLock:
@@ -380,6 +483,10 @@ def _lock(path: Path) -> FileLock:
 
 class _NeedsWriter(DatabaseError):
     """It cannot be read before somebody has written to it."""
+
+
+class _OlderSchema(_NeedsWriter):
+    """Its tables are those of an earlier Studio."""
 
 
 def _empty() -> Database:
@@ -405,7 +512,7 @@ def _connect(path: Path, read_only: bool) -> tuple[Database, Path | None]:
                     "`nnjit db vacuum` takes that back.",
                 ) from e
             if version < SCHEMA_VERSION:
-                raise _NeedsWriter(
+                raise _OlderSchema(
                     f"The kernel database {path} has an older schema.",
                     "`nnjit db vacuum` upgrades it.",
                 )

@@ -20,18 +20,29 @@ from nnjit_studio.space.records import KernelKey, TuningRecord
 SELECT_RECORDS = (
     "SELECT r.*, m.wasm, "
     + ", ".join(f"k.{name}" for name in KEY_COLUMNS)
-    + " FROM records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
+    + " FROM live_records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
     " LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256"
 )
 SELECT_OUTCOMES = (
     "SELECT r.*, "
     + ", ".join(f"k.{name}" for name in KEY_COLUMNS)
-    + " FROM records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
+    + " FROM live_records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
 )
 """Without the modules, which are most of a database."""
 
 _NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms", "pipeline_ms")
-_TEXTS = ("workload", "settings", "state", "browser", "flags", "created", "error", "gpu_clock")
+_TEXTS = (
+    "workload",
+    "settings",
+    "state",
+    "browser",
+    "flags",
+    "created",
+    "error",
+    "gpu_clock",
+    "note",
+    "tags",
+)
 
 
 def record_from_row(row: Mapping[str, Any]) -> TuningRecord:
@@ -70,6 +81,7 @@ def insert_record(db: Database, record: TuningRecord, once: bool = False) -> int
     ----------
     once
         Skip a record that is already there: same key, settings, state, date and samples.
+        One that was deleted comes back and counts as new.
 
     Returns
     -------
@@ -87,11 +99,17 @@ def insert_record(db: Database, record: TuningRecord, once: bool = False) -> int
     )
     key_id = db.execute(f"SELECT id FROM kernel_keys WHERE {match}", key).fetchone()[0]
     samples = json.dumps(record.samples_ms)
-    if once and db["records"].count_where(
-        "key_id = ? AND settings = ? AND state = ? AND created = ? AND samples_ms = ?",
-        [key_id, record.settings, record.state, record.created, samples],
-    ):
-        return None
+    if once:
+        same = db.execute(
+            "SELECT id, deleted FROM records WHERE key_id = ? AND settings = ? AND state = ? "
+            "AND created = ? AND samples_ms = ? ORDER BY deleted",
+            [key_id, record.settings, record.state, record.created, samples],
+        ).fetchone()
+        if same and same[1]:
+            db.execute("UPDATE records SET deleted = '' WHERE id = ?", [same[0]])
+            return int(same[0])
+        if same:
+            return None
     if record.sha256:
         db.execute(
             "INSERT INTO kernels (sha256, wasm) VALUES (?, ?) ON CONFLICT (sha256) "
@@ -132,7 +150,8 @@ def record_from_json(data: Mapping[str, Any]) -> TuningRecord:
     ValueError
         When a field is missing, unknown or of another type.
     """
-    data = {"gpu_clock": "", "pipeline_ms": 0.0, **data}  # older files lack them
+    # Older files lack these.
+    data = {"gpu_clock": "", "pipeline_ms": 0.0, "note": "", "tags": "", **data}
     try:
         key = KernelKey(**data["key"])
         record = TuningRecord(**{**data, "key": key})

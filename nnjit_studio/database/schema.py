@@ -12,7 +12,7 @@ from nnjit_studio.errors import DatabaseError
 APPLICATION_ID = 0x4E4A4954
 """ASCII "NJIT" at offset 68 of the file header."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """``user_version`` of a file with every migration applied: their number."""
 
 KEY_COLUMNS = (
@@ -128,8 +128,35 @@ def m0004_gpu(db: Database) -> None:
     )
 
 
+def m0005_notes(db: Database) -> None:
+    """What people say of a record, and records that were deleted but can still come back.
+
+    Tags are words, separated by spaces; ``deleted`` is when, ISO 8601, empty while it counts.
+    """
+    for name in ("note", "tags", "deleted"):
+        db.execute(f"ALTER TABLE records ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
+    db.create_view("live_records", "SELECT * FROM records WHERE deleted = ''")
+    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
+    db["measurements"].drop()
+    db.create_view(
+        "measurements",
+        f"""
+        SELECT r.id, r.workload, r.settings, r.state, r.gflops, r.median_ms, r.compile_ms,
+               CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
+               length(m.wasm) AS code_bytes,
+               CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes,
+               r.kernel_sha256, {keys}, r.browser, r.flags,
+               r.timer_quantum_ms, r.gpu_clock, r.pipeline_ms, r.samples_ms, r.created, r.error,
+               r.note, r.tags
+        FROM live_records AS r
+        JOIN kernel_keys AS k ON k.id = r.key_id
+        LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256
+        """,
+    )
+
+
 migrations = Migrations("nnjit_studio")
-for _step in (m0001_tables, m0002_readable, m0003_devices, m0004_gpu):
+for _step in (m0001_tables, m0002_readable, m0003_devices, m0004_gpu, m0005_notes):
     migrations()(_step)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from nnjit_studio.database.rows import record_from_json, record_to_json
@@ -13,6 +13,22 @@ from nnjit_studio.space.records import TuningRecord
 
 FORMAT = "nnjit-records"
 VERSION = 1
+PROGRESS_EVERY = 100
+
+OnProgress = Callable[[int, int], None]
+"""Told how many records of how many are done; what it raises ends the job, undone."""
+
+
+def untold(done: int, total: int) -> None:
+    """Nobody wants to know."""
+
+
+def telling(records: Sequence[TuningRecord], on_progress: OnProgress) -> Iterator[TuningRecord]:
+    """The records, with progress told now and then."""
+    for done, record in enumerate(records):
+        if done % PROGRESS_EVERY == 0:
+            on_progress(done, len(records))
+        yield record
 
 
 def read_json(path: Path) -> list[TuningRecord]:
@@ -41,20 +57,20 @@ def read_json(path: Path) -> list[TuningRecord]:
         ) from e
 
 
-def write_json(records: Sequence[TuningRecord], path: Path) -> None:
+def write_json(records: Sequence[TuningRecord], path: Path, on_progress: OnProgress) -> None:
     """Write records with their modules: :func:`read_json` gives them back."""
     data = {
         "format": FORMAT,
         "version": VERSION,
-        "records": [record_to_json(record) for record in records],
+        "records": [record_to_json(record) for record in telling(records, on_progress)],
     }
     path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", "utf-8")
 
 
-def write_csv(records: Sequence[TuningRecord], path: Path) -> None:
+def write_csv(records: Sequence[TuningRecord], path: Path, on_progress: OnProgress) -> None:
     """Write one line a record, without the modules; key columns begin with ``key_``."""
     rows = []
-    for record in records:
+    for record in telling(records, on_progress):
         row = record_to_json(record)
         del row["wasm"]
         key = row.pop("key")

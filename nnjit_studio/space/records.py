@@ -371,7 +371,7 @@ class TuningRecord:
     ``state`` is one of ``won``, ``slower``, ``wrong``, ``impossible``,
     ``failed``, ``duplicate``, ``default``. ``wasm`` holds the kernel's bytes: of
     a GPU tier its document, in WGSL. ``gpu_clock`` and ``pipeline_ms`` are as in
-    :class:`RunResult`.
+    :class:`RunResult`. ``note`` and ``tags`` (words, separated by spaces) are a person's.
     """
 
     key: KernelKey
@@ -393,3 +393,5 @@ class TuningRecord:
     error: str = ""
     gpu_clock: str = ""
     pipeline_ms: float = 0.0
+    note: str = ""
+    tags: str = ""

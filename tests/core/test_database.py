@@ -460,8 +460,9 @@ def test_an_older_schema_upgrades_with_a_copy(path: Path) -> None:
     old = sqlite_utils.Database(connection)
     with old.atomic():  # back to the first migration
         old["measurements"].drop()
+        old["live_records"].drop()
         old["devices"].drop()
-        old["records"].transform(drop={"gpu_clock", "pipeline_ms"})
+        old["records"].transform(drop={"gpu_clock", "pipeline_ms", "note", "tags", "deleted"})
         old.execute("DROP INDEX idx_records_workload")
         old.execute("DELETE FROM _sqlite_migrations WHERE name > 'm0001_tables'")
         old.execute("PRAGMA user_version=1")
