@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Generated, GenerationRequest, Graph, Sampling, Token
 from nnjit_studio.opened_model import killed_on_cancel
 from nnjit_studio.space.backend import Backend
@@ -131,16 +131,12 @@ class TextSession:
         """
         if not request.ids:
             raise UserError("The prompt is empty.", "Give at least one token id.")
-        try:
-            generator = self._open(request, on_phase)
-            facts = generator.opened.facts
-            rows = facts.rows if generator.opened.prefill else 0
-            yield TextBegun(request, facts.capacity, rows)
-            on_phase("making text")
-            yield from self._tokens(generator, request)
-        except NnjitError:
-            self.forget()
-            raise
+        generator = self._open(request, on_phase)
+        facts = generator.opened.facts
+        rows = facts.rows if generator.opened.prefill else 0
+        yield TextBegun(request, facts.capacity, rows)
+        on_phase("making text")
+        yield from self._tokens(generator, request)
 
     def check(self, on_phase: OnPhase) -> dict[str, Any]:
         """The last text's tokens beside the greedy choices of native ONNX Runtime.
@@ -180,8 +176,8 @@ class TextSession:
             killed_on_cancel(bench.compiler, lambda: bench.cancelled),
         ):
             bench.lend_page()
-            if key != self._key:
-                self._key = None
+            known, self._key = self._key, None  # until it is there, whatever fails
+            if key != known:
                 generator.open(request.path, request.plans, phase)
             elif not bench.runner.holds(generator.opened.decode.plan):
                 generator.load(phase)

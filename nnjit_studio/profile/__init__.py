@@ -1,6 +1,6 @@
 """Where a model's time and memory go: per step, cold and warm apart."""
 
-from nnjit_studio.profile.compare import Comparison, StepDelta, compare, load
+from nnjit_studio.profile.compare import Comparison, StepDelta, compare, headline, load
 from nnjit_studio.profile.findings import Finding, findings, ranked
 from nnjit_studio.profile.memory import (
     Forecast,
@@ -43,6 +43,7 @@ __all__ = [
     "compare",
     "findings",
     "forecast",
+    "headline",
     "live_bytes",
     "load",
     "node_data",

@@ -158,7 +158,7 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    lines = [_headline(comparison), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|--:|"]
+    lines = [headline(comparison), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|--:|"]
     for row in _cells(comparison):
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
     return "\n".join(lines)
@@ -167,7 +167,7 @@ def as_markdown(comparison: Comparison) -> str:
 def as_text(comparison: Comparison) -> str:
     """A table for people: the largest gains first, losses last."""
     lines = [
-        _headline(comparison),
+        headline(comparison),
         "",
         f"{'step':<34} {'workload':<46} {'before':>9} {'after':>9} {'gain':>9} {'ratio':>6}",
     ]
@@ -184,7 +184,8 @@ def as_text(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _headline(comparison: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
+    """Both times, what they were taken on, and how much faster the second is."""
     c = comparison
     ratio = f", {c.before_ms / c.after_ms:.2f} times as fast" if c.after_ms else ""
     return f"{c.model}: {c.before_ms:.3f} ms ({c.before}) to {c.after_ms:.3f} ms ({c.after}){ratio}"

@@ -1,4 +1,4 @@
-"""The profile of the open model: findings in words, memory, and every step in a table."""
+"""The profile of the open model: findings in words, every step in a table, further views."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea, QSplitter
+from PySide6.QtWidgets import QPushButton, QSplitter, QTabWidget
 
 from nnjit_studio.files import write_json
-from nnjit_studio.profile import MeasuredMemory, ModelProfile, findings, trace_events
+from nnjit_studio.profile import Finding, MeasuredMemory, ModelProfile, ranked, trace_events
+from nnjit_studio.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, TUNE
 from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.job_table import JobTable
+from nnjit_studio.ui.docks.plots import PlotPanel
+from nnjit_studio.ui.docks.profile_compare import ComparePanel
+from nnjit_studio.ui.docks.profile_findings import FindingsView
+from nnjit_studio.ui.docks.profile_ledger import LedgerView
+from nnjit_studio.ui.docks.profile_memory import MemoryPlot
+from nnjit_studio.ui.docks.profile_roofline import RooflinePlot
+from nnjit_studio.ui.docks.profile_trace import TraceView
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.tables import Column
-from nnjit_studio.ui.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.theme import ElidedLabel, Theme, named
 
 EMPTY = "No profile yet: open a model, then press F6."
 TONES = {"compute": "good", "memory": "warn"}
@@ -57,22 +65,22 @@ COLUMNS = (
 )  # fmt: skip
 
 MS_COLUMN = [column.title for column in COLUMNS].index("ms")
-FINDINGS_HEIGHT = 80
+FINDINGS_HEIGHT = 96
 
 
 class ProfilePanel(JobTable):
-    """Sentences above the table, the slowest step first."""
+    """Findings above the table of steps, the slowest first; further views in tabs."""
 
     result: ModelProfile | None
 
     def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
-        self.findings = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+        self.findings = FindingsView()
+        self.ledger, self.memory_plot = LedgerView(theme), MemoryPlot(theme)
+        self.trace, self.roofline = TraceView(theme), RooflinePlot(theme)
+        self.compare = ComparePanel(theme)
+        self._actions = actions
         super().__init__(session, "Profile", COLUMNS, theme, actions, "profile", EMPTY)
         self.view.sortByColumn(MS_COLUMN, Qt.SortOrder.DescendingOrder)
-        panel(self.findings)
-        self.findings.setContentsMargins(10, 4, 10, 4)
-        self.findings.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.findings.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.memory = ElidedLabel()
         self.memory.setContentsMargins(10, 2, 10, 2)
         self.trace_button = named(
@@ -83,26 +91,85 @@ class ProfilePanel(JobTable):
         )
         for button in (self.trace_button, self.save_button):
             self.bar.addWidget(button)
-        self.scroll = QScrollArea(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
-        self.scroll.setWidget(self.findings)
+        self.tabs = named(QTabWidget(documentMode=True), "Views of the profile")
         splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         self.layout().insertWidget(1, self.memory)
-        self.layout().replaceWidget(self.view, splitter)
-        splitter.addWidget(self.scroll)
+        self.layout().replaceWidget(self.view, self.tabs)
+        splitter.addWidget(self.findings)
         splitter.addWidget(self.view)
         splitter.setStretchFactor(1, 1)
         splitter.setSizes([FINDINGS_HEIGHT, 400])
+        for title, widget in (
+            ("Findings and steps", splitter), ("Timeline", self.trace),
+            ("Cold and warm", self.ledger), ("Memory", self.memory_plot),
+            ("Roofline", self.roofline), ("Compare", self.compare),
+        ):  # fmt: skip
+            self.tabs.addTab(widget, title)
+        self.findings.asked.connect(self._do)
+        self.ledger.wanted.connect(lambda: session.profile(cold=True))
+        self.trace.timeline.picked.connect(lambda span: self.show_step(span.step))
+        self.picked.connect(lambda row: self.trace.timeline.select(row.node))
+        self.compare.picked.connect(self.picked)
+        self.compare.problem.connect(session.problem)
+        self._follow()
         self.show_result(None)
+
+    @property
+    def plots(self) -> tuple[PlotPanel, ...]:
+        return self.memory_plot, self.roofline
 
     def fill(self) -> None:
         profile = self.result
         self.model.set_rows(profile.steps if profile else (), keep=False)
-        self.findings.setText("\n".join(findings(profile)) if profile else "")
+        self.findings.fill(ranked(profile) if profile else ())
         self.memory.setText(_memory(profile.memory) if profile else "")
-        for widget in (self.memory, self.scroll):
+        self.ledger.fill(profile)
+        for view in (self.memory_plot, self.roofline, self.trace, self.compare):
+            view.show_profile(profile)
+        for widget in (self.memory, self.findings):
             widget.setVisible(profile is not None)
         for button in (self.trace_button, self.save_button):
             button.setEnabled(profile is not None)
+        self._follow()
+
+    def show_step(self, node: str) -> None:
+        """Select a step here and, through ``picked``, everywhere."""
+        places = [i for i, step in enumerate(self.model.rows) if step.node == node]
+        if not places:
+            return
+        index = self.proxy.mapFromSource(self.model.index(places[0], 0))
+        if not index.isValid():
+            self.filter.clear()
+            index = self.proxy.mapFromSource(self.model.index(places[0], 0))
+        self.view.clearSelection()
+        self.view.selectRow(index.row())
+        self.view.scrollTo(index)
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        for view in (self.ledger, *self.plots, self.trace.timeline, self.compare):
+            view.set_theme(theme)
+
+    def _do(self, what: str, finding: Finding) -> None:
+        if what == LEDGER:
+            self.tabs.setCurrentWidget(self.ledger)
+        elif what == MEMORY:
+            self.tabs.setCurrentWidget(self.memory_plot)
+        elif what == DEVICE:
+            self._actions["device"].trigger()
+        else:
+            self.show_step(finding.node)
+            follow = {TUNE: "tune", DIFF: "diff_node"}
+            if what in follow:
+                self._actions[follow[what]].trigger()
+
+    def _follow(self) -> None:
+        super()._follow()
+        able = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
+        for (_, what), button in self.findings.buttons.items():
+            if what in able:
+                button.setEnabled(self._actions[able[what]].isEnabled())
+        self.ledger.button.setEnabled(self._start.isEnabled())
 
     def sentence(self) -> str:
         assert self.result is not None
