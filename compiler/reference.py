@@ -38,6 +38,9 @@ from nnjit_studio.errors import BugError
 
 BLOCK_POINTS = 1 << 20
 """Points evaluated at once: a float64 temporary is 8 MiB."""
+OPERAND_POINTS = 1 << 26
+"""Largest operand of a product that goes through ``np.matmul``, 512 MiB: one by one the products
+of a language model's head, 39 million weights for each row, would take minutes."""
 
 COMPUTED_AS = {
     "f32": np.float64,
@@ -282,7 +285,7 @@ class _Machine:
             return view.reshape([math.prod(extents[v] for v in group) for group in groups])
 
         points = [math.prod(extents[v] for v in group) for group in (batch, m, n, k)]
-        if max(points[0] * points[1], points[0] * points[2]) * points[3] > 8 * BLOCK_POINTS:
+        if max(points[0] * points[1], points[0] * points[2]) * points[3] > OPERAND_POINTS:
             return False
         x, y = operand(left, forms[0][1], [batch, m, k]), operand(right, forms[1][1], [batch, k, n])
         order = batch + m + n
