@@ -146,8 +146,8 @@ class _Watch:
             return
         # A helper process may hold the pipe open; the tail must not wait for it.
         self._reader.join(0.5)
-        said = " ".join(list(self._tail)) or "nothing"
-        self._on_exit(f"{self._name} ended by itself with code {code}; it said: {said}")
+        said = " ".join(list(self._tail)).rstrip(". ") or "nothing"
+        self._on_exit(f"{self._name} ended by itself with code {code}; it said: {said}.")
 
 
 class _Heir:

@@ -51,6 +51,10 @@ class GpuProcess:
         )
         try:
             self._process.start()
+        except BaseException:
+            self.socket.close()
+            Path(self._chatter).unlink(missing_ok=True)
+            raise
         finally:
             theirs.close()
 

@@ -73,7 +73,8 @@ class Candidate:
         except (ValueError, TypeError) as e:
             raise UserError(
                 f"The candidate {text!r} cannot be read: {e}.",
-                "Write it as " + ",".join(f"{n}=..." for n in names) + ".",
+                "Write it as " + ",".join(f"{n}=..." for n in names) + "; of a GPU's kernel with "
+                "split=...,vec=... in place of order and pack.",
             ) from e
 
 

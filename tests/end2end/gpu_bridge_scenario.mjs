@@ -56,10 +56,10 @@ assert.ok(device.counters.bind_groups_hit >= 100);
 await assert.rejects(device.pipeline({ ...spec, code: code.replace("2 *", "bogus *") }), (e) => e.code === "gpu-kernel" && /bogus/.test(e.error));
 
 // a lost device rejects all that waits; the next one knows nothing of it and is right
-for (let round = 0; round < 3; round++) {
+for (let round = 0; round < 2; round++) {
   const { device, b, dispatch } = await ready();
   device.encode([dispatch]);
-  if (round < 2) {
+  if (round < 1) {
     device.lose();
     await assert.rejects(device.read(b, 0, 4), (e) => e.code === "gpu-lost");
     assert.equal((await device.lost).reason, "unknown");

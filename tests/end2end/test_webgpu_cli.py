@@ -127,25 +127,37 @@ def test_wasm_and_webgpu_are_compared_on_one_page(small: Path, folder: Path) -> 
     assert any("says nothing of a GPU" in line for line in found["why"])
 
 
-@pytest.mark.chromium
-@pytest.mark.parametrize(
-    ("gpu", "provider", "reason"), [("software", "webgpu", ""), ("", "wasm", "WebGPU")]
-)
-def test_a_bundle_takes_the_first_provider_that_works(
-    small: Path, folder: Path, gpu: str, provider: str, reason: str
-) -> None:
-    skip_what_is_not_here("chromium")
-    bundle = folder / "small.zip"
+@pytest.fixture(scope="module")
+def site(small: Path, folder: Path) -> Path:
+    """A bundle with default kernels of both kinds, unpacked beside a page that runs it."""
+    bundle, site = folder / "small.zip", folder / "site"
     database = ["--database", folder / "empty.db"]
     json_lines(nnjit("export", small, "-o", bundle, "--webgpu", "--json", *database))
-    site = folder / f"site-{provider}"
     with zipfile.ZipFile(bundle) as archive:
         archive.extractall(site)
     with np.load(folder / "x.npz") as feeds:
-        x = feeds["x"]
-    (site / "x.json").write_text(json.dumps(x.ravel().tolist()))
+        (site / "x.json").write_text(json.dumps(feeds["x"].ravel().tolist()))
     (site / "check.js").write_text(CHECK_SCRIPT)
     (site / "check.html").write_text('<script type="module" src="check.js"></script>')
+    return site
+
+
+@pytest.mark.chromium
+@pytest.mark.parametrize(
+    ("gpu", "damage", "provider", "reason"),
+    [
+        ("software", False, "webgpu", ""),
+        ("", False, "wasm", "WebGPU"),
+        ("software", True, "wasm", "its sha256 differs"),
+    ],
+)
+def test_a_bundle_takes_the_first_provider_that_works(
+    small: Path, folder: Path, site: Path, gpu: str, damage: bool, provider: str, reason: str
+) -> None:
+    skip_what_is_not_here("chromium")
+    if damage:
+        document = next((site / "kernels").glob("*.json"))
+        document.write_text(document.read_text().replace("workgroup_size", "workgroup_sise"))
     with (
         serve(site, True) as (url, reports),
         browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX), gpu=gpu),
@@ -154,7 +166,8 @@ def test_a_bundle_takes_the_first_provider_that_works(
     assert "error" not in report, report
     assert report["provider"] == provider and reason in report["reason"]
     y = np.frombuffer(base64.b64decode(report["y"]), np.float32).reshape(24, 36)
-    expected = onnxruntime.InferenceSession(str(small)).run(None, {"x": x})[0]
+    with np.load(folder / "x.npz") as feeds:
+        expected = onnxruntime.InferenceSession(str(small)).run(None, dict(feeds))[0]
     np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
