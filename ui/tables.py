@@ -12,20 +12,23 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
+    QIdentityProxyModel,
     QModelIndex,
     QPersistentModelIndex,
     QSortFilterProxyModel,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QColor, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
+    QMenu,
     QPushButton,
     QTableView,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -34,6 +37,13 @@ from nnjit_studio.ui.theme import Theme, named, panel, scaled_font
 
 Index = QModelIndex | QPersistentModelIndex
 SORT_ROLE = Qt.ItemDataRole.UserRole
+MARKDOWN = "markdown"
+FORMATS = {
+    "TSV": ("excel-tab", "Ctrl+C"),
+    "CSV": ("excel", "Ctrl+Alt+C"),
+    "Markdown": (MARKDOWN, "Ctrl+Shift+C"),
+}
+"""Name, dialect of :meth:`TablePanel.as_text` and shortcut of what a table copies as."""
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -80,6 +90,12 @@ class RowsModel(QAbstractTableModel):
             if row != old[i]:
                 self.rows[i] = row
                 self.dataChanged.emit(self.index(i, 0), self.index(i, last))
+
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Show other columns, of no rows yet."""
+        self.beginResetModel()
+        self.columns, self.rows = tuple(columns), []
+        self.endResetModel()
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
@@ -138,10 +154,10 @@ class RowsProxy(QSortFilterProxyModel):
     def lessThan(self, left: Index, right: Index) -> bool:
         a, b = left.data(SORT_ROLE), right.data(SORT_ROLE)
         descending = self.sortOrder() == Qt.SortOrder.DescendingOrder
-        if _missing(a) or _missing(b):
-            if _missing(a) and _missing(b):
+        if missing(a) or missing(b):
+            if missing(a) and missing(b):
                 return False
-            return descending if _missing(a) else not descending
+            return descending if missing(a) else not descending
         return bool(a < b)
 
     def filterAcceptsRow(self, row: int, parent: Index) -> bool:
@@ -153,12 +169,15 @@ class RowsProxy(QSortFilterProxyModel):
         return all(word in line for word in self._words)
 
 
-def _missing(value: Any) -> bool:
+def missing(value: Any) -> bool:
+    """Whether a cell has nothing to sort by or to export."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 class TablePanel(QWidget):
-    """A table with its filter field and buttons; Ctrl+C copies rows as TSV.
+    """A table with its filter field and buttons; rows copy in each of :data:`FORMATS`.
+
+    ``proxy`` stands between rows and view; by default it sorts and filters.
 
     Signals
     -------
@@ -168,11 +187,17 @@ class TablePanel(QWidget):
 
     picked = Signal(object)
 
-    def __init__(self, title: str, columns: Sequence[Column], theme: Theme) -> None:
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[Column],
+        theme: Theme,
+        proxy: RowsProxy | QIdentityProxyModel | None = None,
+    ) -> None:
         super().__init__()
         panel(self)
         self.model = RowsModel(columns, theme)
-        self.proxy = RowsProxy()
+        self.proxy = proxy or RowsProxy()
         self.proxy.setSourceModel(self.model)
         self.view = named(QTableView(), title)
         self.view.setModel(self.proxy)
@@ -190,16 +215,27 @@ class TablePanel(QWidget):
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setStretchLastSection(True)
-        for i, column in enumerate(columns):
-            self.view.setColumnWidth(i, column.width)
+        self._set_widths()
         self.filter = named(QLineEdit(placeholderText="Filter rows"), f"{title}: filter")
         self.filter.setClearButtonEnabled(True)
         self.filter.setMaximumWidth(240)
         self.filter.textChanged.connect(self.proxy.set_filter)
         self.copy_button = named(
-            QPushButton("Copy"), f"{title}: copy", "Copy the selected rows, or all, as TSV (Ctrl+C)"
+            QToolButton(text="Copy"),
+            f"{title}: copy",
+            "Copy the selected rows, or all, as TSV (Ctrl+C); the arrow has CSV and Markdown",
         )
+        self.copy_button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
         self.copy_button.clicked.connect(self.copy)
+        menu = named(QMenu(self.copy_button), f"{title}: copy as")
+        self.copy_button.setMenu(menu)
+        for name, (dialect, keys) in FORMATS.items():
+            action = menu.addAction(f"Copy as {name}")
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+            action.triggered.connect(lambda _=False, dialect=dialect: self.copy(dialect))
+            self.view.addAction(action)
+        self.view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.export_button = named(
             QPushButton("Export CSV…"), f"{title}: export CSV", "Write all shown rows to a CSV file"
         )
@@ -214,9 +250,15 @@ class TablePanel(QWidget):
         layout.setSpacing(0)
         layout.addLayout(self.bar)
         layout.addWidget(self.view, 1)
-        shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.view)
-        shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
-        shortcut.activated.connect(self.copy)
+
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Show other columns, of no rows yet."""
+        self.model.set_columns(columns)
+        self._set_widths()
+
+    def _set_widths(self) -> None:
+        for i, column in enumerate(self.model.columns):
+            self.view.setColumnWidth(i, column.width)
 
     def _pick(self) -> None:
         rows = self.view.selectionModel().selectedRows()
@@ -229,20 +271,40 @@ class TablePanel(QWidget):
         return picked or list(range(self.proxy.rowCount()))
 
     def as_text(self, rows: Sequence[int], dialect: str) -> str:
-        """Raw values of shown rows with a header line; ``excel`` is CSV, ``excel-tab`` TSV."""
+        """Shown rows with a header line.
+
+        ``excel`` is CSV and ``excel-tab`` TSV, both of raw values; ``markdown`` is a table of
+        what is shown.
+        """
+        columns = self.model.columns
+        sources = [
+            self.model.rows[self.proxy.mapToSource(self.proxy.index(row, 0)).row()] for row in rows
+        ]
+        if dialect == MARKDOWN:
+            return _markdown(columns, sources)
         out = io.StringIO()
         writer = csv.writer(out, dialect, lineterminator="\n")
-        writer.writerow([column.title for column in self.model.columns])
-        for row in rows:
-            source = self.model.rows[self.proxy.mapToSource(self.proxy.index(row, 0)).row()]
-            cells = [column.value(source) for column in self.model.columns]
-            writer.writerow(["" if _missing(cell) else cell for cell in cells])
+        writer.writerow([column.title for column in columns])
+        for source in sources:
+            cells = [column.value(source) for column in columns]
+            writer.writerow(["" if missing(cell) else cell for cell in cells])
         return out.getvalue()
 
-    def copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.as_text(self.selected_rows(), "excel-tab"))
+    def copy(self, dialect: str | bool = "") -> None:
+        """Put the selected rows, or all, on the clipboard; as TSV unless a dialect is named."""
+        chosen = dialect if isinstance(dialect, str) and dialect else "excel-tab"
+        QGuiApplication.clipboard().setText(self.as_text(self.selected_rows(), chosen))
 
     def export_csv(self, path: Path) -> None:
         """Write all shown rows, in the order shown."""
         rows = range(self.proxy.rowCount())
         path.write_text(self.as_text(rows, "excel"), encoding="utf-8")
+
+
+def _markdown(columns: Sequence[Column], rows: Sequence[Any]) -> str:
+    """A table with aligned numbers; a pipe or a line break in a cell stays in its cell."""
+    lines = [[column.title for column in columns]]
+    lines.append(["--:" if column.numeric else "---" for column in columns])
+    lines += [[column.text(column.value(row)) for column in columns] for row in rows]
+    cells = ([" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
