@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed
 
 setup: .venv/ready
 
@@ -117,6 +117,10 @@ $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx: $(OUT)/%.onnx: .venv/ready
 soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 	$(BIN)/nnjit generate $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx \
 	  --tune 60 --soak $(SOAK) --check $(SANDBOX) --markdown benchmarks/results.md
+
+# Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
+graph-speed: .venv/ready
+	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:

@@ -37,6 +37,8 @@ from nnjit_studio.space.records import CompileResult, Fixture, FixtureArg, Kerne
 IMPORT_TIMEOUT_S = 600.0
 COMPILE_TIMEOUT_S = 20.0
 MEMORY_BYTES = 16 * 2**30
+KEPT_FIXTURE_BYTES = 64 * 2**20
+"""A larger fixture is computed anew each time."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class CompileProcess:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._programs: dict[str, bytes] = {}
+        self._fixture: Fixture | None = None
         self.passes_off: tuple[str, ...] = ()
         """Optional passes that kernels are made without, unless they ask for passes by name."""
         self.shapes = GivenShapes()
@@ -151,6 +154,20 @@ class CompileProcess:
         _raise_loss(header, f"Opening {path.name!r} in native ONNX Runtime")
         _raise_failure(header)
         return [(name, tuple(outputs)) for name, outputs in header["nodes"]]
+
+    def onnx_attributes(self, path: Path) -> dict[str, dict[str, str]]:
+        """What a model's file says of its nodes, by name: ``op`` and each attribute as text.
+
+        Raises
+        ------
+        ModelError, UserError
+        """
+        with self._lock:
+            header, _ = self._job({"op": "attributes", "path": str(path)}, IMPORT_TIMEOUT_S)
+        _raise_loss(header, f"Reading {path.name!r}")
+        _raise_failure(header)
+        found: dict[str, dict[str, str]] = header["nodes"]
+        return found
 
     def reference_tensors(
         self, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
@@ -367,13 +384,16 @@ class CompileProcess:
         return result, header["dumps"]
 
     def fixture(self, workload: Workload) -> Fixture:
-        """Seeded inputs and the float64 reference of a workload.
+        """Seeded inputs and the float64 reference of a workload; the last one is remembered.
 
         Raises
         ------
         CompileError
             When the reference cannot be computed.
         """
+        kept = self._fixture
+        if kept is not None and kept.workload == workload.key:
+            return kept
         with self._lock:
             header, blobs = self._job({"op": "fixture", "workload": workload.key}, IMPORT_TIMEOUT_S)
         if not header["ok"]:
@@ -393,7 +413,10 @@ class CompileProcess:
         for output in header["outputs"]:
             expected.append(np.frombuffer(next(rest), np.dtype(output["dtype"])))
             bound.append(np.frombuffer(next(rest), np.float32))
-        return Fixture(workload.key, args, tuple(expected), tuple(bound))
+        found = Fixture(workload.key, args, tuple(expected), tuple(bound))
+        small = sum(map(len, blobs)) <= KEPT_FIXTURE_BYTES
+        self._fixture = found if small else None
+        return found
 
     def conventional_ms(self, workload: Workload, candidate: Candidate) -> dict[str, float]:
         """Milliseconds of TVM, LLVM and the installed linkers, for the same matmul and tile.

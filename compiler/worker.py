@@ -187,6 +187,11 @@ class _Worker:
         self.reference = OnnxReference(Path(path))
         return {"nodes": self.reference.nodes}, []
 
+    def op_attributes(self, blobs: list[bytes], path: str) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.onnx_attributes import attributes_of
+
+        return {"nodes": attributes_of(Path(path))}, []
+
     def op_reference_tensors(
         self, blobs: list[bytes], feeds: list[dict[str, Any]], names: list[str]
     ) -> tuple[dict[str, Any], list[bytes]]:

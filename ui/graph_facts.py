@@ -10,7 +10,7 @@ from functools import cached_property
 
 from nnjit_studio.diff import Diff
 from nnjit_studio.faster import BackendComparison
-from nnjit_studio.graph import Graph, Node
+from nnjit_studio.graph import Graph, Node, Workload
 from nnjit_studio.profile import ModelProfile
 from nnjit_studio.profile.findings import MOVERS
 from nnjit_studio.profile.rows import bytes_moved
@@ -60,6 +60,7 @@ Value = Callable[[Facts, Sequence[Node]], "float | None"]
 class ColourBy:
     """One way to colour: a value of the nodes in a box, its text, and its scale.
 
+    A value is told as ``number(value)`` and ``unit``; bytes bring their own.
     ``scale`` is ``heat`` (more is worse, from 0), ``good`` (more is better, from 0),
     ``bytes`` (logarithmic), ``error`` (logarithmic, fixed ends) or ``delta`` (around 0).
     ``missing`` tells how to get values while there are none, ``source`` whence they come.
@@ -69,9 +70,13 @@ class ColourBy:
     title: str
     scale: str
     value: Value
-    say: Callable[[float], str]
+    number: Callable[[float], str]
+    unit: str
     source: str
     missing: str
+
+    def say(self, value: float) -> str:
+        return f"{self.number(value)} {self.unit}".rstrip()
 
 
 def _ms(facts: Facts, nodes: Sequence[Node]) -> float | None:
@@ -112,22 +117,22 @@ def _delta(facts: Facts, nodes: Sequence[Node]) -> float | None:
 
 
 COLOUR_BY = (
-    ColourBy("share", "Share of time", "heat", _share, lambda v: f"{v:.1f} %",
+    ColourBy("share", "Share of time", "heat", _share, "{:.1f}".format, "%",
              "of the sum of all steps, in the last timed run",
              "until the model has run once (F5 or F6)"),
-    ColourBy("gflops", "GFLOP/s", "good", _gflops, lambda v: f"{v:.1f} GFLOP/s",
+    ColourBy("gflops", "GFLOP/s", "good", _gflops, "{:.1f}".format, "GFLOP/s",
              "floating-point operations over the time of the last timed run",
              "until the model has run once (F5 or F6)"),
-    ColourBy("peak", "% of peak", "good", _of_peak, lambda v: f"{v:.0f} % of peak",
+    ColourBy("peak", "% of peak", "good", _of_peak, "{:.0f}".format, "% of peak",
              "of the threads' measured multiply-add rate, see the profile",
              "until there is a profile (F6)"),
-    ColourBy("bytes", "Memory", "bytes", _nbytes, text.nbytes,
+    ColourBy("bytes", "Memory", "bytes", _nbytes, text.nbytes, "",
              "bytes of all tensors that a step reads and writes, by their shapes",
              "until a model is open"),
-    ColourBy("error", "Error", "error", _error, lambda v: f"{v:.1e} relative",
+    ColourBy("error", "Error", "error", _error, "{:.1e}".format, "relative",
              "largest error over the reference's largest magnitude, see the numerical diff",
              "until tensors were compared with ONNX Runtime (F7)"),
-    ColourBy("delta", "Change of time", "delta", _delta, lambda v: f"{v:+.3f} ms",
+    ColourBy("delta", "Change of time", "delta", _delta, "{:+.3f}".format, "ms",
              "time of the last timed run less that of the run chosen under Compare",
              "until there are two runs: choose one under Compare"),
 )  # fmt: skip
@@ -155,11 +160,10 @@ def place(by: ColourBy, value: float, low: float, high: float) -> float:
     return min(max((value - low) / (high - low), 0.0), 1.0)
 
 
-def nbytes_of(graph: Graph, workloads: Mapping[str, WorkloadState]) -> Values:
+def nbytes_of(graph: Graph, workloads: Sequence[Workload]) -> Values:
     """Bytes that each node reads and writes."""
-    return {
-        n.name: float(bytes_moved(graph, n, workloads[n.workload].workload)) for n in graph.nodes
-    }
+    by_key = {w.key: w for w in workloads}
+    return {n.name: float(bytes_moved(graph, n, by_key[n.workload])) for n in graph.nodes}
 
 
 def peaks_of(profile: ModelProfile | None) -> Values:
@@ -195,10 +199,8 @@ def only_moves(kind: str) -> bool:
     return _MOVES_ONLY.fullmatch(kind) is not None
 
 
-def warning_of(node: Node, workload: WorkloadState | None) -> str:
-    """Why a node is marked in red; empty for most."""
-    if workload is None:
-        return ""
+def warning_of(workload: WorkloadState) -> str:
+    """Why the nodes of a workload are marked in red; empty for most."""
     kind = workload.workload.kind
     if only_moves(kind):
         return "Only moves data: an export in the layout that is needed may save it."

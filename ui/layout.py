@@ -63,21 +63,9 @@ def layers_of(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[st
 
 
 def draw(
-    widths: Mapping[str, float],
-    edges: Sequence[tuple[str, str]],
-    gap_x: float,
-    step_y: float,
-    heights: Mapping[str, float] | None = None,
+    widths: Mapping[str, float], edges: Sequence[tuple[str, str]], gap_x: float, step_y: float
 ) -> Drawing:
-    """Place nodes, given in order of execution with their widths.
-
-    Parameters
-    ----------
-    step_y
-        Between the centres of two layers, where no node has a height.
-    heights
-        Added to the step of the layer that the node stands in: the largest of each layer.
-    """
+    """Place nodes, given in order of execution with their widths."""
     nodes = list(widths)
     number = {node: i for i, node in enumerate(nodes)}
     by_name = layers_of(nodes, edges)
@@ -110,19 +98,11 @@ def draw(
         down[a].append(b)
     _order(rows, up, down)
     x = _columns(rows, up, down, width, len(nodes), gap_x)
-    y = _heights(rows, [(heights or {}).get(node, 0.0) for node in nodes], step_y)
-    place = [(x[i], y[at]) for i, at in enumerate(level)]
+    place = [(x[i], at * step_y) for i, at in enumerate(level)]
     return Drawing(
         {node: place[i] for i, node in enumerate(nodes)},
         {edge: tuple(place[i] for i in chain) for edge, chain in chains.items()},
     )
-
-
-def _heights(rows: Sequence[Sequence[int]], heights: Sequence[float], step: float) -> list[float]:
-    """Where each layer's centre is: half of what is added to it lies above, half below."""
-    tall = [max((heights[i] for i in row if i < len(heights)), default=0.0) for row in rows]
-    starts = accumulate((step + extra for extra in tall), initial=0.0)
-    return [start + extra / 2 for start, extra in zip(starts, tall, strict=False)]
 
 
 def _order(rows: list[list[int]], up: Sequence[list[int]], down: Sequence[list[int]]) -> None:

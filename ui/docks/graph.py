@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -26,16 +27,21 @@ from nnjit_studio.ui import graph_facts, text
 from nnjit_studio.ui.docks.diff import merged
 from nnjit_studio.ui.docks.graph_details import NodeDetails
 from nnjit_studio.ui.docks.graph_legend import Legend, colour_of
-from nnjit_studio.ui.docks.graph_scene import Box, GraphView
-from nnjit_studio.ui.graph_drawing import Arranged, arrange
+from nnjit_studio.ui.docks.graph_scene import Box, GraphView, Sheet
+from nnjit_studio.ui.graph_drawing import arrange
 from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run
-from nnjit_studio.ui.graph_groups import Groups, Unit
+from nnjit_studio.ui.graph_index import Index
 from nnjit_studio.ui.session import Problem, Session
 from nnjit_studio.ui.theme import Theme, ink_on, named, panel
 from nnjit_studio.ui.worker import Worker
 
+if TYPE_CHECKING:
+    from nnjit_studio.workbench import OpenedModel
+
 AT_ONCE = 40
 """Nodes of a graph that is laid out without a thread: a few milliseconds."""
+SHADES = 64
+"""Colours that a scale is made of."""
 NO_COMPARISON = "Compare: nothing"
 SAVED = "Saved profile…"
 
@@ -65,25 +71,25 @@ class GraphPanel(QWidget):
         panel(self)
         self._session = session
         self._shown: object = None
-        self._groups: Groups | None = None
-        self._arranged: Arranged | None = None
-        self._wanted: tuple[Groups, frozenset[str]] | None = None
+        self._index: Index | None = None
+        self._closed: frozenset[str] = frozenset()
+        self._next: Callable[[], object] | None = None
         self._pending = ""
         self._facts = Facts()
         self._profile: ModelProfile | None = None
         self._errors: dict[str, float] = {}
         self._runs: list[Run] = []
-        self._haystack: list[tuple[Node, str]] = []
         self._hits: list[Node] = []
         self._hit = -1
-        self._layouts = Worker(self)
-        self._layouts.returned.connect(lambda _, arranged: self._laid_out(arranged))
-        self._layouts.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
+        self._worker = Worker(self)
+        self._worker.returned.connect(lambda _, made: self._made(made))
+        self._worker.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
         self._files = Worker(self)
         self._files.returned.connect(lambda _, run: self._add_run(run))
         self._files.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
         self.view = GraphView(theme)
         self.view.tip = self.tip
+        self.view.canvas.cost = self.cost
         self.view.clicked.connect(session.select)
         self.view.moved.connect(self._moved)
         self.view.wants_open.connect(self.open_group)
@@ -98,16 +104,15 @@ class GraphPanel(QWidget):
 
     def go_to(self, name: str) -> None:
         """Select a node, by its name or that of an ONNX node in it, and bring it into view."""
-        graph = self._groups.graph if self._groups else None
-        for node in graph.nodes if graph else ():
+        for node in self._index.graph.nodes if self._index else ():
             if name in (node.name, *node.source):
                 self._show_node(node.name)
                 return
 
     def go_to_workload(self, key: str) -> None:
         """Select the first node that runs a workload."""
-        graph = self._groups.graph if self._groups else None
-        node = next((n for n in graph.nodes if n.workload == key), None) if graph else None
+        nodes = self._index.graph.nodes if self._index else ()
+        node = next((n for n in nodes if n.workload == key), None)
         if node is not None and (self.view.current is None or self.view.current.workload != key):
             self._show_node(node.name)
 
@@ -115,35 +120,36 @@ class GraphPanel(QWidget):
         """Open a group one level, or without a name the one that is current."""
         box = self.view.current_box
         group = group or (box.unit.group if box is not None else "")
-        if group and self._groups is not None:
-            inside = {g for g, around in self._groups.parents.items() if group in around}
-            closed = (self._closed - {group}) | inside
-            self._pending = self._groups.members[group][0]
-            self._lay_out(closed)
+        if group and self._index is not None:
+            groups = self._index.groups
+            inside = {g for g, around in groups.parents.items() if group in around}
+            self._pending = groups.members[group][0]
+            self._lay_out((self._closed - {group}) | inside)
 
     def close_group(self, group: str = "") -> None:
         """Close a group, or without a name the innermost open one around the current box."""
         box = self.view.current_box
-        if self._groups is None or (box is None and not group):
+        if self._index is None or (box is None and not group):
             return
+        groups = self._index.groups
         if box is not None and box.unit.nodes:
             self._pending = box.unit.nodes[0].name
             if not group:
-                path = self._groups.path[self._pending]
+                path = groups.path[self._pending]
                 outer = [g for g in path if g not in self._closed and g != box.unit.group]
                 if box.unit.group:
                     outer = [g for g in outer if len(g) < len(box.unit.group)]
                 group = outer[-1] if outer else ""
         if group:
-            self._pending = self._pending or self._groups.members[group][0]
+            self._pending = self._pending or groups.members[group][0]
             self._lay_out(self._closed | {group})
 
     def open_all(self) -> None:
         self._lay_out(frozenset())
 
     def close_all(self) -> None:
-        if self._groups is not None:
-            self._lay_out(self._groups.closed_at(0))
+        if self._index is not None:
+            self._lay_out(self._index.groups.closed_at(0))
 
     def next_colour(self) -> None:
         self.colour.setCurrentIndex((self.colour.currentIndex() + 1) % self.colour.count())
@@ -158,11 +164,11 @@ class GraphPanel(QWidget):
 
     def compare_with_file(self, path: Path) -> None:
         """Set a saved profile beside the present run."""
-        groups = self._groups
-        if groups is not None:
+        index = self._index
+        if index is not None:
             self._files.start(
                 "read profile",
-                lambda _: graph_facts.run_of_profile(load(path), path.name, groups.graph),
+                lambda _: graph_facts.run_of_profile(load(path), path.name, index.graph),
             )
 
     # Following the session
@@ -171,7 +177,7 @@ class GraphPanel(QWidget):
         state = self._session.state
         if "model" in changes and state.model is not None and state.model is not self._shown:
             self._shown = state.model
-            self._open(state.model.graph)
+            self._open(state.model)
         if "graph" in changes and state.model is not None:
             if state.node_ms is not self._facts.ms:
                 self._learn()
@@ -206,10 +212,6 @@ class GraphPanel(QWidget):
             more = len(names) - 8
             lines += ["", "ONNX nodes:", *names[:8], *([f"and {more} more"] if more > 0 else [])]
         return "\n".join(lines)
-
-    @property
-    def _closed(self) -> frozenset[str]:
-        return self._arranged.closed if self._arranged is not None else frozenset()
 
     def _build(self) -> None:
         self.search = named(
@@ -269,39 +271,50 @@ class GraphPanel(QWidget):
 
     # Laying out
 
-    def _open(self, graph: object) -> None:
-        groups = self._groups = Groups(graph)  # type: ignore[arg-type]
-        self._arranged, self._pending = None, ""
+    def _open(self, model: OpenedModel) -> None:
+        self._index = None
+        self._closed, self._pending = frozenset(), ""
         self._profile, self._errors, self._runs = None, {}, []
-        self._haystack = [(node, _words(node, groups)) for node in groups.graph.nodes]
         self._facts = Facts()
+        self.view.boxes = {}
         self.view.pick(None)
         self._fill_runs()
-        self._learn()
-        self._lay_out(groups.at_first())
+        self._work(lambda: Index(model.graph, model.workloads), len(model.graph.nodes))
 
     def _lay_out(self, closed: frozenset[str]) -> None:
-        groups = self._groups
-        if groups is None:
+        index = self._index
+        if index is None:
             return
+        self._closed = closed
         box = self.view.current_box
         if box is not None and box.unit.nodes:
             self._pending = self._pending or box.unit.nodes[0].name
-        if len(groups.graph.nodes) <= AT_ONCE:
-            self._laid_out(arrange(groups, closed))
-        elif not self._layouts.start("layout", lambda _: arrange(groups, closed)):
-            self._wanted = groups, closed
+        self._work(lambda: Sheet(arrange(index.groups, closed), index.line), len(index.graph.nodes))
 
-    def _laid_out(self, arranged: Arranged) -> None:
-        wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self._layouts.start("layout", lambda _: arrange(*wanted))
-        if arranged.groups is not self._groups or wanted is not None:
-            return
-        first = self._arranged is None
-        self._arranged = arranged
+    def _work(self, work: Callable[[], object], nodes: int) -> None:
+        """Have something made of the graph: in a thread, after what runs there, if it is large."""
+        if nodes <= AT_ONCE:
+            self._made(work())
+        elif not self._worker.start("layout", lambda _: work()):
+            self._next = work
+
+    def _made(self, made: object) -> None:
+        work, self._next = self._next, None
+        if work is not None:
+            self._worker.start("layout", lambda _: work())
+        elif isinstance(made, Index):
+            self._index = made
+            self._find(self.search.text())
+            self._learn()
+            self._lay_out(made.at_first)
+        elif isinstance(made, Sheet):
+            self._show(made)
+
+    def _show(self, sheet: Sheet) -> None:
+        arranged = sheet.arranged
+        first = not self.view.boxes
         self.pages.setCurrentIndex(1)
-        self.view.show_arranged(arranged, self._line)
+        self.view.show_sheet(sheet)
         self._colour()
         self.view.select_workload(self._session.state.selected)
         self._mark_hits()
@@ -312,64 +325,54 @@ class GraphPanel(QWidget):
             self.view.pick(self.view.boxes[arranged.groups.shown_as(name, arranged.closed)])
         self.drawn.emit()
 
-    def _line(self, unit: Unit) -> str:
-        assert self._groups is not None
-        tensors = self._groups.graph.tensors
-        if unit.group:
-            return f"{len(unit.nodes)} nodes"
-        name = unit.tensor or (unit.nodes[0].outputs[0] if unit.nodes[0].outputs else "")
-        spec = tensors.get(name)
-        if spec is None:
-            return ""
-        return f"{text.shape(spec.shape)} {spec.dtype}" if unit.tensor else text.shape(spec.shape)
-
     def _show_node(self, name: str) -> None:
         """Make a node current; the groups around it are opened."""
-        assert self._groups is not None
-        around = self._closed.intersection(self._groups.path[name])
-        if self._arranged is not None and not around:
+        assert self._index is not None
+        around = self._closed.intersection(self._index.groups.path[name])
+        if not around and name in self.view.boxes:
             self.view.pick(self.view.boxes[name])
-            return
-        self._pending = name
-        if self._arranged is not None:
+        else:
+            self._pending = name
             self._lay_out(self._closed - around)
 
     # Colours
 
     def _learn(self) -> None:
         """Take what the session knows into the facts, and show it."""
-        state = self._session.state
-        assert self._groups is not None
+        if self._index is None:
+            return
         chosen = self.compare.currentData()
         before = chosen() if callable(chosen) else None
-        nbytes = self._facts.nbytes or graph_facts.nbytes_of(self._groups.graph, state.workloads)
         peaks = graph_facts.peaks_of(self._profile)
-        self._facts = Facts(state.node_ms, peaks, nbytes, self._errors, before)
-        self._colour()
+        ms = self._session.state.node_ms
+        self._facts = Facts(ms, peaks, self._index.nbytes, self._errors, before)
         self.details.facts = self._facts
+        self._colour()
 
     def _colour(self) -> None:
         by = COLOUR_BY[self.colour.currentIndex()]
         state, facts, theme = self._session.state, self._facts, self.view.theme
+        warning = {key: graph_facts.warning_of(w) for key, w in state.workloads.items()}
         boxes = [box for box in self.view.boxes.values() if box.unit.nodes]
-        values = {box.unit.key: by.value(facts, box.unit.nodes) for box in boxes}
-        known = [v for v in values.values() if v is not None]
+        values = [by.value(facts, box.unit.nodes) for box in boxes]
+        known = [v for v in values if v is not None]
         ends = graph_facts.span(by, known) if known else None
-        for box in boxes:
-            value = values[box.unit.key]
+        shades = [colour_of(theme, by, i / (SHADES - 1)) for i in range(SHADES)]
+        inks = [ink_on(shade) for shade in shades]
+        for box, value in zip(boxes, values, strict=True):
             box.fill = box.ink = None
             if value is not None and ends is not None:
-                box.fill = colour_of(theme, by, graph_facts.place(by, value, *ends))
-                box.ink = ink_on(box.fill)
-            box.cost = self._cost(by, box.unit, value)
-            warnings = (
-                graph_facts.warning_of(n, state.workloads.get(n.workload)) for n in box.unit.nodes
-            )
-            box.warning = next(filter(None, warnings), "")
+                shade = round(graph_facts.place(by, value, *ends) * (SHADES - 1))
+                box.fill, box.ink = shades[shade], inks[shade]
+            said = (warning.get(n.workload, "") for n in box.unit.nodes)
+            box.warning = next(filter(None, said), "")
         self.legend.show_scale(by, ends, sum(bool(box.warning) for box in boxes))
         self.view.redraw()
 
-    def _cost(self, by: graph_facts.ColourBy, unit: Unit, value: float | None) -> str:
+    def cost(self, box: Box) -> str:
+        """The last line of a box: its time, and what it is coloured by."""
+        by, unit = COLOUR_BY[self.colour.currentIndex()], box.unit
+        value = by.value(self._facts, unit.nodes)
         ms = [self._facts.ms[n.name] for n in unit.nodes if n.name in self._facts.ms]
         if by.id == "delta" and value is not None:
             return f"{text.latency(sum(ms) - value)} → {text.latency(sum(ms))} ms"
@@ -385,8 +388,7 @@ class GraphPanel(QWidget):
             return
         if self.compare.itemData(place) is not None:
             self.colour.setCurrentIndex([by.id for by in COLOUR_BY].index("delta"))
-        if self._groups is not None:
-            self._learn()
+        self._learn()
 
     def _fill_runs(self, choose: str = "") -> None:
         """The runs that can be chosen; the chosen one stays, if it is there."""
@@ -404,22 +406,22 @@ class GraphPanel(QWidget):
         return Run("Before tuning", ms) if ms else None
 
     def _add_run(self, run: Run) -> None:
-        assert self._groups is not None
+        assert self._index is not None
         self._runs.append(run)
         self._fill_runs(run.label)
         self._choose_run(self.compare.currentIndex())
-        nodes = len(self._groups.graph.nodes)
+        nodes = len(self._index.graph.nodes)
         if len(run.ms) < nodes:
             self.compare.setToolTip(f"{run.label} has {len(run.ms)} of {nodes} steps by name.")
 
     def _done(self, job: str, result: object) -> None:
-        if self._groups is None:
+        if self._index is None:
             return
         if isinstance(result, ModelProfile):
             self._profile = result
             label = f"Profile {sum('Profile' in r.label for r in self._runs) + 1}: "
             label += f"{result.target}, {result.tier}, {result.warm.median_ms:.2f} ms"
-            self._runs.append(graph_facts.run_of_profile(result, label, self._groups.graph))
+            self._runs.append(graph_facts.run_of_profile(result, label, self._index.graph))
         elif isinstance(result, Diff):
             self._errors = {**self._errors, **graph_facts.errors_of(result)}
             old = self.details.diff
@@ -436,22 +438,22 @@ class GraphPanel(QWidget):
     # Search
 
     def _find(self, words: str) -> None:
-        wanted = words.lower().split()
-        self._hits = [n for n, hay in self._haystack if wanted and all(w in hay for w in wanted)]
+        self._hits = self._index.find(words) if self._index is not None else []
         self._hit = -1
         self._mark_hits()
         self._count()
-        if self._hits and self._groups is not None:
-            box = self.view.boxes.get(self._groups.shown_as(self._hits[0].name, self._closed))
-            if box is not None:
-                self.view.centerOn(box.pos())
+        if self._hits and self._index is not None:
+            key = self._index.groups.shown_as(self._hits[0].name, self._closed)
+            if key in self.view.boxes:
+                self.view.centerOn(self.view.boxes[key].pos())
 
     def _mark_hits(self) -> None:
-        assert self._groups is not None
-        keys = {self._groups.shown_as(node.name, self._closed) for node in self._hits}
-        for box in self.view.boxes.values():
-            box.found = box.unit.key in keys
-        self.view.redraw()
+        if self._index is not None:
+            shown_as = self._index.groups.shown_as
+            keys = {shown_as(node.name, self._closed) for node in self._hits}
+            for box in self.view.boxes.values():
+                box.found = box.unit.key in keys
+            self.view.redraw()
 
     def _count(self) -> None:
         place = f"{self._hit + 1} of " if self._hit >= 0 else ""
@@ -468,13 +470,6 @@ def _button(name: str, arrow: Qt.ArrowType, tip: str, act: Callable[[], object])
     button.setAutoRaise(True)
     button.clicked.connect(lambda _=False: act())
     return button
-
-
-def _words(node: Node, groups: Groups) -> str:
-    """What a search looks through."""
-    spec = groups.graph.tensors.get(node.outputs[0]) if node.outputs else None
-    shape = text.shape(spec.shape) if spec else ""
-    return " ".join((node.op, shape, node.workload, node.name, *node.source)).lower()
 
 
 def _of_node(node: Node, session: Session) -> list[str]:

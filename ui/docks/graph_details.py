@@ -7,7 +7,7 @@ from html import escape
 
 from PySide6.QtCore import QRectF, QUrl, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QTextBrowser, QVBoxLayout, QWidget
 
 from nnjit_studio.diff import Diff
 from nnjit_studio.graph import Node
@@ -55,17 +55,27 @@ class NodeDetails(QWidget):
         self._read = ""
         self._wanted: Node | None = None
         self.weights: list[Histogram] = []
+        self._attributes: dict[str, dict[str, str]] = {}
+        self._asked_of: object = None
+        self._onnx = Worker(self)
+        self._onnx.returned.connect(lambda _, found: self._take_attributes(*found))
+        self._onnx.failed.connect(
+            lambda _, error: self._take_attributes(self._asked_of, {}, str(error))
+        )
+        self._attributes_problem = ""
         self._weights_problem = ""
         self._reader = Worker(self)
         self._reader.returned.connect(lambda _, found: self._take_weights(found, ""))
         self._reader.failed.connect(lambda _, error: self._take_weights([], str(error)))
         self.page = named(QTextBrowser(), "Details of the node")
         self.page.setOpenLinks(False)
+        self.page.setFrameShape(QFrame.Shape.NoFrame)
         self.page.setFont(scaled_font(self.page.font(), 0.9))
         self.page.anchorClicked.connect(self._follow)
         self.bars = QWidget()
         self._bar_row = QHBoxLayout(self.bars)
         self._bar_row.setContentsMargins(8, 2, 8, 4)
+        self._bar_row.setSpacing(20)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -82,11 +92,13 @@ class NodeDetails(QWidget):
             self._read = node.name if node is not None else ""
             self._show_bars([])
             self._read_weights(node)
+            self._read_attributes()
         self._write()
 
     def render(self, changes: frozenset[str]) -> None:
         if "model" in changes:
             self.profile = self.diff = None
+            self._attributes, self._attributes_problem, self._asked_of = {}, "", None
         if self._box is not None and changes & {"graph", "space"}:
             self._write()
 
@@ -136,7 +148,8 @@ class NodeDetails(QWidget):
             kinds[node.op] = kinds.get(node.op, 0) + 1
         for op, count in sorted(kinds.items(), key=lambda item: -item[1])[:SOURCES]:
             yield f"{count} x", escape(op)
-        loud = [n for n in nodes if warning_of(n, self._session.state.workloads.get(n.workload))]
+        red = {key for key, w in self._session.state.workloads.items() if warning_of(w)}
+        loud = [n for n in nodes if n.workload in red]
         if loud:
             yield "in red", escape(", ".join(n.name for n in loud[:SOURCES]))
 
@@ -149,7 +162,15 @@ class NodeDetails(QWidget):
                 if spec is not None:
                     shape = f"{text.shape(spec.shape)} {spec.dtype}, {text.nbytes(spec.nbytes)}"
                     yield title, f"{escape(shape)} <span class='name'>{escape(name)}</span>"
-        yield "fused from", escape(", ".join(node.source[:SOURCES])) or text.NONE
+        for name in node.source[:SOURCES]:
+            known = dict(self._attributes.get(name, {}))
+            op = known.pop("op", "")
+            said = ", ".join(f"{key}={value}" for key, value in known.items())
+            yield "fused from", f"{escape(f'{op} {said}')} <span class='name'>{escape(name)}</span>"
+        if self._attributes_problem:
+            yield "attributes", f"<span class='bad'>{escape(self._attributes_problem)}</span>"
+        if len(node.source) > SOURCES:
+            yield "", f"and {len(node.source) - SOURCES} more ONNX nodes"
         if node.flops:
             yield "operations", f"{text.count(node.flops)} FLOP a run"
         workload = state.find(node.workload)
@@ -226,6 +247,20 @@ class NodeDetails(QWidget):
         name, weights = found if found else (self._read, [])  # type: ignore[misc]
         if name == self._read:
             self._show_bars(weights, problem)
+            self._write()
+
+    def _read_attributes(self) -> None:
+        """Once for each model, when its first node is looked at."""
+        model, bench = self._session.state.model, self._session.workbench
+        if model is not None and self._read and self._asked_of is not model and not self._onnx.job:
+            self._asked_of = model
+            self._onnx.start("attributes", lambda _: (model, bench.onnx_attributes()))
+
+    def _take_attributes(
+        self, model: object, found: dict[str, dict[str, str]], problem: str = ""
+    ) -> None:
+        if model is self._session.state.model:
+            self._attributes, self._attributes_problem = found, problem
             self._write()
 
     def _show_bars(self, weights: list[Histogram], problem: str = "") -> None:

@@ -57,7 +57,7 @@ class Legend(QWidget):
         if self.ends is None:
             said = f"Boxes are neutral {self.by.missing}."
         else:
-            low, high = map(self.by.say, self.ends)
+            low, high = self.by.number(self.ends[0]), self.by.say(self.ends[1])
             faster = " (blue is faster)" if self.by.scale == "delta" else ""
             said = f"{self.by.title} per box: {low} to {high}{faster}"
         return said + (f"   ·   {self.marked} in red" if self.marked else "")

@@ -6,7 +6,7 @@ what there is. From afar there are plain rectangles and lines, and no text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,6 @@ from PySide6.QtWidgets import (
 from nnjit_studio.graph import Node
 from nnjit_studio.ui.graph_drawing import ARROW, FRAME_TITLE, Area, Arranged, Frame, Segment
 from nnjit_studio.ui.graph_groups import Unit
-from nnjit_studio.ui.layout import Point
 from nnjit_studio.ui.theme import Theme, named, scaled_font
 
 ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.01, 4.0
@@ -45,13 +44,14 @@ FAR, LEGIBLE = 0.3, 0.6
 """Scales below which boxes are plain rectangles, and below which there is no text."""
 MARGIN = 20.0
 MARK_WIDTH = 5.0
+FRAME_ALPHA = 14
 
 
 class Box:
     """A unit of the graph as it is drawn; ``warning`` marks it in red, ``fill`` None is neutral."""
 
     __slots__ = (
-        "area", "cost", "current", "fill", "found", "ink", "line", "rect", "selected", "shown",
+        "area", "current", "fill", "found", "ink", "line", "rect", "selected", "shown",
         "title", "unit", "warning",
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ class Box:
         self.unit, self.area, self.line = unit, area, line
         self.rect = QRectF(area[0], area[1], area[2] - area[0], area[3] - area[1])
         self.title = unit.title.rsplit("/")[-1] if unit.group else unit.title
-        self.cost = self.warning = ""
+        self.warning = ""
         self.fill: QColor | None = None
         self.ink: QColor | None = None
         self.selected = self.found = self.current = False
@@ -73,18 +73,19 @@ class Box:
     def pos(self) -> QPointF:
         return self.rect.center()
 
-    @property
-    def words(self) -> str:
-        """What a search looks through."""
-        nodes = (w for n in self.unit.nodes for w in (n.name, n.op, n.workload, *n.source))
-        return " ".join((self.title, self.line, self.unit.group, *nodes)).lower()
-
 
 class _Places:
     """Rectangles, and which of them an area touches."""
 
-    def __init__(self, areas: Sequence[Area]) -> None:
-        self._areas: NDArray[np.float64] = np.array(areas, dtype=np.float64).reshape(-1, 4)
+    def __init__(self, areas: NDArray[np.float64]) -> None:
+        self._areas = areas
+
+    @classmethod
+    def around(cls, segments: Sequence[Segment]) -> _Places:
+        """The bounds of lines, with room for an arrow at their ends."""
+        ends = np.array(segments, dtype=np.float64).reshape(-1, 2, 2)
+        low, high = ends.min(axis=1) - ARROW, ends.max(axis=1) + ARROW
+        return cls(np.concatenate((low, high), axis=1))
 
     def within(self, area: QRectF) -> list[int]:
         a = self._areas
@@ -92,114 +93,123 @@ class _Places:
         hit &= (a[:, 1] <= area.bottom()) & (a[:, 3] >= area.top())
         return np.flatnonzero(hit).tolist()
 
+    def bounds(self) -> QRectF:
+        if not len(self._areas):
+            return QRectF()
+        left, top = self._areas[:, :2].min(axis=0).tolist()
+        right, bottom = self._areas[:, 2:].max(axis=0).tolist()
+        return QRectF(left, top, right - left, bottom - top)
+
+
+class Sheet:
+    """An arranged graph made ready to paint; any thread may do that.
+
+    ``line`` gives the second line of a unit's box.
+    """
+
+    def __init__(self, arranged: Arranged, line: Callable[[Unit], str]) -> None:
+        self.arranged = arranged
+        self.boxes = [
+            Box(unit, arranged.areas[key], line(unit))
+            for key, unit in arranged.folded.units.items()
+        ]
+        self.frames = [(frame, _rect(frame.area)) for frame in arranged.frames]
+        self.lines = [QLineF(*a, *b) for a, b in arranged.segments]
+        self.curves: list[QPainterPath | None] = [None] * len(self.lines)
+        areas = np.array([box.area for box in self.boxes], dtype=np.float64).reshape(-1, 4)
+        self.box_places = _Places(areas)
+        self.line_places = _Places.around(arranged.segments)
+        self.tip_places = _Places.around([(tip, tip) for tip in arranged.tips])
+        bounds = self.box_places.bounds().united(self.line_places.bounds())
+        for _, rect in self.frames:
+            bounds = bounds.united(rect)
+        self.bounds = bounds.adjusted(-MARGIN, -MARGIN, MARGIN, MARGIN)
+
 
 class Canvas(QGraphicsItem):
-    """Paints an arranged graph."""
+    """Paints a sheet; ``cost`` gives the last line of a box."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self.theme = theme
-        self.boxes: list[Box] = []
-        self.frames: tuple[Frame, ...] = ()
-        self._bounds = QRectF()
-        self._set_edges((), ())
-        self._places = _Places([])
+        self.sheet: Sheet | None = None
+        self.cost: Callable[[Box], str] = lambda box: ""
 
-    def show(self, boxes: list[Box], arranged: Arranged) -> None:
+    def show(self, sheet: Sheet) -> None:
         self.prepareGeometryChange()
-        self.boxes, self.frames = boxes, arranged.frames
-        self._set_edges(arranged.segments, arranged.tips)
-        self._places = _Places([box.area for box in boxes])
-        all_areas = [box.area for box in boxes] + [f.area for f in self.frames]
-        sides = np.array(all_areas, dtype=np.float64).reshape(-1, 4)
-        if len(sides):
-            left, top = sides[:, :2].min(axis=0).tolist()
-            right, bottom = sides[:, 2:].max(axis=0).tolist()
-            ends = [x for segment in arranged.segments for x, _ in segment]
-            left, right = min((left, *ends)), max((right, *ends))
-            self._bounds = QRectF(left, top, right - left, bottom - top).adjusted(
-                -MARGIN, -MARGIN, MARGIN, MARGIN
-            )
+        self.sheet = sheet
 
     def at(self, place: QPointF) -> Box | None:
-        found = self._places.within(QRectF(place, place))
-        return self.boxes[found[-1]] if found else None
+        found = self.sheet.box_places.within(QRectF(place, place)) if self.sheet else ()
+        return self.sheet.boxes[found[-1]] if found else None
 
     def frame_at(self, place: QPointF) -> Frame | None:
         """The innermost frame around a place."""
-        inside = [f for f in self.frames if _rect(f.area).contains(place)]
-        return inside[-1] if inside else None
+        frames = self.sheet.frames if self.sheet else ()
+        return next((f for f, rect in reversed(frames) if rect.contains(place)), None)
 
     def boundingRect(self) -> QRectF:
-        return self._bounds
+        return self.sheet.bounds if self.sheet else QRectF()
 
     def paint(
         self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
     ) -> None:
-        seen = option.exposedRect
+        sheet, seen = self.sheet, option.exposedRect
+        if sheet is None:
+            return
         scale = option.levelOfDetailFromTransform(painter.worldTransform())
-        boxes = [self.boxes[i] for i in self._places.within(seen)]
-        self._paint_frames(painter, seen, scale)
+        boxes = [sheet.boxes[i] for i in sheet.box_places.within(seen)]
+        self._paint_frames(painter, sheet, seen, titles=scale >= LEGIBLE)
         if scale < FAR:
-            self._paint_lines(painter, seen)
+            self._paint_lines(painter, sheet, seen)
             self._paint_far(painter, boxes)
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._paint_edges(painter, seen, arrows=scale >= LEGIBLE)
+        self._paint_edges(painter, sheet, seen, arrows=scale >= LEGIBLE)
         self._paint_near(painter, boxes)
         if scale >= LEGIBLE:
             self._paint_text(painter, boxes)
 
-    def _set_edges(self, segments: Sequence[Segment], tips: Sequence[Point]) -> None:
-        self._lines = [QLineF(*a, *b) for a, b in segments]
-        self._curves: list[QPainterPath | None] = [None] * len(segments)
-        self._line_places = _Places([_bounds(segment) for segment in segments])
-        self._tips = tips
-        self._tip_places = _Places([_bounds((tip, tip)) for tip in tips])
-
-    def _paint_frames(self, painter: QPainter, seen: QRectF, scale: float) -> None:
-        ground, line = QColor(self.theme.muted), QColor(self.theme.line)
-        ground.setAlpha(14)
+    def _paint_frames(self, painter: QPainter, sheet: Sheet, seen: QRectF, titles: bool) -> None:
+        ground = QColor(self.theme.muted)
+        ground.setAlpha(FRAME_ALPHA)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        painter.setPen(QPen(line, 0))
+        painter.setPen(QPen(QColor(self.theme.line), 0))
         painter.setBrush(ground)
-        frames = [f for f in self.frames if _rect(f.area).intersects(seen)]
-        painter.drawRects([_rect(f.area) for f in frames])
-        if scale < LEGIBLE:
+        frames = [(f, rect) for f, rect in sheet.frames if rect.intersects(seen)]
+        painter.drawRects([rect for _, rect in frames])
+        if not titles:
             return
         painter.setPen(QColor(self.theme.muted))
         painter.setFont(scaled_font(painter.font(), 0.8))
-        for frame in frames:
+        metrics = painter.fontMetrics()
+        for frame, rect in frames:
             if frame.title:
-                left, top, right, _ = frame.area
-                title = painter.fontMetrics().elidedText(
-                    f"▾ {frame.title}",
-                    Qt.TextElideMode.ElideMiddle,
-                    int(right - left - 6),
+                title = metrics.elidedText(
+                    f"▾ {frame.title}", Qt.TextElideMode.ElideMiddle, int(rect.width() - 6)
                 )
-                painter.drawText(QPointF(left + 3, top + FRAME_TITLE), title)
+                painter.drawText(QPointF(rect.left() + 3, rect.top() + FRAME_TITLE), title)
 
-    def _paint_lines(self, painter: QPainter, seen: QRectF) -> None:
+    def _paint_lines(self, painter: QPainter, sheet: Sheet, seen: QRectF) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.setPen(QPen(QColor(self.theme.muted), 0))
-        found = self._line_places.within(seen)
-        whole = len(found) == len(self._lines)
-        painter.drawLines(self._lines if whole else [self._lines[i] for i in found])
+        found = sheet.line_places.within(seen)
+        whole = len(found) == len(sheet.lines)
+        painter.drawLines(sheet.lines if whole else [sheet.lines[i] for i in found])
 
-    def _paint_edges(self, painter: QPainter, seen: QRectF, arrows: bool) -> None:
-        pen = QPen(QColor(self.theme.muted), 1.2)
-        painter.setPen(pen)
+    def _paint_edges(self, painter: QPainter, sheet: Sheet, seen: QRectF, arrows: bool) -> None:
+        painter.setPen(QPen(QColor(self.theme.muted), 1.2))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        for i in self._line_places.within(seen):
-            curve = self._curves[i]
+        for i in sheet.line_places.within(seen):
+            curve = sheet.curves[i]
             if curve is None:
-                curve = self._curves[i] = _curve(self._lines[i])
+                curve = sheet.curves[i] = _curve(sheet.lines[i])
             painter.drawPath(curve)
         if arrows:
             painter.setBrush(QColor(self.theme.muted))
-            for i in self._tip_places.within(seen):
-                x, y = self._tips[i]
+            for i in sheet.tip_places.within(seen):
+                x, y = sheet.arranged.tips[i]
                 tip = (QPointF(x, y + ARROW), QPointF(x - 3.5, y - 1), QPointF(x + 3.5, y - 1))
                 painter.drawPolygon(QPolygonF(tip))
 
@@ -266,7 +276,7 @@ class Canvas(QGraphicsItem):
             for words, font, where in (
                 (glyph + box.title, bold, flag.AlignTop),
                 (box.line, plain, flag.AlignVCenter),
-                (box.cost, plain, flag.AlignBottom),
+                (self.cost(box), plain, flag.AlignBottom),
             ):
                 if words:
                     painter.setFont(font)
@@ -317,16 +327,13 @@ class GraphView(QGraphicsView):
     def theme(self) -> Theme:
         return self.canvas.theme
 
-    def show_arranged(self, arranged: Arranged, line: Callable[[Unit], str]) -> None:
-        """Draw a graph; ``line`` is the second line of a box. The view stays where it is."""
+    def show_sheet(self, sheet: Sheet) -> None:
+        """Draw a graph; the view stays where it is."""
         self._current = None
-        self._order = [
-            Box(unit, arranged.areas[key], line(unit))
-            for key, unit in arranged.folded.units.items()
-        ]
-        self.boxes = {box.unit.key: box for box in self._order}
-        self.canvas.show(self._order, arranged)
-        self.scene().setSceneRect(self.canvas.boundingRect())
+        self._order = sheet.boxes
+        self.boxes = {box.unit.key: box for box in sheet.boxes}
+        self.canvas.show(sheet)
+        self.scene().setSceneRect(sheet.bounds)
         self.redraw()
 
     def redraw(self) -> None:
@@ -387,14 +394,6 @@ class GraphView(QGraphicsView):
         if chosen and not any(seen.contains(box.pos()) for box in chosen):
             self.centerOn(chosen[0].pos())
         self.redraw()
-
-    def find(self, words: str) -> list[Box]:
-        """Mark the boxes with a node whose op, shape, workload or names hold every word."""
-        wanted = words.lower().split()
-        for box in self._order:
-            box.found = bool(wanted) and _holds(box.words, wanted)
-        self.redraw()
-        return [box for box in self._order if box.found]
 
     def zoom(self, factor: float) -> None:
         scale = self.transform().m11() * factor
@@ -468,17 +467,8 @@ class GraphView(QGraphicsView):
             self.pick(places[at])
 
 
-def _holds(words: str, wanted: Iterable[str]) -> bool:
-    return all(word in words for word in wanted)
-
-
 def _rect(area: Area) -> QRectF:
     return QRectF(area[0], area[1], area[2] - area[0], area[3] - area[1])
-
-
-def _bounds(points: Sequence[Point]) -> Area:
-    xs, ys = [p[0] for p in points], [p[1] for p in points]
-    return min(xs) - 4, min(ys), max(xs) + 4, max(ys) + 6
 
 
 def _curve(line: QLineF) -> QPainterPath:
