@@ -1,7 +1,7 @@
 /** Notices at once that the GPU has finished. */
 
-/** Awake for so long; then a look every few ms, so that the core is left to others. */
-const AWAKE_MS = 25;
+/** Awake for so long, which is more than a group of samples takes (timing.js); then a look every few ms, so that the core is left to others. */
+const AWAKE_MS = 80;
 const PAUSE_MS = 2;
 
 /** @type {MessageChannel | null} one for all waits */
