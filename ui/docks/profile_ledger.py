@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QScrollArea,
+    QSizePolicy,
     QToolTip,
     QVBoxLayout,
     QWidget,
@@ -71,6 +72,7 @@ class Bars(QWidget):
     def __init__(self, title: str, theme: Theme) -> None:
         super().__init__()
         panel(named(self, title))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.theme = theme
         self.bars: tuple[Bar, ...] = ()
 
@@ -155,6 +157,7 @@ class LedgerView(QScrollArea):
             (self.warm_title, self.warm, ()),
         ):
             title.setFont(scaled_font(self.font(), 1.0, bold=True))
+            title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
             column = QVBoxLayout()
             for widget in (title, bars, *more):
                 if isinstance(widget, QPushButton):

@@ -26,6 +26,8 @@ class RooflinePlot(PlotPanel):
         self.plot.setAccessibleDescription("The table of steps shows the same figures.")
         self.profile: ModelProfile | None = None
         self.item.setLogMode(x=True, y=True)
+        for side in ("bottom", "left"):
+            self.item.getAxis(side).setStyle(maxTickLevel=0)  # powers of ten alone have words
         self.points = pg.PlotDataItem(pen=None, symbol="o", symbolPen=None)
         self.roof = pg.PlotDataItem(skipFiniteCheck=True)
         self.item.addItem(self.roof)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,6 +104,7 @@ class Timeline(QWidget):
         self.drawn = 0
         self._ranks: dict[str, int] = {}
         self._starts: list[list[float]] = []
+        self._ends: list[list[float]] = []
         self._pressed: QPointF | None = None
         self._dragged = False
 
@@ -111,6 +112,7 @@ class Timeline(QWidget):
         """Show these, whole; kinds that take most time have the first colours."""
         self.tracks = tuple(tracks)
         self._starts = [[s.start_us for s in t.spans] for t in self.tracks]
+        self._ends = [[s.end_us for s in t.spans] for t in self.tracks]
         taken: Counter[str] = Counter()
         for span in (s for t in self.tracks for s in t.spans):
             taken[span.name] += span.end_us - span.start_us  # type: ignore[assignment]
@@ -191,14 +193,14 @@ class Timeline(QWidget):
             painter.restore()
 
     def _in_sight(self, row: int) -> Iterator[Span]:
-        """Bars of a track that can be seen; of those within one pixel, the first alone."""
-        spans, starts = self.tracks[row].spans, self._starts[row]
+        """Bars of a track that can be seen; of those that end in one pixel, the first alone."""
+        spans, ends = self.tracks[row].spans, self._ends[row]
         pixel = 1.0 / self._scale()
-        index = max(0, bisect_right(starts, self.from_us) - 1)
+        index = bisect_right(ends, self.from_us)
         while index < len(spans) and spans[index].start_us < self.to_us:
             span = spans[index]
             yield span
-            index = max(index + 1, bisect_left(starts, span.start_us + pixel))
+            index = max(index + 1, bisect_right(ends, span.start_us + pixel))
 
     def _paint_span(self, painter: QPainter, span: Span, top: float) -> None:
         self.drawn += 1

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QPlainTextEdit,
     QPushButton,
     QSpinBox,
+    QTextEdit,
     QWidget,
 )
 
@@ -48,7 +48,7 @@ class TextForm(QWidget):
         )
         self.decoder_button = named(QPushButton("…"), "Choose the decoder")
         self.prompt = named(
-            QPlainTextEdit(placeholderText="Token ids: 15496, 11, 995"),
+            QTextEdit(acceptRichText=False, placeholderText="Token ids: 15496, 11, 995"),
             "Prompt",
             "Token ids, divided by commas or white space; tokenising is yours",
         )

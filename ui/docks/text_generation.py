@@ -27,7 +27,7 @@ from nnjit_studio.ui.docks.text_form import TextForm
 from nnjit_studio.ui.docks.text_plot import TextPlot
 from nnjit_studio.ui.session import Problem, Session
 from nnjit_studio.ui.text_state import RECENT_MS, TextState
-from nnjit_studio.ui.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.theme import Theme, named, panel
 
 EMPTY = "Type a prompt of token ids, then start."
 ENDS = {
@@ -59,16 +59,16 @@ class TextPanel(QWidget):
             "Compare every token with the greedy choice of native ONNX Runtime",
         )
         self.check_button.clicked.connect(lambda: session.check_text())
-        self.caption = ElidedLabel()
+        self.caption = QLabel(wordWrap=True)
         self.caption.setObjectName("muted")
-        self.rates = named(ElidedLabel(), "Tokens a second")
-        self.rates.tip = (
+        self.rates = named(
+            QLabel(wordWrap=True),
+            "Tokens a second",
             "From the page's clock, between one token and the next; "
-            "the first token, which waits for the prompt, does not count."
+            "the first token, which waits for the prompt, does not count",
         )
         self.checked = QLabel(wordWrap=True)
         self.out = named(QPlainTextEdit(readOnly=True), "New tokens' ids")
-        self.plot.bar.insertWidget(0, self.rates, 1)
         form = self.form
         for button, field in (
             (form.decoder_button, form.decoder), (form.prefill_button, form.prefill),
@@ -121,7 +121,7 @@ class TextPanel(QWidget):
         row.setSpacing(6)
         row.addWidget(self.button)
         row.addWidget(self.check_button)
-        row.addWidget(self.caption, 1)
+        row.addWidget(self.rates, 1)
         middle = QWidget()
         panel(middle)
         column = QVBoxLayout(middle)
@@ -129,8 +129,9 @@ class TextPanel(QWidget):
         column.setSpacing(0)
         column.addLayout(row)
         column.addWidget(self.out, 1)
-        self.checked.setContentsMargins(10, 2, 10, 6)
-        column.addWidget(self.checked)
+        for label in (self.caption, self.checked):
+            label.setContentsMargins(10, 2, 10, 4)
+            column.addWidget(label)
         scroll = QScrollArea(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
         scroll.setWidget(self.form)
         split = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
