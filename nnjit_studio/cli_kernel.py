@@ -16,6 +16,7 @@ from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, PASSES
 from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.graph import Workload
+from nnjit_studio.inspection import inspect_kernel, inspection_json, inspection_text
 from nnjit_studio.link.device import host_profile
 from nnjit_studio.space import build_lite_space, explain
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
@@ -93,6 +94,11 @@ def assumed_device(backend: str, on: str) -> DeviceProfile:
 @click.option("--passes", help="Optional passes to run: none, or a comma list; all by default.")
 @click.option("--dump-after", metavar="PASS", help="Print the text form after this pass.")
 @click.option(
+    "--changes",
+    is_flag=True,
+    help="Print what each pass changed, and the numbers of the lite space.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -106,6 +112,7 @@ def compile_kernel(
     tier: str | None,
     passes: str | None,
     dump_after: str | None,
+    changes: bool,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -114,10 +121,19 @@ def compile_kernel(
     tier = tier_of(backend, tier)
     if dump_after is not None:
         check_pass(dump_after, WGSL_PASSES if backend == "webgpu" else PASSES)
-    elif backend == "webgpu":
+    elif backend == "webgpu" and not changes:
         dump_after = EMIT
+    if changes and (passes is not None or dump_after is not None):
+        raise UserError("--changes shows all passes.", "Leave out --passes and --dump-after.")
+    inspected: dict[str, Any] = {}
     with compile_process() as compiler:
-        defined, _ = compiler.define(workload)
+        defined, packable = compiler.define(workload)
+        if changes:
+            device = replace(assumed_device(backend, UNKNOWN_GPU), tiers=(tier,))
+            found = inspect_kernel(compiler, defined, candidate, device, packable)
+            if not as_json:
+                click.echo(inspection_text(found), nl=False)
+            inspected = {"changes": inspection_json(found)}
         # The first compilation loads code and reads the program; its time says nothing.
         compiler.compile(defined, candidate, (tier,), chosen)
         result = compiler.compile(defined, candidate, (tier,), chosen)
@@ -142,6 +158,7 @@ def compile_kernel(
                 "panels": [list(p) for p in kernel.panels],
                 "parallel_extent": kernel.parallel_extent,
                 "dump": dump,
+                **inspected,
             }
         )
         return

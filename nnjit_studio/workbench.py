@@ -45,7 +45,7 @@ from nnjit_studio.profile import DONE, ModelProfile, Phases, profile_open, run_c
 from nnjit_studio.report import write_report
 from nnjit_studio.space import explain
 from nnjit_studio.space.backend import WASM, Backend, choose_backend
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.lite_space import Verdict
@@ -642,8 +642,10 @@ class Workbench:
             self.compiler, found, candidate, self.device, packable, self.bandwidth_gbs()
         )
 
-    def run_kernel(self, workload: str, settings: str) -> None:
+    def run_kernel(self, workload: str, settings: str) -> Iterator[Event]:
         """Run the open model with this kernel of a workload, until it is tuned or opened again.
+
+        The database keeps its verdicts: the next session starts from the last winner.
 
         Raises
         ------
@@ -655,8 +657,10 @@ class Workbench:
         candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
         tier = device.best_tier
         key = KernelKey.of(found, device, tier, self.compiler.version)
-        states = [r.state for r in self.database.records(key) if r.settings == settings]
-        if candidate is not None and states[-1:] not in ([state] for state in OK_STATES):
+        known = {r.settings: r for r in self.database.records(key) if r.samples_ms}
+        if candidate is not None and (
+            settings not in known or known[settings].state not in OK_STATES
+        ):
             raise UserError(
                 f"It is not known that {settings} computes the right values here.",
                 "Measure it first; what is wrong does not run.",
@@ -667,7 +671,10 @@ class Workbench:
         if not self._registered:
             self.register_best()
         self.runner.register(result.kernels)
+        before = settings_of(self.choose_known()[workload])
         self._chosen[workload] = candidate
+        rates = [known[s].gflops if s in known else 0.0 for s in (before, settings)]
+        yield Swapped(0.0, workload, settings, *rates, from_database=True)
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
         """Compile, check and time a candidate of the user's beside the kernel that runs.
@@ -817,6 +824,10 @@ class Workbench:
     def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
         """Name and outputs of the open model's ONNX nodes; native ONNX Runtime is ready then."""
         return self.compiler.open_reference(self._need_model().path)
+
+    def onnx_attributes(self) -> dict[str, dict[str, str]]:
+        """Operator and attributes of the open model's ONNX nodes; any thread may ask."""
+        return self.compiler.onnx_attributes(self._need_model().path)
 
     def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Tensors of the open model on its feeds, by native ONNX Runtime."""

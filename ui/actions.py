@@ -104,6 +104,13 @@ ACTIONS = (
         "What the node that is selected in the graph computes",
     ),
     ActionSpec(
+        "kernel",
+        "&Inspect",
+        "Inspect &kernel",
+        "F4",
+        tip="Texts after each pass, samples, settings: of the selected row, or what runs",
+    ),
+    ActionSpec(
         "faster",
         "&Inspect",
         "&Wasm or WebGPU?",

@@ -29,6 +29,8 @@ from nnjit_studio.ui.docks.device import DevicePanel
 from nnjit_studio.ui.docks.diff import DiffPanel
 from nnjit_studio.ui.docks.faster import FasterPanel
 from nnjit_studio.ui.docks.graph import GraphPanel
+from nnjit_studio.ui.docks.kernel import KernelPanel
+from nnjit_studio.ui.docks.kernel_links import KernelLinks
 from nnjit_studio.ui.docks.latency import LatencyPanel
 from nnjit_studio.ui.docks.log import LineHandler, LogPanel
 from nnjit_studio.ui.docks.plots import PlotPanel
@@ -169,6 +171,7 @@ class StudioWindow(QMainWindow):
         self.space = SpacePanel(self.session, theme)
         self.rounds = RoundsPanel(self.session, theme)
         self.latency = LatencyPanel(self.session, theme)
+        self.kernel = KernelPanel(self.session, theme)
         self.database = DatabasePanel(self.session, theme)
         self.device = DevicePanel(self.session, theme)
         self.profile = ProfilePanel(self.session, theme, self.actions_by_id)
@@ -196,12 +199,13 @@ class StudioWindow(QMainWindow):
             "space": self._dock("Lite space", self.space, area.BottomDockWidgetArea),
             "database": self._dock("Kernel database", self.database, area.BottomDockWidgetArea),
             "device": self._dock("Device", self.device, area.BottomDockWidgetArea),
+            "kernel": self._dock("Kernel", self.kernel, area.BottomDockWidgetArea),
             "profile": self._dock("Profile", self.profile, area.BottomDockWidgetArea),
             "diff": self._dock("Numerical diff", self.diff, area.BottomDockWidgetArea),
             "faster": self._dock("Wasm or WebGPU", self.faster, area.BottomDockWidgetArea),
             "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
         }
-        tabs = ("space", "profile", "diff", "faster", "database", "device", "log")
+        tabs = ("space", "kernel", "profile", "diff", "faster", "database", "device", "log")
         for left, right in pairwise(tabs):
             self.tabifyDockWidget(self.docks[left], self.docks[right])
         self.docks["space"].raise_()
@@ -242,6 +246,7 @@ class StudioWindow(QMainWindow):
             "profile": lambda: self._inspect("profile", self.session.profile),
             "diff": lambda: self._inspect("diff", self.diff.compare),
             "diff_node": self._compare_node,
+            "kernel": lambda: self.kernel_links.inspect(),
             "faster": lambda: self._inspect("faster", self.session.faster),
             "reset_plots": lambda: [plot.reset() for plot in self._plots()],
             "refresh": self.session.read_records,
@@ -278,7 +283,9 @@ class StudioWindow(QMainWindow):
         session.done.connect(self._done)
         session.problem.connect(self._problem)
         self.themes.changed.connect(self._set_theme)
-        for panel in (self.space, self.database, self.profile, self.diff, self.faster):
+        for panel in (
+            self.space, self.database, self.profile, self.diff, self.faster, *self.kernel.tables,
+        ):  # fmt: skip
             self.saver.offer_table(panel)
         for plot in self._plots():
             self.saver.offer_plot(plot)
@@ -287,6 +294,16 @@ class StudioWindow(QMainWindow):
         offer(dock.save_button, "Save profile", "-profile.json", dock.save_profile)
         for panel in (self.profile, self.diff, self.faster):
             panel.picked.connect(lambda row: self.graph.view.go_to(row.node))
+        self.graph.view.addAction(self.actions_by_id["kernel"])
+        self.docks["kernel"].visibilityChanged.connect(self.kernel.be_seen)
+        self.kernel_links = KernelLinks(
+            session,
+            self.kernel,
+            (self.space, self.database),
+            self.actions_by_id["kernel"],
+            lambda: self._show_dock("kernel"),
+            self.message,
+        )
         self._clock = QTimer(self, interval=500)
         self._clock.timeout.connect(self._tick)
         self._clock.start()
@@ -296,7 +313,7 @@ class StudioWindow(QMainWindow):
     def _render(self, changes: frozenset[str]) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.device, self.profile, self.diff,
-            self.faster,
+            self.faster, self.kernel,
         ):  # fmt: skip
             panel.render(changes)
         if changes & {"model", "phase", "latency", "space"}:
@@ -362,7 +379,7 @@ class StudioWindow(QMainWindow):
     def _set_theme(self, theme: object) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.database, self.device,
-            self.profile, self.diff, self.faster, self.log_panel,
+            self.profile, self.diff, self.faster, self.kernel, self.log_panel,
         ):  # fmt: skip
             panel.set_theme(theme)
 
@@ -376,7 +393,7 @@ class StudioWindow(QMainWindow):
         dialogs.show(Palette(self, self.menu_bar, model.path if model else None))
 
     def _plots(self) -> tuple[PlotPanel, ...]:
-        return self.rounds, self.latency, *self.device.plots
+        return self.rounds, self.latency, *self.device.plots, *self.kernel.plots
 
     def _show_dock(self, name: str) -> None:
         self.docks[name].show()

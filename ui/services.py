@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nnjit_studio.diff import Diff
 from nnjit_studio.faster import BackendComparison
+from nnjit_studio.inspection import KernelInspection
 from nnjit_studio.profile import ModelProfile
 from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
@@ -91,6 +92,15 @@ class Workbench(Protocol):
         UserError
             When the text is no candidate, or the workload has no lite space.
         """
+
+    def inspect(self, workload: str, settings: str) -> KernelInspection:
+        """A candidate from the inside, or without settings the kernel that runs.
+
+        A worker of its own may ask beside everything else.
+        """
+
+    def run_kernel(self, workload: str, settings: str) -> Iterator[Event]:
+        """Run the open model with a kernel that was measured and is right."""
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
         """Compile, check and time one candidate beside the kernel that runs."""

@@ -72,7 +72,7 @@ class Session(QObject):
     refreshed(frozenset)
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
-        The running job (``open``, ``tune``, ``try``, ``export``, ``report``, ``device``,
+        The running job (``open``, ``tune``, ``try``, ``keep``, ``export``, ``report``, ``device``,
         ``profile``, ``diff``, ``backend``, ``faster``, ``text``, ``check_text``) or ``""``.
     done(str, object)
         A job returned.
@@ -158,6 +158,13 @@ class Session(QObject):
             return workbench.request(key, settings)
         return self._start(
             "try", f"Measuring {settings}", lambda _: workbench.try_candidate(key, settings)
+        )
+
+    def run_kernel(self, workload: str, settings: str) -> bool:
+        """Run the model with a kernel that was measured; False when another job is running."""
+        workbench = self.workbench
+        return self._start(
+            "keep", f"Registering {settings}", lambda _: workbench.run_kernel(workload, settings)
         )
 
     def export(self, out: Path) -> bool:

@@ -3,6 +3,7 @@
 from nnjit_studio.inspection.changes import ChangedLine, as_text, changes
 from nnjit_studio.inspection.kernel import KernelInspection, Limits, PassStep, inspect_kernel
 from nnjit_studio.inspection.line_map import LineMap
+from nnjit_studio.inspection.text import inspection_json, inspection_text
 
 __all__ = [
     "ChangedLine",
@@ -13,4 +14,6 @@ __all__ = [
     "as_text",
     "changes",
     "inspect_kernel",
+    "inspection_json",
+    "inspection_text",
 ]

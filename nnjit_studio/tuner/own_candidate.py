@@ -16,6 +16,9 @@ from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
 from nnjit_studio.tuner.twins import other_tiers, with_twins
 
+QUICK_MS = 600.0
+"""Of samples: somebody waits for the answer."""
+
 
 def try_candidate(
     workload: Workload,
@@ -26,6 +29,7 @@ def try_candidate(
     records: Records,
     device: DeviceProfile,
     clock: Clock,
+    policy: MeasurePolicy = MeasurePolicy(max_ms=QUICK_MS),  # noqa: B008
 ) -> Iterator[Event]:
     """Compile, check and time a candidate beside the incumbent; a winner is registered.
 
@@ -67,7 +71,7 @@ def try_candidate(
     kernel = running.kernel(tier)
     state = WorkloadState(workload, key, default=kernel, incumbent=kernel)
     runner.set_fixture(compiler.fixture(workload))
-    outcome = evaluate(compiled, state, runner, device, MeasurePolicy(), thresholds)
+    outcome = evaluate(compiled, state, runner, device, policy, thresholds)
     others = other_tiers(tier, device)
     if outcome.verdict.state == "won" and others:
         twins = compiler.compile(workload, candidate, others)

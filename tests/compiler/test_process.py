@@ -61,6 +61,7 @@ def test_fixture_travels(compiler: CompileProcess, model: process.ImportedModel)
     assert fixture.args[1].pack == (6, 10)
     assert fixture.expected[0].shape == (50,)
     assert (fixture.bound[0] > 0).all()
+    assert compiler.fixture(model.workloads[0]) is fixture, "the last one is remembered"
 
 
 def test_a_crash_costs_one_job(compiler: CompileProcess, model: process.ImportedModel) -> None:

@@ -36,6 +36,21 @@ def test_passes_can_be_left_out_and_looked_at() -> None:
     assert "no pass 'inline'" in json.loads(wrong.stdout)["error"]
 
 
+def test_changes_tell_what_each_pass_did() -> None:
+    options = ("compile", TINY, "--candidate", CANDIDATE, "--changes")
+    (made,) = json_lines(nnjit(*options, "--json"))
+    passes = {p["name"]: p for p in made["changes"]["passes"]}
+    assert list(passes) == list(made["pass_ms"])
+    assert passes["schedule"]["changes"] is None, "nothing before has its form"
+    assert passes["load_store_to_variable"]["added"] > 0
+    assert "+ " in passes["load_store_to_variable"]["changes"]
+    assert made["changes"]["registers"] > 0 and made["changes"]["rules"]
+    text = nnjit(*options).stdout
+    assert "== load_store_to_variable" in text and "elements in registers" in text
+    both = nnjit(*options, "--passes", "none", "--json")
+    assert both.returncode == 1 and "--changes" in json.loads(both.stdout)["error"]
+
+
 def test_space_lists_and_explains() -> None:
     wanted = "x0=8,y0=7,r0=4,x1=8,y1=7,r1=16"
     (made,) = json_lines(nnjit("space", TINY, "--explain", wanted, "--json"))

@@ -12,13 +12,18 @@ from types import MappingProxyType
 
 from PySide6.QtWidgets import QLabel
 
+from nnjit_studio.compiler.builders import program_for
+from nnjit_studio.compiler.inspection import kernel_texts
+from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
 from nnjit_studio.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.errors import UserError
 from nnjit_studio.faster import BackendComparison, Side, StepPair
 from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.inspection import inspect_kernel
 from nnjit_studio.profile import MeasuredMemory, ModelProfile, Steady, StepProfile, forecast
 from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.space.gpu_candidate import parse_candidate
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import (
@@ -326,6 +331,24 @@ def comparison_of(model: FakeModel) -> BackendComparison:
     return BackendComparison(model.graph.name, wasm, gpu, steps, 1.0)
 
 
+class Texts:
+    """Kernels of a matmul of the workload's shape, compiled in this process."""
+
+    def texts(self, workload, candidate, tier):
+        program = program_for(f"matmul:{'x'.join(map(str, workload.dims))}:f32")
+        return kernel_texts(workload.key, program, candidate, tier, OPTIONAL_PASSES)
+
+
+def inspection_of(workload: Workload, settings: str = "", gpu: GpuProfile | None = None):
+    """The real inspection of a matmul; without settings of its default schedule."""
+    candidate = None if settings in ("", "default") else parse_candidate(settings)
+    device = DeviceProfile(
+        "some", "embedded", gpu=gpu, tiers=("wgsl",) if gpu else ("relaxed-simd",),
+        peak_gflops={"relaxed-simd": 55.0},
+    )  # fmt: skip
+    return inspect_kernel(Texts(), workload, candidate, device, True, {1: 11.0})
+
+
 class FakeWorkbench:
     """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
 
@@ -348,6 +371,9 @@ class FakeWorkbench:
         self.compared: list[str] = []
         self.profiled: list[bool] = []
         self.off = "n1"
+        self.inspected: list[tuple[str, str]] = []
+        self.inspect_error: Exception | None = None
+        self.kept: list[tuple[str, str]] = []
         self.backend = WASM
         self.backends: list[Backend] = []
         self.job_error: Exception | None = None
@@ -381,6 +407,18 @@ class FakeWorkbench:
             Verdict("simd_width", True, "x0 in vectors"),
             Verdict("registers", fits, f"Reg_thread {candidate.y0 * candidate.x0} of 64"),
         ]
+
+    def inspect(self, workload, settings):
+        self.inspected.append((workload, settings))
+        if self.inspect_error is not None:
+            raise self.inspect_error
+        found = next(w for w in self.model.workloads if w.key == workload)
+        return inspection_of(found, settings)
+
+    def run_kernel(self, workload, settings):
+        self.cancelled.clear()
+        self.kept.append((workload, settings))
+        yield ev.Swapped(0.0, workload, settings, 30.0, 28.0, from_database=True)
 
     def try_candidate(self, workload, settings):
         self.cancelled.clear()
