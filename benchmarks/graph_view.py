@@ -30,7 +30,7 @@ from nnjit_studio.ui.theme import LIGHT, ink_on
 assert nnjit_studio.ui
 STEP_PX, STEPS = 24, 60
 SIZE = (1600, 1000)
-SCALES = (0.02, 0.1, 0.25, 0.35, 0.6, 0.78, 1.5)
+SCALES = (0.02, 0.1, 0.25, 0.35, 0.42, 0.6, 0.78, 1.5)
 WANTED_FPS = 30
 
 

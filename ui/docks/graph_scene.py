@@ -40,11 +40,14 @@ from nnjit_studio.ui.graph_groups import Unit
 from nnjit_studio.ui.theme import Theme, named, scaled_font
 
 ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.01, 4.0
-FAR, LEGIBLE = 0.3, 0.6
-"""Scales below which boxes are plain rectangles, and below which there is no text."""
+FAR, LEGIBLE = 0.42, 0.6
+"""Scales below which boxes are plain rectangles, and below which they have a title alone."""
+TITLE_PX = 9.0
+"""Of a title alone, on the screen."""
 MARGIN = 20.0
 MARK_WIDTH = 5.0
 FRAME_ALPHA = 14
+KEPT_TEXTS = 12
 
 
 class Box:
@@ -63,7 +66,7 @@ class Box:
         self.fill: QColor | None = None
         self.ink: QColor | None = None
         self.selected = self.found = self.current = False
-        self.shown: dict[str, str] = {}
+        self.shown: dict[tuple[str, int], str] = {}
 
     @property
     def node(self) -> Node | None:
@@ -170,6 +173,8 @@ class Canvas(QGraphicsItem):
         self._paint_near(painter, boxes)
         if scale >= LEGIBLE:
             self._paint_text(painter, boxes)
+        else:
+            self._paint_titles(painter, boxes, round(TITLE_PX / scale))
 
     def _paint_frames(self, painter: QPainter, sheet: Sheet, seen: QRectF, titles: bool) -> None:
         ground = QColor(self.theme.muted)
@@ -256,6 +261,18 @@ class Canvas(QGraphicsItem):
                 painter.fillRect(
                     QRectF(box.area[0], box.area[1] + 3, MARK_WIDTH, box.rect.height() - 6), bad
                 )
+
+    def _paint_titles(self, painter: QPainter, boxes: list[Box], pixels: int) -> None:
+        font = painter.font()
+        font.setPixelSize(pixels)
+        painter.setFont(font)
+        metrics, text = QFontMetricsF(font), QColor(self.theme.text)
+        for box in boxes:
+            if box.unit.nodes:
+                painter.setPen(box.ink or text)
+                inner = box.rect.adjusted(7, 0, -2, 0)
+                title = _elided(box, box.title, metrics, inner.width(), pixels)
+                painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, title)
 
     def _paint_text(self, painter: QPainter, boxes: list[Box]) -> None:
         base = painter.font()
@@ -479,10 +496,12 @@ def _curve(line: QLineF) -> QPainterPath:
     return path
 
 
-def _elided(box: Box, words: str, metrics: QFontMetricsF, room: float) -> str:
-    """Measured once for each text of a box: eliding costs more than drawing."""
-    shown = box.shown.get(words)
+def _elided(box: Box, words: str, metrics: QFontMetricsF, room: float, pixels: int = 0) -> str:
+    """Measured once for each text and size: eliding costs more than drawing."""
+    shown = box.shown.get((words, pixels))
     if shown is None:
+        if len(box.shown) >= KEPT_TEXTS:
+            box.shown.clear()
         shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, room)
-        box.shown[words] = shown
+        box.shown[words, pixels] = shown
     return shown
