@@ -29,6 +29,7 @@ from nnjit_studio.ui.docks.device import DevicePanel
 from nnjit_studio.ui.docks.diff import DiffPanel
 from nnjit_studio.ui.docks.faster import FasterPanel
 from nnjit_studio.ui.docks.graph import GraphPanel
+from nnjit_studio.ui.docks.graph_links import Links
 from nnjit_studio.ui.docks.kernel import KernelPanel
 from nnjit_studio.ui.docks.kernel_links import KernelLinks
 from nnjit_studio.ui.docks.latency import LatencyPanel
@@ -241,7 +242,14 @@ class StudioWindow(QMainWindow):
             "previous": lambda: self._step_workload(-1),
             "own": self._own_candidate,
             "find": self._find,
+            "find_next": lambda: self.graph.step_hit(1),
+            "find_previous": lambda: self.graph.step_hit(-1),
             "fit": lambda: self.graph.view.fit(),
+            "open_group": lambda: self.graph.open_group(),
+            "close_group": lambda: self.graph.close_group(),
+            "open_groups": lambda: self.graph.open_all(),
+            "close_groups": lambda: self.graph.close_all(),
+            "colour": lambda: self.graph.next_colour(),
             "device": self._measure_device,
             "profile": lambda: self._inspect("profile", self.session.profile),
             "diff": lambda: self._inspect("diff", self.diff.compare),
@@ -262,7 +270,8 @@ class StudioWindow(QMainWindow):
         file.insertMenu(self.actions_by_id["export"], self.recent_menu)
         self.recent_menu.aboutToShow.connect(self._fill_recent)
         self._fill_recent()
-        self.graph.view.addAction(self.actions_by_id["diff_node"])
+        for name in ("diff_node", "open_group", "close_group"):
+            self.graph.view.addAction(self.actions_by_id[name])
         view.addSeparator()
         for dock in self.docks.values():
             view.addAction(dock.toggleViewAction())
@@ -293,7 +302,15 @@ class StudioWindow(QMainWindow):
         offer(dock.trace_button, "Save trace", "-trace.json", dock.save_trace)
         offer(dock.save_button, "Save profile", "-profile.json", dock.save_profile)
         for panel in (self.profile, self.diff, self.faster):
-            panel.picked.connect(lambda row: self.graph.view.go_to(row.node))
+            panel.picked.connect(lambda row: self.graph.go_to(row.node))
+        self.database.picked.connect(lambda row: self.graph.go_to_workload(row.workload))
+        self.links = Links(session, self.docks, self.actions_by_id, self._show_dock)
+        self.graph.details.places = self.docks
+        self.graph.asked.connect(self.links.follow)
+        self.graph.problem.connect(self._problem)
+        self.graph.wants_profile.connect(
+            lambda: dialogs.ask_profile(self, self.saver.folder, self.graph.compare_with_file)
+        )
         self.graph.view.addAction(self.actions_by_id["kernel"])
         self.docks["kernel"].visibilityChanged.connect(self.kernel.be_seen)
         self.kernel_links = KernelLinks(

@@ -120,6 +120,15 @@ class Workbench(Protocol):
     def diff(self, name: str, on_phase: OnPhase) -> Diff:
         """Tensors of the open model, or of one step, beside native ONNX Runtime."""
 
+    def onnx_attributes(self) -> dict[str, dict[str, str]]:
+        """``op`` and attributes of the open model's ONNX nodes, by name; any thread may ask.
+
+        Raises
+        ------
+        UserError
+            When the file is not there any more.
+        """
+
     def cancel(self) -> None:
         """End what blocks soon. Thread-safe."""
 

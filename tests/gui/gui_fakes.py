@@ -6,7 +6,7 @@ import itertools
 import random
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -383,8 +383,7 @@ class FakeWorkbench:
         on_phase("Reading the model")
         if self.open_error is not None:
             raise self.open_error
-        m = self.model
-        return FakeModel(path, m.graph, m.workloads, m.plan)
+        return replace(self.model, path=path)
 
     def tune(self, seconds=None):
         self.cancelled.clear()
@@ -474,6 +473,10 @@ class FakeWorkbench:
     def request(self, workload, settings):
         self.requested.append((workload, settings))
         return True
+
+    def onnx_attributes(self):
+        names = (name for n in self.model.graph.nodes for name in n.source)
+        return {name: {"op": name.rsplit("/")[-1], "axis": "-1"} for name in names}
 
     def cancel(self):
         self.cancelled.set()
