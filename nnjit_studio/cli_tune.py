@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from nnjit_studio.cli_common import (
     backend_options,
@@ -46,7 +47,9 @@ from nnjit_studio.files import replacing
 @sandbox_option
 @database_option
 @json_option
+@click.pass_context
 def studio(
+    context: click.Context,
     model: Path | None,
     seconds: float | None,
     screenshot: Path | None,
@@ -65,6 +68,14 @@ def studio(
     from nnjit_studio.report import summary_table
     from nnjit_studio.tuner.events import Finished
 
+    if not quit_at_end:  # a script does not follow what its user arranged by hand
+        from nnjit_studio.ui.preferences import stored
+
+        mine = stored()
+        if context.get_parameter_source("threads") is ParameterSource.DEFAULT:
+            threads = int(mine["threads"])
+        if database is None and mine["database"]:
+            database = Path(str(mine["database"]))
     with workbench("embedded", database, no_sandbox, threads, lab, backend=backend, gpu=gpu) as (
         bench,
         _,

@@ -52,7 +52,45 @@ ACTIONS = (
     ActionSpec(
         "report", "&File", "Export &report…", "Ctrl+Shift+E", "model", "Write an HTML report"
     ),
+    ActionSpec(
+        "open_session", "&File", "Open &session…", "Ctrl+Shift+O", "idle", "Model, layout, results"
+    ),
+    ActionSpec(
+        "save_session",
+        "&File",
+        "&Save session…",
+        "Ctrl+S",
+        tip="Model, workload, layout, settings and results as one file",
+    ),
+    ActionSpec(
+        "import",
+        "&File",
+        "&Import records…",
+        tip="Add the records of another kernel database or of an export",
+        command="nnjit db import FILE",
+    ),
+    ActionSpec(
+        "export_records",
+        "&File",
+        "Export re&cords…",
+        tip="Write the kernel database as .db, .json or .csv",
+        command="nnjit db export FILE",
+    ),
     ActionSpec("quit", "&File", "&Quit", "Ctrl+Q"),
+    ActionSpec("undo", "&Edit", "&Undo", "Ctrl+Z"),
+    ActionSpec("redo", "&Edit", "&Redo", "Ctrl+Shift+Z"),
+    ActionSpec(
+        "note", "&Edit", "&Note and tags…", "F2", tip="Note something on the selected records"
+    ),
+    ActionSpec(
+        "delete",
+        "&Edit",
+        "&Delete records",
+        "Del",
+        tip="Put the selected records aside; undo brings them back",
+    ),
+    ActionSpec("settings", "&Edit", "Se&ttings…", "Ctrl+,"),
+    ActionSpec("restore", "&Edit", "Re&store records", tip="Bring selected deleted records back"),
     ActionSpec(
         "tune",
         "&Tune",
@@ -119,6 +157,14 @@ ACTIONS = (
         "Which is faster here, whole and by step, and why",
         command="nnjit faster MODEL",
     ),
+    ActionSpec(
+        "text",
+        "&Inspect",
+        "Make te&xt",
+        "F9",
+        tip="Go on with a prompt of token ids",
+        command="nnjit generate MODEL --ids 1,2,3",
+    ),
     ActionSpec("find", "&View", "&Find in graph", "Ctrl+F"),
     ActionSpec("find_next", "&View", "Find &next", "F3"),
     ActionSpec("find_previous", "&View", "Find pre&vious", "Shift+F3"),
@@ -130,6 +176,9 @@ ACTIONS = (
     ActionSpec("colour", "&View", "Co&lour the graph by the next value", "Ctrl+L"),
     ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),
     ActionSpec("refresh", "&View", "Refresh &kernel database", "Ctrl+D", command="nnjit db list"),
+    ActionSpec("layout_tune", "&View", "Layout for tunin&g", "Ctrl+1"),
+    ActionSpec("layout_inspect", "&View", "Layout for &inspecting", "Ctrl+2"),
+    ActionSpec("layout_compare", "&View", "Layout for comp&aring", "Ctrl+3"),
     ActionSpec("reset_layout", "&View", "&Reset layout"),
     ActionSpec("palette", "&Help", "&Commands…", "Ctrl+Shift+P", tip="Find any command by typing"),
     ActionSpec("shortcuts", "&Help", "&Keyboard shortcuts", "F1"),

@@ -12,9 +12,11 @@ from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.tuner.events import Event
+from nnjit_studio.ui import crash
 from nnjit_studio.ui.main_window import MakeEngineView, StudioWindow
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
+from nnjit_studio.ui.preferences import APPLICATION, ORGANIZATION
 from nnjit_studio.ui.services import Workbench
 from nnjit_studio.ui.session import Problem
 
@@ -80,7 +82,8 @@ def _run(
         window.closed.connect(app.quit)
         window.show()
         QTimer.singleShot(0, script.begin)
-        app.exec()
+        with crash.reporting(window):
+            app.exec()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     if quit_when_done and script.error is not None:
@@ -91,8 +94,8 @@ def _run(
 def _application() -> QApplication:
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
-    app.setOrganizationName("NNJIT Studio")
-    app.setApplicationName("nnjit-studio")
+    app.setOrganizationName(ORGANIZATION)
+    app.setApplicationName(APPLICATION)
     app.setApplicationDisplayName("NNJIT Studio")
     app.setStyle("Fusion")
     # The window says itself when it is gone: its session may end later than it hides.

@@ -26,6 +26,8 @@ OTHER_KEYS = (
     ("Graph: fit, top", "F, Home"),
     ("Graph: open, close group", "Right, Left"),
     ("Table: copy rows as TSV", "Ctrl+C"),
+    ("Table: copy rows as CSV", "Ctrl+Alt+C"),
+    ("Table: copy rows as Markdown", "Ctrl+Shift+C"),
 )
 
 
@@ -39,6 +41,15 @@ def ask_profile(parent: QWidget, folder: Path, chosen: Callable[[Path], object])
 
 def ask_ids(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
     _ask_file(QFileDialog(parent, "Token ids", str(folder)), chosen)
+
+
+def ask_records(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    kinds = "Kernel records (*.db *.sqlite *.sqlite3 *.json)"
+    _ask_file(QFileDialog(parent, "Import records", str(folder), kinds), chosen)
+
+
+def ask_session(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Open session", str(folder), "Sessions (*.json)"), chosen)
 
 
 def _ask_file(dialog: QFileDialog, chosen: Callable[[Path], object]) -> None:

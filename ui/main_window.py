@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.ui import actions as registry
-from nnjit_studio.ui import dialogs, recent
+from nnjit_studio.ui import dialogs, habits, recent
 from nnjit_studio.ui.backend_choice import BackendChoice
 from nnjit_studio.ui.docks.database import DatabasePanel
 from nnjit_studio.ui.docks.device import DevicePanel
@@ -38,6 +38,7 @@ from nnjit_studio.ui.docks.plots import PlotPanel
 from nnjit_studio.ui.docks.profile import ProfilePanel
 from nnjit_studio.ui.docks.rounds import RoundsPanel
 from nnjit_studio.ui.docks.space import SpacePanel
+from nnjit_studio.ui.docks.text_generation import TextPanel
 from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
 from nnjit_studio.ui.palette import Palette
@@ -142,7 +143,9 @@ class StudioWindow(QMainWindow):
         return self.session.open(path)
 
     def start_tuning(self, seconds: float | None = None) -> bool:
-        return self._in_page("tune") and self.session.tune(seconds)
+        return self._in_page("tune") and self.session.tune(
+            self.habits.budget_s if seconds is None else seconds
+        )
 
     def reset_layout(self) -> None:
         """Put every dock where it was at first."""
@@ -173,11 +176,12 @@ class StudioWindow(QMainWindow):
         self.rounds = RoundsPanel(self.session, theme)
         self.latency = LatencyPanel(self.session, theme)
         self.kernel = KernelPanel(self.session, theme)
-        self.database = DatabasePanel(self.session, theme)
+        self.database = DatabasePanel(self.session, theme, self.actions_by_id)
         self.device = DevicePanel(self.session, theme)
         self.profile = ProfilePanel(self.session, theme, self.actions_by_id)
         self.diff = DiffPanel(self.session, theme, self.actions_by_id)
         self.faster = FasterPanel(self.session, theme, self.actions_by_id)
+        self.text = TextPanel(self.session, theme, self.actions_by_id)
         self.log_panel = LogPanel(self._log_handler, theme)
 
         top = QWidget()
@@ -204,9 +208,10 @@ class StudioWindow(QMainWindow):
             "profile": self._dock("Profile", self.profile, area.BottomDockWidgetArea),
             "diff": self._dock("Numerical diff", self.diff, area.BottomDockWidgetArea),
             "faster": self._dock("Wasm or WebGPU", self.faster, area.BottomDockWidgetArea),
+            "text": self._dock("Text", self.text, area.BottomDockWidgetArea),
             "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
         }
-        tabs = ("space", "kernel", "profile", "diff", "faster", "database", "device", "log")
+        tabs = ("space", "kernel", "profile", "diff", "faster", "text", "database", "device", "log")
         for left, right in pairwise(tabs):
             self.tabifyDockWidget(self.docks[left], self.docks[right])
         self.docks["space"].raise_()
@@ -255,6 +260,7 @@ class StudioWindow(QMainWindow):
             "diff": lambda: self._inspect("diff", self.diff.compare),
             "diff_node": self._compare_node,
             "kernel": lambda: self.kernel_links.inspect(),
+            "text": self._show_text,
             "faster": lambda: self._inspect("faster", self.session.faster),
             "reset_plots": lambda: [plot.reset() for plot in self._plots()],
             "refresh": self.session.read_records,
@@ -262,6 +268,7 @@ class StudioWindow(QMainWindow):
             "palette": self._show_palette,
             "shortcuts": lambda: dialogs.show_shortcuts(self),
             "about": lambda: dialogs.show_about(self),
+            **habits.handlers(self),
         }
 
     def _fill_menus(self, menus: dict[str, object]) -> None:
@@ -294,6 +301,7 @@ class StudioWindow(QMainWindow):
         self.themes.changed.connect(self._set_theme)
         for panel in (
             self.space, self.database, self.profile, self.diff, self.faster, *self.kernel.tables,
+            self.profile.compare,
         ):  # fmt: skip
             self.saver.offer_table(panel)
         for plot in self._plots():
@@ -321,6 +329,7 @@ class StudioWindow(QMainWindow):
             lambda: self._show_dock("kernel"),
             self.message,
         )
+        self.habits = habits.Habits(self)
         self._clock = QTimer(self, interval=500)
         self._clock.timeout.connect(self._tick)
         self._clock.start()
@@ -330,7 +339,7 @@ class StudioWindow(QMainWindow):
     def _render(self, changes: frozenset[str]) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.device, self.profile, self.diff,
-            self.faster, self.kernel,
+            self.faster, self.kernel, self.text,
         ):  # fmt: skip
             panel.render(changes)
         if changes & {"model", "phase", "latency", "space"}:
@@ -378,6 +387,7 @@ class StudioWindow(QMainWindow):
 
     def _page_lost(self, reason: str) -> None:
         self._model_in_page = False
+        self.session.texts.forget()
         self._lost_during = self.session.busy
         # A page that dies at once would do so again and again.
         again = time.monotonic() - self._page_started_s > PAGE_LIVES_S
@@ -396,7 +406,7 @@ class StudioWindow(QMainWindow):
     def _set_theme(self, theme: object) -> None:
         for panel in (
             self.graph, self.space, self.rounds, self.latency, self.database, self.device,
-            self.profile, self.diff, self.faster, self.kernel, self.log_panel,
+            self.profile, self.diff, self.faster, self.kernel, self.text, self.log_panel,
         ):  # fmt: skip
             panel.set_theme(theme)
 
@@ -410,7 +420,14 @@ class StudioWindow(QMainWindow):
         dialogs.show(Palette(self, self.menu_bar, model.path if model else None))
 
     def _plots(self) -> tuple[PlotPanel, ...]:
-        return self.rounds, self.latency, *self.device.plots, *self.kernel.plots
+        return (
+            self.rounds,
+            self.latency,
+            self.text.plot,
+            *self.profile.plots,
+            *self.device.plots,
+            *self.kernel.plots,
+        )
 
     def _show_dock(self, name: str) -> None:
         self.docks[name].show()
@@ -445,6 +462,10 @@ class StudioWindow(QMainWindow):
         self._show_dock("graph")
         self.graph.search.setFocus()
         self.graph.search.selectAll()
+
+    def _show_text(self) -> None:
+        self._show_dock("text")
+        self.text.form.prompt.setFocus()
 
     def _own_candidate(self) -> None:
         self._show_dock("space")
@@ -486,11 +507,11 @@ class StudioWindow(QMainWindow):
             )
 
     def drop(self, paths: list[Path]) -> bool:
-        """Open the one model that was dropped; False, and a sentence, for anything else."""
+        """Take the one file that was dropped; False, and a sentence, for anything else."""
         if len(paths) != 1:
-            self.message.say(f"{len(paths)} files were dropped: drop one .onnx model.", "bad")
+            self.message.say(f"{len(paths)} files were dropped: drop one at a time.", "bad")
             return False
-        return self.open_model(paths[0])
+        return self.habits.drop(paths[0])
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._closed:
@@ -502,6 +523,7 @@ class StudioWindow(QMainWindow):
             self.settings.setValue("state", self.saveState(LAYOUT_VERSION))
             self.settings.sync()
             self.session.cancel()
+            self.database.store.cancel()
             self._waited_s = 0.0
             self._end_timer = QTimer(self, interval=50)
             self._end_timer.timeout.connect(self._try_end)
@@ -510,7 +532,9 @@ class StudioWindow(QMainWindow):
 
     def _try_end(self) -> None:
         self._waited_s += self._end_timer.interval() / 1000
-        readers = self.session.reader.job or self.session.device_reader.job
+        readers = (
+            self.session.reader.job or self.session.device_reader.job or self.database.store.job
+        )
         running = self.session.busy or readers
         if running and self._waited_s < CLOSE_WAIT_S:
             return
@@ -520,6 +544,7 @@ class StudioWindow(QMainWindow):
         self._clock.stop()
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self._log_handler)
+        self.session.texts.close()
         self._closed = True
         self.close()
         # Deleting or quitting inside an event of the web view crashes: defer both.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from nnjit_studio.database import Measurement
 from nnjit_studio.diff import Diff
 from nnjit_studio.faster import BackendComparison
 from nnjit_studio.inspection import KernelInspection
@@ -21,6 +22,32 @@ if TYPE_CHECKING:
     from nnjit_studio.workbench import OpenedModel
 
 OnPhase = Callable[[str], None]
+OnProgress = Callable[[int, int], None]
+
+
+class Records(Protocol):
+    """The kernel database; every call may block, from any thread."""
+
+    def measurements(self) -> list[Measurement]:
+        """Every record as a line of a table, newest first, deleted ones too."""
+
+    def annotate(self, remarks: Mapping[int, tuple[str, str]]) -> None:
+        """Set note and tags of records by their ids."""
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Put records aside."""
+
+    def restore(self, ids: Sequence[int]) -> None:
+        """Bring deleted records back."""
+
+    def look_into(self, path: Path) -> list[Measurement]:
+        """What an import would read of a file."""
+
+    def import_from(self, path: Path, on_progress: OnProgress) -> int:
+        """Add the records of a file, all or none; how many were new."""
+
+    def export_to(self, path: Path, *, on_progress: OnProgress) -> int:
+        """Write all records to a file; how many."""
 
 
 @runtime_checkable
@@ -62,6 +89,7 @@ class Workbench(Protocol):
 
     page_url: str
     backend: Backend
+    database: Records
 
     def prefer_backend(self, backend: Backend) -> None:
         """Settle the backend before anything was asked of the page."""

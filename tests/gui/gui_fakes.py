@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QLabel
 from nnjit_studio.compiler.builders import program_for
 from nnjit_studio.compiler.inspection import kernel_texts
 from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
+from nnjit_studio.database import Measurement
 from nnjit_studio.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.errors import UserError
 from nnjit_studio.faster import BackendComparison, Side, StepPair
@@ -376,6 +377,7 @@ class FakeWorkbench:
         self.kept: list[tuple[str, str]] = []
         self.backend = WASM
         self.backends: list[Backend] = []
+        self.database = FakeRecords(self)
         self.job_error: Exception | None = None
 
     def open_model(self, path, on_phase):
@@ -496,6 +498,16 @@ class FakeWorkbench:
 
     def badges(self):
         return [("no sandbox", "The embedded engine runs without its sandbox (root).")]
+
+
+class FakeRecords:
+    """The workbench's ``stored`` as lines of a table."""
+
+    def __init__(self, workbench: FakeWorkbench) -> None:
+        self._workbench = workbench
+
+    def measurements(self):
+        return [Measurement.of(i, r) for i, r in enumerate(self._workbench.stored)]
 
 
 class FakeTexts:

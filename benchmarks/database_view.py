@@ -1,0 +1,122 @@
+"""How long the database view keeps Qt's thread: `python benchmarks/database_view.py [ROWS]`.
+
+A database of that many records (10,000 unless told) is written, read by the real panel, then
+filtered, sorted, grouped and compared; printed is the longest of seven times in ms, from the
+call to the picture of the changed dock. Reading is done in a thread and has its own lines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QApplication
+
+import nnjit_studio.ui
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.space.records import KernelKey, TuningRecord
+from nnjit_studio.ui.docks.database import DatabasePanel
+from nnjit_studio.ui.record_store import Listing
+from nnjit_studio.ui.theme import LIGHT
+
+assert nnjit_studio.ui
+STATES = ("won", "slower", "slower", "slower", "wrong")
+
+
+def records(count: int) -> list[TuningRecord]:
+    made = []
+    for i in range(count):
+        workload = f"matmul:{128 + i % 40}x768x768:f32+bias"
+        key = KernelKey(
+            "matmul", f"{128 + i % 40}x768x768", "f32", "row-major", "0123456789ab", "unroll=1",
+            f"machine-{i % 4}", "embedded", "relaxed-simd", "1",
+        )  # fmt: skip
+        ms = 1 + (i * 7919 % 1000) / 500
+        made.append(
+            TuningRecord(
+                key,
+                workload,
+                f"x0={i % 16},y0={i % 7},r0={i}",
+                STATES[i % 5],
+                ms,
+                40 / ms,
+                (ms,) * 6,
+                f"{i:x}",
+                b"",
+                ((1, 8),),
+                96,
+                3.0,
+                f"Chromium {140 + i % 3}",
+                "",
+                0.1,
+                f"2026-11-{1 + i % 28:02}T09:30:12.125+00:00",
+            )
+        )
+    return made
+
+
+class _Session(QObject):
+    records = Signal(list)
+
+    def __init__(self, database: KernelDatabase) -> None:
+        super().__init__()
+        self.workbench = SimpleNamespace(database=database)
+        self.read_records = lambda: None
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    app = QApplication([])
+    with tempfile.TemporaryDirectory() as folder, KernelDatabase.open(Path(folder, "k.db")) as db:
+        start = time.perf_counter()
+        db.add_records(records(count))
+        print(f"write {count:,} records, in the database's thread: {_ms(start):.0f} ms")
+        names = ("undo", "redo", "note", "delete", "restore", "import", "export_records")
+        panel = DatabasePanel(_Session(db), LIGHT, {name: QAction(name) for name in names})
+        panel.resize(1200, 330)
+        panel.show()
+        start = time.perf_counter()
+        rows = db.measurements()
+        print(f"read, in a thread: {_ms(start):.0f} ms")
+        start = time.perf_counter()
+        listing = Listing.of(rows)
+        print(f"prepare for filters, in a thread: {_ms(start):.0f} ms")
+        facets, modes = panel.filters.facets, panel.filters.mode_chooser
+        steps = {
+            "show": lambda i: panel._take(listing),
+            "filter by words": lambda i: panel.filter.setText("chromium won"[: 5 + i]),
+            "filter by two values": lambda i: (
+                panel.filter.clear(), facets["state"].setCurrentText(STATES[i % 2]),
+                facets["device"].setCurrentText(f"machine-{i % 4}"),
+            ),
+            "show all again": lambda i: [f.setCurrentIndex(0) for f in facets.values()],
+            "sort by a text": lambda i: panel.view.sortByColumn(1, Qt.SortOrder(i % 2)),
+            "sort by a number": lambda i: panel.view.sortByColumn(3, Qt.SortOrder(i % 2)),
+            "group": lambda i: modes.setCurrentIndex(1 + i % 3),
+            "compare": lambda i: modes.setCurrentIndex(4 + i % 2),
+        }  # fmt: skip
+        for name, step in steps.items():
+            worst = 0.0
+            for i in range(7):
+                start = time.perf_counter()
+                step(i)
+                app.processEvents()
+                panel.grab()
+                worst = max(worst, _ms(start))
+            print(f"{name}: {worst:.0f} ms")
+
+
+def _ms(start_s: float) -> float:
+    return (time.perf_counter() - start_s) * 1e3
+
+
+if __name__ == "__main__":
+    main()

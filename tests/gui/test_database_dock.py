@@ -1,0 +1,221 @@
+"""The kernel database's dock on a real database: filter, group, compare, note, delete, undo."""
+
+from dataclasses import replace
+
+import pytest
+from gui_fakes import engine_label, finish, record
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox
+
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.ui.record_actions import NoteDialog
+
+
+def some(workload, settings, state, gflops, day, device="epyc-2c-a91f", browser=""):
+    made = record(workload, settings, state, gflops, day)
+    changes = {"browser": browser} if browser else {}
+    return replace(
+        made, key=replace(made.key, device_id=device), sha256=f"{hash(settings):x}", **changes
+    )
+
+
+@pytest.fixture
+def database(tmp_path, workbench):
+    a, b = workbench.model.workloads[0], workbench.model.workloads[-1]
+    with KernelDatabase.open(tmp_path / "kernels.db") as opened:
+        opened.add_records(
+            [
+                some(a, "s1", "slower", 9.0, 3),
+                some(a, "s2", "won", 20.0, 4),
+                some(a, "s3", "wrong", 0.0, 5),
+                some(a, "s4", "won", 40.0, 6, "m2-8c", "Chromium 156"),
+                some(b, "s5", "won", 10.0, 7),
+                some(b, "s6", "won", 5.0, 8, "m2-8c", "Chromium 156"),
+            ]
+        )
+        workbench.database = opened
+        yield opened
+
+
+@pytest.fixture
+def panel(qtbot, database, workbench, settings):
+    window = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+    window.show()
+    window._show_dock("database")
+    qtbot.waitUntil(lambda: len(window.database.listing.rows) == 6)
+    window.database.window_of_test = window
+    return window.database
+
+
+def shown(panel, title="settings"):
+    column = [c.title for c in panel.model.columns].index(title)
+    return [panel.proxy.index(i, column).data() for i in range(panel.proxy.rowCount())]
+
+
+def select(panel, *settings):
+    panel.view.clearSelection()
+    panel.view.setSelectionMode(panel.view.SelectionMode.MultiSelection)
+    for place, row in enumerate(panel.model.rows):
+        if row.settings in settings:
+            panel.view.selectRow(place)
+
+
+def act(qtbot, panel, action):
+    with qtbot.waitSignal(panel.store.listed):
+        panel.window_of_test.actions_by_id[action].trigger()
+
+
+def test_records_are_filtered_by_words_and_by_values(panel):
+    assert shown(panel) == ["s6", "s5", "s4", "s3", "s2", "s1"]
+    panel.filter.setText("WON m2")
+    assert shown(panel) == ["s6", "s4"]
+    assert "2 of 6 records" in panel.count.text()
+    panel.filter.clear()
+    facets = panel.filters.facets
+    facets["state"].setCurrentText("won")
+    facets["device"].setCurrentText("epyc-2c-a91f")
+    assert shown(panel) == ["s5", "s2"]
+    facets["state"].setCurrentIndex(0)
+    facets["device"].setCurrentIndex(0)
+    assert len(shown(panel)) == 6
+    assert [facets["device"].itemText(i) for i in range(3)] == [
+        "Any device", "epyc-2c-a91f", "m2-8c",
+    ]  # fmt: skip
+
+
+def test_headers_sort_whatever_is_shown(panel):
+    column = [c.title for c in panel.model.columns].index("GFLOP/s")
+    panel.view.sortByColumn(column, Qt.SortOrder.AscendingOrder)
+    assert shown(panel) == ["s6", "s1", "s5", "s2", "s4", "s3"]
+    panel.filter.setText("won")
+    assert shown(panel) == ["s6", "s5", "s2", "s4"]
+    panel.view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
+    assert shown(panel) == ["s6", "s5", "s4", "s2"]
+
+
+def test_groups_show_their_best_and_follow_the_filters(panel):
+    panel.filters.mode_chooser.setCurrentText("Best by workload")
+    assert shown(panel) == ["s4", "s5"]
+    assert shown(panel, "records") == ["4", "2"]
+    panel.filters.facets["device"].setCurrentText("epyc-2c-a91f")
+    assert shown(panel) == ["s2", "s5"]
+    panel.filters.facets["device"].setCurrentIndex(0)
+    panel.filters.mode_chooser.setCurrentText("Best by device")
+    assert shown(panel, "device") == ["epyc-2c-a91f", "m2-8c"]
+    assert shown(panel, "best GFLOP/s") == ["20.0", "40.0"]
+    with_pick = []
+    panel.picked.connect(with_pick.append)
+    panel.view.selectRow(1)
+    assert [row.settings for row in with_pick] == ["s4"]
+
+
+def test_two_devices_side_by_side(panel):
+    panel.filters.mode_chooser.setCurrentText("Compare devices")
+    assert shown(panel, "ratio") == ["2.00×", "0.50×"]  # noqa: RUF001
+    assert "m2-8c is 1.00× as fast" in panel.count.text()  # noqa: RUF001
+    panel.copy_button.click()
+    assert QGuiApplication.clipboard().text().startswith("workload\tratio\tms, epyc-2c-a91f")
+    panel.filters.second.setCurrentText("epyc-2c-a91f")
+    assert shown(panel, "ratio") == [] and "choose two devices" in panel.count.text()
+    panel.filters.mode_chooser.setCurrentText("Compare browsers")
+    assert len(shown(panel, "ratio")) == 2
+
+
+def test_deleting_and_taking_it_back(qtbot, panel, database):
+    select(panel, "s1", "s3")
+    act(qtbot, panel, "delete")
+    assert shown(panel) == ["s6", "s5", "s4", "s2"] and database.count() == 4
+    assert "Deleted 2 records" in panel.window_of_test.message.text.text()
+    act(qtbot, panel, "undo")
+    assert len(shown(panel)) == 6 and database.count() == 6
+    act(qtbot, panel, "redo")
+    assert database.count() == 4
+    panel.filters.deleted.setChecked(True)
+    assert shown(panel) == ["s3", "s1"]
+    select(panel, "s3")
+    act(qtbot, panel, "restore")
+    assert shown(panel) == ["s1"] and database.count() == 5
+
+
+def test_nothing_selected_deletes_nothing(panel, database):
+    panel.view.clearSelection()
+    for action, sentence in (
+        ("delete", "Select records"),
+        ("restore", "Show deleted records"),
+        ("note", "Select records"),
+    ):
+        panel.window_of_test.actions_by_id[action].trigger()
+        assert sentence in panel.window_of_test.message.text.text()
+    panel.window_of_test.actions_by_id["undo"].trigger()
+    assert "nothing to undo" in panel.window_of_test.message.text.text()
+    assert database.count() == 6
+
+
+def test_notes_and_tags_are_kept_and_undone(qtbot, panel, database):
+    select(panel, "s2")
+    panel.window_of_test.actions_by_id["note"].trigger()
+    dialog = panel.window_of_test.findChild(NoteDialog)
+    dialog.tags.setText(" mine  best ")
+    dialog.note.setPlainText("on mains")
+    with qtbot.waitSignal(panel.store.listed):
+        dialog.accept()
+    assert shown(panel, "tags")[4] == "mine best" and database.rows()[4]["note"] == "on mains"
+    assert [row.settings for row in panel.selected()] == ["s2"]
+    panel.filter.setText("mains")
+    assert shown(panel) == ["s2"]
+    act(qtbot, panel, "undo")
+    assert shown(panel) == [] and database.rows()[4]["tags"] == ""
+
+
+def test_what_fails_is_said_and_can_be_undone_later(qtbot, panel, database):
+    select(panel, "s1")
+    act(qtbot, panel, "delete")
+    panel.store._records = KernelDatabase.open(database.path, read_only=True)
+    with qtbot.waitSignal(panel.store.problem):
+        panel.store.undo()
+    assert "read-only" in panel.window_of_test.message.text.text()
+    panel.store._records.close()
+    panel.store._records = database
+    act(qtbot, panel, "undo")
+    assert database.count() == 6
+
+
+def test_import_shows_what_is_in_the_file_first(qtbot, panel, database, tmp_path, workbench):
+    with KernelDatabase.open(tmp_path / "other.db") as other:
+        other.add_records([some(workbench.model.workloads[0], f"n{i}", "won", 3, 9) for i in "12"])
+    with qtbot.waitSignal(panel.store.looked):
+        panel.store.look_into(tmp_path / "other.db")
+    box = panel.window_of_test.findChild(QMessageBox)
+    assert "2 records of 1 workloads from other.db" in box.text() and database.count() == 6
+    progress = []
+    panel.store.progressed.connect(lambda *at: progress.append(at))
+    with qtbot.waitSignal(panel.store.said) as said:
+        next(b for b in box.buttons() if b.text() == "Import").click()
+    assert said.args == ["Added 2 records of other.db."] and database.count() == 8
+    assert progress == [(0, 2), (0, 0)] and panel.progress.isHidden()
+    assert len(shown(panel)) == 8
+    with qtbot.waitSignal(panel.store.problem) as problem:
+        panel.store.look_into(tmp_path / "nothing.json")
+    assert "nothing.json" in problem.args[0].error
+
+
+def test_export_writes_what_import_reads(qtbot, panel, tmp_path):
+    out = tmp_path / "out.json"
+    with qtbot.waitSignal(panel.store.said):
+        panel.store.export_to(out)
+    assert len(KernelDatabase.look_into(out)) == 6
+
+
+def test_tables_copy_as_markdown_and_csv(panel):
+    select(panel, "s2")
+    panel.copy("markdown")
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert lines[0].startswith("| workload | settings |") and "| --: |" in lines[1]
+    assert "| s2 |" in lines[2] and len(lines) == 3
+    panel.copy("excel")
+    assert QGuiApplication.clipboard().text().splitlines()[1].count(",") >= 13
+    keys = {a.text(): a.shortcut().toString() for a in panel.view.actions()}
+    assert keys["Copy as TSV"] == "Ctrl+C" and keys["Copy as Markdown"] == "Ctrl+Shift+C"

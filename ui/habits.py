@@ -1,0 +1,183 @@
+"""What a window of this kind is expected to do beside its subject: wired in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QByteArray, QObject
+from PySide6.QtWidgets import QMessageBox
+
+from nnjit_studio.ui import dialogs, drops, layouts, preferences, session_file
+from nnjit_studio.ui.record_actions import RecordActions
+from nnjit_studio.ui.session import Problem
+from nnjit_studio.ui.session_file import SavedSession
+from nnjit_studio.ui.worker import Worker
+
+if TYPE_CHECKING:
+    from nnjit_studio.ui.main_window import StudioWindow
+
+
+class Habits(QObject):
+    """Records, dropped files, layouts, settings and session files of a window."""
+
+    def __init__(self, window: StudioWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._awaited: SavedSession | None = None
+        self.records = RecordActions(window, window.database, window.saver, window.message)
+        window.database.store.problem.connect(window._problem)
+        self._files = Worker(self)
+        self._files.returned.connect(self._read)
+        self._files.failed.connect(lambda job, e: window._problem(Problem.of(job, e)))
+        window.session.done.connect(self._done)
+        window.session.problem.connect(self._failed)
+
+    # Dropped files
+
+    def drop(self, path: Path) -> bool:
+        """Find out what a file is and take it; False while another one is being read."""
+        if path.suffix.lower() == ".onnx":
+            return self._window.open_model(path)
+        return self._files.start("drop", lambda _: drops.recognise(path))
+
+    def _read(self, _: str, found: Any) -> None:
+        if isinstance(found, SavedSession):
+            self._take_session(found)
+            return
+        window = self._window
+        if found.kind == drops.DATABASE:
+            self.records.look_into(found.path)
+        elif found.kind == drops.BUNDLE:
+            title = f"{found.path.name} is whole"
+            box = QMessageBox(QMessageBox.Icon.Information, title, found.words, parent=window)
+            dialogs.show(box)
+        elif found.kind == drops.PROFILE:
+            self._compare(found.path)
+        elif found.kind == drops.SAVED_SESSION:
+            self.open_session(found.path)
+        else:
+            window.message.say(
+                f"{found.path.name} is {found.words}: open it in Perfetto. To compare two runs, "
+                "drop a saved profile."
+            )
+
+    def _compare(self, path: Path) -> None:
+        window = self._window
+        if window.session.state.model is None:
+            window.message.say(f"{path.name} is a saved profile: open its model first, then drop.")
+            return
+        window.profile.compare.compare_with_file(path)
+        window.graph.compare_with_file(path)
+        window._show_dock("profile")
+        window.message.say(f"Comparing with {path.name}: in the graph, and in Profile, Compare.")
+
+    # Layouts and settings
+
+    def arrange(self, action: str) -> None:
+        """Take one of the named layouts."""
+        self._window.reset_layout()
+        layouts.arrange(self._window.docks, layouts.LAYOUTS[action])
+
+    def ask_settings(self) -> None:
+        values = preferences.read(self._window.settings)
+        dialogs.show(preferences.PreferencesDialog(self._window, values, self.apply))
+
+    def apply(self, changed: Mapping[str, Any]) -> None:
+        """Let settings hold: now where that is possible, else from the next start on."""
+        window = self._window
+        later = [preferences.BY_KEY[k].label for k in changed if preferences.BY_KEY[k].later]
+        for key, value in changed.items():
+            if key == "theme":
+                window.choose_theme(value)
+                for action in window.theme_actions.actions():
+                    action.setChecked(action.text().lower() == value)
+            elif key == "backend":
+                place = preferences.BY_KEY[key].choices.index(value)
+                if not window.backend.choose(place):
+                    window.message.say("Something is running: stop it, then change the backend.")
+            else:
+                window.settings.setValue(key, value)
+        if later:
+            window.message.say(f"From the next start on: {', '.join(later)}.")
+
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds for a session; None: until nothing more is expected."""
+        return float(preferences.read(self._window.settings)["budget_s"]) or None
+
+    # Session files
+
+    def ask_save_session(self) -> None:
+        saver = self._window.saver
+        saver.ask_for_model("Save session", ".nnjit-session.json", saver.guarded(self.save_session))
+
+    def ask_open_session(self) -> None:
+        dialogs.ask_session(self._window, self._window.saver.folder, self.open_session)
+
+    def save_session(self, path: Path) -> None:
+        window, state = self._window, self._window.session.state
+        session_file.write(
+            path,
+            SavedSession(
+                state.model.path if state.model else None,
+                state.selected,
+                bytes(window.saveState(session_file.VERSION).data()),
+                {k: preferences.read(window.settings)[k] for k in ("theme", "budget_s")},
+                self._last_run(),
+            ),
+        )
+
+    def open_session(self, path: Path) -> bool:
+        """Read a session in a thread, then open its model and show its results."""
+        if self._window.session.busy:
+            self._window.message.say("Something is running: stop it first, then open a session.")
+            return False
+        return self._files.start("session", lambda _: session_file.read(path))
+
+    def _last_run(self) -> list[Any]:
+        """Events of the latest tuning session of the open model."""
+        events = self._window.session.events
+        starts = [i for i, event in enumerate(events) if event.name == "started"]
+        model = self._window.session.state.model
+        if not starts or model is None or events[starts[-1]].model != model.graph.name:
+            return []
+        return events[starts[-1] :]
+
+    def _take_session(self, saved: SavedSession) -> None:
+        window = self._window
+        self.apply(saved.settings)
+        window.restoreState(QByteArray(saved.layout), session_file.VERSION)
+        self._awaited = saved if saved.model and window.open_model(saved.model) else None
+
+    def _done(self, job: str, _: object) -> None:
+        saved, self._awaited = self._awaited, None
+        if job != "open" or saved is None:
+            return
+        session = self._window.session
+        session.events.extend(saved.events)
+        session.state.reduce(saved.events)
+        session.select(saved.workload)
+        session.refresh()
+
+    def _failed(self, problem: Problem) -> None:
+        if problem.job == "open":
+            self._awaited = None
+
+
+def handlers(window: StudioWindow) -> dict[str, Callable[[], object]]:
+    """Of actions; the window has its habits only when its views are built."""
+    return {
+        "open_session": lambda: window.habits.ask_open_session(),
+        "save_session": lambda: window.habits.ask_save_session(),
+        "import": lambda: window.habits.records.ask_import(),
+        "export_records": lambda: window.habits.records.ask_export(),
+        "undo": lambda: window.habits.records.undo(),
+        "redo": lambda: window.habits.records.redo(),
+        "note": lambda: window.habits.records.note(),
+        "delete": lambda: window.habits.records.delete(),
+        "restore": lambda: window.habits.records.restore(),
+        "settings": lambda: window.habits.ask_settings(),
+        **{name: lambda name=name: window.habits.arrange(name) for name in layouts.LAYOUTS},
+    }
