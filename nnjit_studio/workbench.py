@@ -179,7 +179,10 @@ class Workbench:
         return self.hub.url
 
     def badges(self) -> list[tuple[str, str]]:
-        return list(self._badges)
+        if not self.fallback_reason:
+            return list(self._badges)
+        text = f"{self.fallback_reason} The model runs in Wasm now."
+        return [*self._badges, ("WebGPU lost: Wasm runs", text)]
 
     def launched_with(self, flags: str) -> None:
         """Note the flags of the browser that will open the page."""
@@ -390,8 +393,6 @@ class Workbench:
         self._change(WASM, lambda phase: None)
         self.register_best()
         self.fallback_reason = gone.error
-        text = f"{gone.error} The model runs in Wasm now."
-        self._badges += (("WebGPU lost: Wasm runs", text),)
 
     def measure_device(
         self, on_phase: Callable[[str], None] = lambda phase: None
@@ -673,8 +674,8 @@ class Workbench:
         self.runner.register(result.kernels)
         before = settings_of(self.choose_known()[workload])
         self._chosen[workload] = candidate
-        rates = [known[s].gflops if s in known else 0.0 for s in (before, settings)]
-        yield Swapped(0.0, workload, settings, *rates, from_database=True)
+        then, now = (known[s].gflops if s in known else 0.0 for s in (before, settings))
+        yield Swapped(0.0, workload, settings, then, now, from_database=True)
 
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
         """Compile, check and time a candidate of the user's beside the kernel that runs.
