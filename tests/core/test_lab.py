@@ -65,6 +65,7 @@ def test_a_session_knows_only_results_of_its_own_kind(tmp_path: Path, flags: str
         key = SimpleNamespace(
             compiler_version=bench.compiler.version,
             target=f"embedded{suffix}",
+            tier="simd128",
             device_id="cpu",
             threads=1,
         )
