@@ -46,6 +46,9 @@ class Habits(QObject):
         if isinstance(found, SavedSession):
             self._take_session(found)
             return
+        if isinstance(found, Path):
+            self._window.message.say(f"Written: {found}", "good")
+            return
         window = self._window
         if found.kind == drops.DATABASE:
             self.records.look_into(found.path)
@@ -111,23 +114,27 @@ class Habits(QObject):
 
     def ask_save_session(self) -> None:
         saver = self._window.saver
-        saver.ask_for_model("Save session", ".nnjit-session.json", saver.guarded(self.save_session))
+        saver.ask_for_model("Save session", ".nnjit-session.json", self.save_session)
 
     def ask_open_session(self) -> None:
         dialogs.ask_session(self._window, self._window.saver.folder, self.open_session)
 
-    def save_session(self, path: Path) -> None:
+    def save_session(self, path: Path) -> bool:
+        """Write a session in a thread; False while another file is being read or written."""
         window, state = self._window, self._window.session.state
-        session_file.write(
-            path,
-            SavedSession(
-                state.model.path if state.model else None,
-                state.selected,
-                bytes(window.saveState(session_file.VERSION).data()),
-                {k: preferences.read(window.settings)[k] for k in ("theme", "budget_s")},
-                self._last_run(),
-            ),
+        saved = SavedSession(
+            state.model.path if state.model else None,
+            state.selected,
+            bytes(window.saveState(session_file.VERSION).data()),
+            {k: preferences.read(window.settings)[k] for k in ("theme", "budget_s")},
+            self._last_run(),
         )
+
+        def write(_: object) -> Path:
+            session_file.write(path, saved)
+            return path
+
+        return self._files.start("save session", write)
 
     def open_session(self, path: Path) -> bool:
         """Read a session in a thread, then open its model and show its results."""

@@ -6,11 +6,13 @@ import threading
 import zipfile
 
 import pytest
+from click.testing import CliRunner
 from gui_fakes import engine_label, finish, profile_of, record
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
+from nnjit_studio.cli import cli
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui import crash, drops, layouts, preferences, session_file
@@ -148,6 +150,20 @@ def test_a_broken_settings_file_means_the_defaults(tmp_path):
     assert found == {s.key: s.default for s in preferences.SETTINGS}
 
 
+def test_the_studio_starts_with_its_settings_but_flags_go_first(monkeypatch):
+    asked = []
+
+    def workbench(target, database, sandbox, threads, *_, **__):
+        asked.append((str(database), threads))
+        raise UserError("Enough.")
+
+    monkeypatch.setattr("nnjit_studio.cli_tune.workbench", workbench)
+    monkeypatch.setattr(preferences, "stored", lambda: {"threads": 3, "database": "mine.db"})
+    for words in ([], ["--threads", "1", "--database", "other.db"], ["--quit"]):
+        CliRunner(env={"NNJIT_DATABASE": None}).invoke(cli, ["studio", *words])
+    assert asked == [("mine.db", 3), ("other.db", 1), ("None", 1)]
+
+
 # Session files
 
 
@@ -162,7 +178,8 @@ def test_a_session_comes_back_with_its_results(
     window.session.select(chosen)
     window.docks["log"].hide()
     window.choose_theme("dark")
-    window.habits.save_session(out)
+    assert window.habits.save_session(out)
+    qtbot.waitUntil(lambda: "Written" in window.message.text.text())
     latency, rounds = state.latency, [w.rounds for w in state.workloads.values()]
     finish(qtbot, workbench, window)
     settings.clear()
