@@ -91,6 +91,7 @@ def test_a_record_opens_its_kernel_and_selects_its_workload(qtbot, opened, workb
     panel = shown(qtbot, opened, SETTINGS)
     assert opened.session.state.selected == other.key == panel.kernel.workload.key
     assert "known from the database" in panel.verdict.text()
+    assert panel.keep_button.isEnabled()
     assert [s.name for s in panel.samples.sets] == ["this one"]
     assert "from the database, 2026-11-03" in panel.samples.sets[0].source
 

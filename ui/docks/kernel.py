@@ -325,7 +325,8 @@ class KernelPanel(QWidget):
         )
         state = "default" if self._settings == DEFAULT_SETTINGS else ""
         if usable and not state:
-            measured = self._measured.get((kernel.workload.key, kernel.settings))
+            place = kernel.workload.key, kernel.settings
+            measured = self._measured.get(place) or self._record(*place)
             state = measured.state if measured else ""
         here = usable and self._settings == self._incumbent
         self.keep_button.setEnabled(idle and usable and not here and state in OK_STATES)
