@@ -26,7 +26,6 @@ from nnjit_studio.link.frames import decode_frame, encode_frame
 from nnjit_studio.link.gpu_process import LENGTH
 
 LOGGER = logging.getLogger("nnjit.gpu")
-ADAPTERS = ("hardware", "software")
 MAX_PROCESSES = 8
 """At once: the engine, what measures, and what is just ending after each of them."""
 

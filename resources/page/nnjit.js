@@ -30,9 +30,6 @@ const TYPES = {
 };
 const NAMES = Object.fromEntries(Object.entries(TYPES).map(([name, { dtype }]) => [dtype, name]));
 
-/** Codes of what a GPU does not come back from. */
-const LOST = ["gpu-lost", "gpu-memory"];
-
 /** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
 const AUTO_THREADS = 4;
 
@@ -108,7 +105,7 @@ export class InferenceSession {
   #threads;
   #providers;
   #generating = false;
-  /** @type {Promise<void> | null} while the next provider opens */ #replacing = null;
+  /** @type {ReturnType<typeof openFirst> | null} */ #next = null;
 
   /**
    * @param {import("./bundle_fetch.js").Bundle} bundle
@@ -164,7 +161,7 @@ export class InferenceSession {
   }
 
   /**
-   * Where the GPU is lost, the next provider runs the model, if there is one.
+   * Where the GPU is lost, the next provider runs the model.
    * @template T
    * @param {() => T | Promise<T>} call
    */
@@ -179,28 +176,20 @@ export class InferenceSession {
   }
 
   /**
-   * Opens the next provider, once for all calls that failed on the one before.
-   * @param {Opened} opened what they ran on
-   * @param {unknown} e why they failed; thrown where it is no loss, or nothing is left to try
+   * Once for all calls that failed on `opened`.
+   * @param {Opened} opened
+   * @param {any} e
    */
   async #replace(opened, e) {
-    const { code, error } = /** @type {{code?: string, error?: string}} */ (e);
-    if (!LOST.includes(code ?? "")) throw e;
-    if (opened === this.#opened) {
-      if (!this.#replacing && !this.#providers.length) throw e;
-      this.#replacing ??= this.#openNext(error ?? "The GPU was lost.").finally(() => (this.#replacing = null));
-      await this.#replacing;
-    }
-  }
-
-  /** @param {string} reason */
-  async #openNext(reason) {
-    this.#opened.close();
-    const choice = await openFirst(this.#providers, this.#bundle, this.#threads);
+    const done = opened !== this.#opened;
+    if (!/^gpu-(lost|memory)$/.test(e.code) || !(done || this.#providers.length)) throw e;
+    if (done) return;
+    this.#next ??= (opened.close(), openFirst(this.#providers, this.#bundle, this.#threads));
+    const choice = await this.#next.finally(() => (this.#next = null));
     this.#opened = choice.opened;
     this.#providers = choice.left;
     this.executionProvider = choice.provider;
-    this.fallbackReason = [reason, choice.reason].filter(Boolean).join(" ");
+    this.fallbackReason = e.error;
   }
 
   get inputNames() {
@@ -266,7 +255,7 @@ export class InferenceSession {
       const { generate } = await import("./generate.js"); // only bundles that make text hold it
       return yield* generate(opened.engine, facts, ids, options);
     } catch (e) {
-      await this.#replace(opened, e); // the cache went with the GPU: the next text runs elsewhere
+      await this.#replace(opened, e);
       throw e;
     } finally {
       this.#generating = false;
