@@ -157,14 +157,13 @@ class LedgerView(QScrollArea):
             (self.warm_title, self.warm, ()),
         ):
             title.setFont(scaled_font(self.font(), 1.0, bold=True))
-            title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
             column = QVBoxLayout()
+            column.setAlignment(Qt.AlignmentFlag.AlignTop)
             for widget in (title, bars, *more):
                 if isinstance(widget, QPushButton):
                     column.addWidget(widget, 0, Qt.AlignmentFlag.AlignLeft)
                 else:
                     column.addWidget(widget)
-            column.addStretch(1)
             row.addLayout(column, 1)
         self.setWidget(page)
         self.fill(None)

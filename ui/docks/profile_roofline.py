@@ -14,6 +14,9 @@ from nnjit_studio.ui.theme import Theme
 SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
 
+DECADES = [(power, f"{10.0**power:g}") for power in range(-6, 9)]
+"""Ticks: pyqtgraph would name every digit between them, one over the other."""
+
 
 class RooflinePlot(PlotPanel):
     """Rate over intensity, both in powers of ten; a point's area is its share of the time."""
@@ -27,7 +30,7 @@ class RooflinePlot(PlotPanel):
         self.profile: ModelProfile | None = None
         self.item.setLogMode(x=True, y=True)
         for side in ("bottom", "left"):
-            self.item.getAxis(side).setStyle(maxTickLevel=0)  # powers of ten alone have words
+            self.item.getAxis(side).setTicks([DECADES])
         self.points = pg.PlotDataItem(pen=None, symbol="o", symbolPen=None)
         self.roof = pg.PlotDataItem(skipFiniteCheck=True)
         self.item.addItem(self.roof)
