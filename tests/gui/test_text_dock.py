@@ -52,7 +52,7 @@ def test_tokens_appear_with_their_rates(qtbot, window, texts, decoder):
     whole = 399 / (19 * 0.004 + 380 * 0.008)
     assert f"125.0 tokens/s in the last 2 s, {whole:.1f} of the whole" in panel.rates.text()
     assert "400 tokens (all tokens made)" in panel.caption.text()
-    assert "prompt of 3 read 128 at once in 40.0 ms" in panel.caption.text()
+    assert "prompt of 3 read up to 128 at once in 40.0 ms" in panel.caption.text()
     x, y = panel.plot.line.getOriginalDataset()
     assert len(x) == 399 and y[0] == 4.0 and y[-1] == 8.0
     header, rows = panel.plot.table()

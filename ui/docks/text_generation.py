@@ -200,7 +200,7 @@ def _rates(state: TextState) -> str:
 def _sentence(state: TextState) -> str:
     assert state.ended is not None and state.begun is not None
     begun, ended = state.begun, state.ended
-    rows = f"{begun.prefill_rows} at once" if begun.prefill_rows else "one after another"
+    rows = f"up to {begun.prefill_rows} at once" if begun.prefill_rows else "one by one"
     return (
         f"{ended.tokens} tokens ({ENDS.get(ended.reason, ended.reason)})  ·  prompt of "
         f"{len(begun.request.ids)} read {rows} in {text.latency(state.prompt_ms)} ms  ·  cache of "
