@@ -186,7 +186,7 @@ class NodeDetails(QWidget):
         if running:
             record = running[0]
             code = f", {record.key.tier}, {text.nbytes(len(record.wasm))}"
-        yield "kernel", escape(f"{settings}{code}") + self._link("inspector", "inspect")
+        yield "kernel", escape(f"{settings}{code}") + self._link(DO + "kernel", "inspect")
         if workload.candidates:
             rows = workload.rows()
             tried = [r for r in rows if r.state not in (NOT_TRIED, INCUMBENT)]

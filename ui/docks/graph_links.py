@@ -42,7 +42,7 @@ class Links:
         if link in ("profile", "diff"):
             select(panel, lambda row: row.node == node)
         elif link == "database":
-            select(panel, lambda row: row.workload == workload)
+            select(panel, lambda row: getattr(row, "workload", "") == workload)
         return True
 
     def _workload(self, node: str) -> str:
