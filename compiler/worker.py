@@ -45,6 +45,8 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int) -> None:
     os.dup2(chatter, 1)
     os.dup2(chatter, 2)
     _limit_memory(memory_bytes)
+    # TVM imports PyTorch where it is installed; its libraries alone can map more than the limit.
+    sys.modules["torch"] = None  # type: ignore[assignment]
     # Ctrl-C goes to every process of the terminal; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):

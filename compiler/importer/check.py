@@ -40,6 +40,8 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path.name!r} cannot be read: {e.strerror}.", "Check its permissions."
         ) from e
+    except MemoryError:
+        raise
     except Exception as e:  # the protobuf runtimes raise types of their own
         raise ModelError(
             f"{path.name!r} is not an ONNX model, or its end is missing.",

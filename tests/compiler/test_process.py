@@ -46,6 +46,22 @@ def test_a_candidate_in_both_tiers(compiler: CompileProcess, model: process.Impo
     assert [k.data for k in again.kernels] == [k.data for k in result.kernels]
 
 
+def test_an_installed_pytorch_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM would: its libraries alone can map more memory than the process may have."""
+    package, loaded = tmp_path / "site" / "torch", tmp_path / "loaded"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"open({str(loaded)!r}, 'w').close()\n__version__ = '9'\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    compiler = CompileProcess()
+    try:
+        compiler.import_model(mlp(tmp_path / "mlp.onnx"), tmp_path / "w.bin")
+    finally:
+        compiler.close()
+    assert not loaded.exists()
+
+
 def test_an_impossible_candidate_is_a_result(
     compiler: CompileProcess, model: process.ImportedModel
 ) -> None:
