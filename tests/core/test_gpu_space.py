@@ -129,10 +129,10 @@ def test_no_space_of_other_kinds() -> None:
 
 
 def test_two_stages_where_they_fit() -> None:
-    c = GpuCandidate(8, 8, 4, 128, 128, 16)
-    assert stages(c, 768) == 2 and stages(c, 16) == 1
-    assert workgroup_bytes(c, 768) == 2 * 16 * (132 + 132) * 4
-    assert stages(replace(c, r1=32), 768) == 1
+    c = GpuCandidate(8, 8, 4, 128, 128, 8)
+    assert stages(c, 768) == 2 and stages(c, 8) == 1
+    assert workgroup_bytes(c, 768) == 2 * 8 * (132 + 132) * 4
+    assert stages(replace(c, r1=16), 768) == 1
 
 
 @pytest.mark.parametrize("m", [1, MATVEC_ROWS, 9, 33, 1000])
