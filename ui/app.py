@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui import crash
+from nnjit_studio.ui.garbage import GarbageCollector
 from nnjit_studio.ui.main_window import MakeEngineView, StudioWindow
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
@@ -73,6 +74,7 @@ def _run(
     make_engine_view: MakeEngineView,
 ) -> list[Event]:
     app = _application()
+    garbage = GarbageCollector(app)
     # A script neither follows nor changes what its user arranged by hand.
     folder = tempfile.TemporaryDirectory() if quit_when_done else contextlib.nullcontext()
     with folder as own:
@@ -86,6 +88,7 @@ def _run(
             app.exec()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    garbage.stop()
     if quit_when_done and script.error is not None:
         raise script.error
     return script.events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -11,6 +12,23 @@ from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 from PySide6.QtCore import QSettings
 
 from nnjit_studio.ui.main_window import StudioWindow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collected_here():
+    """As in the program: widgets that are garbage die on Qt's thread, not in some other."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def collected(collected_here):
+    yield
+    gc.collect()
 
 
 @pytest.fixture

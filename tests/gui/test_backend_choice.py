@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from gui_fakes import FakeWorkbench, engine_label, finish, record, small_model
+from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 
 from nnjit_studio.errors import TargetError
 from nnjit_studio.space.backend import WASM
@@ -112,13 +110,3 @@ def test_the_lite_space_shows_the_settings_of_its_backend(qtbot, opened, workben
     assert "Some GPU" in opened.header.detail.text() or "Some GPU" in opened.session.state.target
     assert opened.session.state.code == "WGSL"
     assert opened.session.state.workloads[key].incumbent == GPU_SETTINGS
-
-
-def test_the_database_says_what_a_kernel_is_written_in(qtbot, window, workbench):
-    workload = workbench.model.workloads[0]
-    wasm = record(workload, "default", "default", 10.0, 1)
-    gpu = replace(wasm, key=replace(wasm.key, tier="wgsl-subgroups"))
-    window.database.show_records([wasm, gpu])
-    place = [c.title for c in window.database.model.columns].index("code")
-    cells = [window.database.model.index(i, place).data() for i in range(2)]
-    assert cells == ["Wasm", "WGSL"]

@@ -219,3 +219,17 @@ def test_tables_copy_as_markdown_and_csv(panel):
     assert QGuiApplication.clipboard().text().splitlines()[1].count(",") >= 13
     keys = {a.text(): a.shortcut().toString() for a in panel.view.actions()}
     assert keys["Copy as TSV"] == "Ctrl+C" and keys["Copy as Markdown"] == "Ctrl+Shift+C"
+
+
+def test_what_a_kernel_is_written_in(qtbot, workbench, settings, tmp_path):
+    wasm = some(workbench.model.workloads[0], "s1", "won", 9.0, 3)
+    gpu = replace(wasm, key=replace(wasm.key, tier="wgsl-subgroups"), sha256="2")
+    with KernelDatabase.open(tmp_path / "both.db") as opened:
+        opened.add_records([wasm, gpu])
+        workbench.database = opened
+        window = StudioWindow(workbench, engine_label, settings)
+        qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+        window.show()
+        window._show_dock("database")
+        qtbot.waitUntil(lambda: len(window.database.listing.rows) == 2)
+        assert sorted(shown(window.database, "code")) == ["WGSL", "Wasm"]

@@ -1,0 +1,41 @@
+"""Cycles of garbage are collected on Qt's thread alone.
+
+Python collects in whatever thread happens to allocate, and a widget that dies
+in another thread than its own crashes Qt.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from PySide6.QtCore import QObject, QTimer
+
+PERIOD_MS = 500
+
+
+class GarbageCollector(QObject):
+    """Takes over from Python's own collector until :meth:`stop`; made on Qt's thread."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        gc.disable()
+        self._timer = QTimer(self, interval=PERIOD_MS)
+        self._timer.timeout.connect(self.collect)
+        self._timer.start()
+
+    def collect(self) -> None:
+        """What Python would have collected by now: the oldest generation that is due."""
+        due = [
+            generation
+            for generation, (count, most) in enumerate(
+                zip(gc.get_count(), gc.get_threshold(), strict=True)
+            )
+            if most and count > most
+        ]
+        if due:
+            gc.collect(due[-1])
+
+    def stop(self) -> None:
+        """Python's own collector again."""
+        self._timer.stop()
+        gc.enable()
