@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -388,9 +389,12 @@ def check(
     return ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000)
+def campaign(
+    name: str, cases: int, fuzz: Callable[[int, int], tuple[Counter[str], list[Wrong]]], about: str
+) -> int:
+    """The command around a fuzzer: its options, the wrong cases, one line of figures."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--cases", type=int, default=cases)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=3)
     options = parser.parse_args()
@@ -401,12 +405,12 @@ def main() -> int:
     seconds = time.perf_counter() - start
     known = 1 - counts["unknown"] / max(1, counts["elements"])
     sys.stdout.write(
-        f"fuzz: seed {options.seed}, {counts['cases']} cases of {counts['kernels']} kernels, "
-        f"{counts['elements']} elements ({known:.1%} with a bound), {len(wrong)} wrong, "
-        f"{seconds:.0f} s\n"
+        f"{name}: seed {options.seed}, {counts['cases']} cases of {counts['kernels']} kernels, "
+        f"{counts['elements']} elements ({known:.1%} with a bound), {counts['refused']} refused, "
+        f"{len(wrong)} wrong, {seconds:.0f} s\n"
     )
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(campaign("fuzz", 10_000, fuzz, __doc__ or ""))

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-from fuzz_kernels import KINDS, Generator, Wrong, compare, contractions, inputs_of
+from fuzz_kernels import KINDS, Generator, Wrong, campaign, compare, contractions, inputs_of
 from wgsl_harness import has_subgroups, run_program
 
 from nnjit_studio.compiler.affine import rewrite
@@ -103,25 +101,5 @@ def check(
     return ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", type=int, default=3)
-    options = parser.parse_args()
-    start = time.perf_counter()
-    counts, wrong = fuzz(options.cases, options.seed)
-    for case in wrong[: options.show]:
-        sys.stdout.write(f"{case}\n\n")
-    seconds = time.perf_counter() - start
-    known = 1 - counts["unknown"] / max(1, counts["elements"])
-    sys.stdout.write(
-        f"fuzz-wgsl: seed {options.seed}, {counts['cases']} cases of {counts['kernels']} kernels, "
-        f"{counts['elements']} elements ({known:.1%} with a bound), {counts['refused']} refused, "
-        f"{len(wrong)} wrong, {seconds:.0f} s\n"
-    )
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(campaign("fuzz-wgsl", 1000, fuzz, __doc__ or ""))
