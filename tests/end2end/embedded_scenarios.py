@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import journey
@@ -44,13 +46,19 @@ def _worker_threads_at_rest(expected: int) -> int:
     deadline = time.monotonic() + 20
     while True:
         count = sum(
-            (task / "comm").read_text().startswith("DedicatedWorker")
-            for pid in _renderers()
-            for task in Path(f"/proc/{pid}/task").iterdir()
+            name.startswith("DedicatedWorker") for pid in _renderers() for name in _threads_of(pid)
         )
         if count == expected or time.monotonic() > deadline:
             return count
         time.sleep(0.1)
+
+
+def _threads_of(pid: int) -> Iterator[str]:
+    """Names of a process's threads, without those that end while they are read."""
+    with contextlib.suppress(OSError):  # the process itself has ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                yield (task / "comm").read_text()
 
 
 def error_comes_through() -> None:
