@@ -73,7 +73,7 @@ def test_a_session_that_kept_the_default_keeps_it(
     stage = Stage()
     stage.runner.wrong = lambda kernel: kernel.candidate is not None and BIG.key == kernel.workload
     monkeypatch.setattr(
-        "nnjit_studio.workbench.TuningSession", lambda *given: stage.session(seconds=None)
+        "nnjit_studio.workbench.workbench.TuningSession", lambda *given: stage.session(seconds=None)
     )
     bench.device = DEVICE
     bench.model = OpenedModel(

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from device_fakes import effects, measured_device
 
-from nnjit_studio import workbench as module
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.link.device import device_id, host_profile
 from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.records import PRIMITIVE_VECTOR
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench import workbench as module
 
 
 class Page:

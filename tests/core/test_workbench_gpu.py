@@ -88,7 +88,7 @@ def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
                 self.runner.infer(FEEDS)  # type: ignore[attr-defined]
             yield Failed(1.0, gone.value.to_json())
 
-    monkeypatch.setattr("nnjit_studio.workbench.TuningSession", Losing)
+    monkeypatch.setattr("nnjit_studio.workbench.workbench.TuningSession", Losing)
     back, failed = bench.tune(5.0)
     assert isinstance(back, FellBack) and isinstance(failed, Failed)
     assert back.target == "chromium" and "times in a row" in back.reason
