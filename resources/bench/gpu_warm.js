@@ -1,27 +1,19 @@
 /** Keeps the GPU's clock up between samples, and looks at it. */
+import { CHAIN, CHAIN_STEPS, CHAIN_VALUES, STEADY } from "../page/gpu/clock.js";
 import { idle, own, recorderOf } from "./gpu_record.js";
 
 const BUSY_MS = 8;
 /** The clock of an idle GPU takes this long to rise; a batch sized before would be too short. */
 const RISE_MS = 300;
-/** Of the fastest chain seen: slower means that the clock is down. */
-const STEADY = 1.1;
 const MOST_TRIES = 6;
 const MOST_GROUPS = 4096;
 const MOST_REPEATS = 1024;
-const CHAIN_STEPS = 64 * 256;
 
 const BUSY = `@group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @compute @workgroup_size(256) fn main(@builtin(global_invocation_id) g: vec3u) {
   var v = x[g.x];
   for (var i = 0u; i < 2048u; i++) { v = fma(v, 0.999, 0.001); }
   x[g.x] = v;
-}`;
-const CHAIN = `@group(0) @binding(0) var<storage, read_write> x: array<f32>;
-@compute @workgroup_size(1) fn main() {
-  var v = x[0]; let a = x[1]; let b = x[2];
-  for (var i = 0u; i < 256u; i++) { ${"v = fma(v, a, b); ".repeat(64)} }
-  x[3] = v;
 }`;
 
 /** A device of its own that computes nothing of worth. */
@@ -50,7 +42,7 @@ export class Warmer {
   constructor(device) {
     this.device = device;
     this.buffer = device.createBuffer({ size: MOST_GROUPS * 256 * 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST });
-    device.queue.writeBuffer(this.buffer, 0, new Float32Array([0.5, 0.75, 0.125, 0]));
+    device.queue.writeBuffer(this.buffer, 0, CHAIN_VALUES);
     this.busy = this.#pipeline(BUSY);
     this.chain = this.#pipeline(CHAIN);
   }

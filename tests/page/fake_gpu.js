@@ -3,12 +3,16 @@
  * "code" is the name of a function over the bytes of its bindings, which takes its `ns`.
  */
 
+import { CHAIN } from "../../resources/page/gpu/clock.js";
+
 Object.assign(globalThis, {
   GPUBufferUsage: { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, STORAGE: 128, QUERY_RESOLVE: 512 },
   GPUMapMode: { READ: 1 },
   GPUShaderStage: { COMPUTE: 4 },
 });
 
+const CHAIN_NS = 40_000n;
+const chain = () => {};
 const later = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 class FakeBuffer {
@@ -47,6 +51,9 @@ export class FakeDevice extends EventTarget {
   gone = false;
   badMaps = 0;
   clock = 0n;
+  /** Of the chain that tells how fast the GPU's clock is (gpu/clock.js): ns of the next looks. */
+  chain_ns = [];
+  looks = 0;
   submits = 0;
   passes = [];
   compiled = [];
@@ -146,7 +153,8 @@ export class FakeDevice extends EventTarget {
             uses.push(...bound.map((b) => b.buffer));
             if (run === null) uses.invalid = "the dispatch is not valid";
             commands.push(() => {
-              this.clock += run.ns ?? 1000n;
+              if (run === chain) this.looks++;
+              this.clock += run === chain ? (this.chain_ns.shift() ?? CHAIN_NS) : (run.ns ?? 1000n);
               run(bound.map(({ buffer, offset, size }) => buffer.bytes.subarray(offset, offset + size)), workgroups);
             });
           },
@@ -183,8 +191,8 @@ export function fakeGpu(kernels, { nulls = 0, features = ["timestamp-query"], li
     requestDevice: async () => {
       const busy = (name) => String(name).includes("1664525u"); // of quantum.js: it only takes time
       const found = {
-        get: (known, name) => (busy(name) ? () => {} : known[name]),
-        has: (known, name) => busy(name) || name in known,
+        get: (known, name) => (busy(name) ? () => {} : name === CHAIN ? chain : known[name]),
+        has: (known, name) => busy(name) || name === CHAIN || name in known,
       };
       devices.push(new FakeDevice(new Proxy(kernels, found)));
       return devices.at(-1);

@@ -80,6 +80,32 @@ test("the same challenger again is neither compiled nor checked again", async ()
   assert.equal(fake.compiled.filter((c) => c === "double").length, 1);
 });
 
+test("samples under a clock that is down are taken again", async () => {
+  const { bench, fake } = await open();
+  await bench.measure(kernel("double"), kernel("other"), policy);
+  const looks = async (chain_ns) => {
+    [fake.chain_ns, fake.looks] = [[...chain_ns], 0];
+    const result = await bench.measure(kernel("double"), kernel("other"), { ...policy, pairs: 2 });
+    assert.equal(result.samples_ms.length, 2);
+    return fake.looks;
+  };
+  assert.equal(await looks([]), 1);
+  assert.equal(await looks([43_000n]), 1);
+  assert.equal(await looks([80_000n, 50_000n]), 3);
+});
+
+test("a clock that stays down is taken for the best there is, after a while", async () => {
+  const { bench, fake } = await open();
+  await bench.measure(kernel("double"), null, policy);
+  fake.chain_ns = Array(1_000_000).fill(80_000n);
+  const start = performance.now();
+  assert.equal((await bench.measure(kernel("double"), null, { ...policy, pairs: 2 })).samples_ms.length, 2);
+  assert.ok(performance.now() - start >= 300);
+  fake.looks = 0;
+  await bench.measure(kernel("double"), null, { ...policy, pairs: 2 });
+  assert.equal(fake.looks, 1);
+});
+
 test("one that is far slower is given up after two samples", async () => {
   const { bench } = await open();
   const result = await bench.measure(kernel("slow"), kernel("double"), policy);

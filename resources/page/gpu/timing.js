@@ -1,5 +1,6 @@
 /** Timing of kernels on a GPU (docs/measuring.md, docs/webgpu.md). */
 import { median } from "../engine.js";
+import { ClockWatch } from "./clock.js";
 import { spanMs } from "./profile.js";
 
 /** @typedef {import("./types.js").Dispatch} Dispatch */
@@ -22,11 +23,16 @@ const GROUP_MS = 60;
 /** After such a rest the GPU's clocks have gone down. */
 const REST_MS = 50;
 const MOST_BATCH = 20_000;
+/** A challenger's first batch, as a part of the incumbent's: it may be far slower. */
+const FIRST_BATCH = 1 / 16;
+/** The clock of a GPU that idled takes this long to rise. */
+const RISE_MS = 300;
 
 export class Sampler {
   /** What was waited although the GPU had finished. */
   late_ms = 0;
   #busy_until = -Infinity;
+  /** @type {Promise<ClockWatch | null> | null} */ #watch = null;
 
   /**
    * @param {GpuDevice} device
@@ -87,16 +93,34 @@ export class Sampler {
   }
 
   /**
+   * As `take`, until the GPU's clock is where it was at its best, or has had the time to get there.
+   * @param {readonly {timed: Timed, runs: number}[]} samples
+   */
+  async #takeSteady(samples) {
+    const watch = await (this.#watch ??= ClockWatch.open(this.device));
+    if (!watch) return this.take(samples);
+    const latest = performance.now() + RISE_MS;
+    for (;;) {
+      const times = await this.take([...samples, { timed: watch.timed, runs: 1 }]);
+      const look_ms = /** @type {number} */ (times.pop());
+      if (watch.steady(look_ms)) return times;
+      if (performance.now() < latest) continue;
+      watch.settle(look_ms);
+      return times;
+    }
+  }
+
+  /**
    * Keeps the GPU at work until its clocks are up, and finds how many runs make a sample.
    * @param {Timed} timed
    * @param {MeasurePolicy} policy
+   * @param {number} [runs] of its first batch
    */
-  async warmUp(timed, policy) {
+  async warmUp(timed, policy, runs = 1) {
     const target_ms = this.target(policy);
     const rested = performance.now() - this.#busy_until > REST_MS;
     const least_ms = rested ? policy.warmup_ms : policy.warmup_ms / 3;
     const start = performance.now();
-    let runs = 1;
     let fastest = Infinity;
     for (;;) {
       const [ms] = await this.take([{ timed, runs }]);
@@ -124,7 +148,8 @@ export class Sampler {
     const start = this.clock.now();
     const late_before = this.late_ms;
     const target_ms = this.target(policy);
-    for (const timed of incumbent ? [challenger, incumbent] : [challenger]) if (!timed.batch) await this.warmUp(timed, policy);
+    if (!challenger.batch) await this.warmUp(challenger, policy, Math.max(1, Math.ceil(FIRST_BATCH * (incumbent?.batch ?? 0))));
+    if (incumbent && !incumbent.batch) await this.warmUp(incumbent, policy);
     if (performance.now() - this.#busy_until > REST_MS) await this.warmUp(incumbent ?? challenger, policy);
     /** @type {number[]} */
     const samples_ms = [];
@@ -144,7 +169,7 @@ export class Sampler {
         .flatMap((timed) => (timed ? [timed] : []));
       // the first of a submission meets a GPU that has just rested: it is nobody's
       const lead = { timed: order[order.length - 1], runs: Math.ceil(order[order.length - 1].batch / 2) };
-      const times = (await this.take([lead, ...order.map((timed) => ({ timed, runs: timed.batch }))])).slice(1);
+      const times = (await this.#takeSteady([lead, ...order.map((timed) => ({ timed, runs: timed.batch }))])).slice(1);
       const short = new Set(order.filter((timed, i) => times[i] < target_ms / 2 && timed.batch < MOST_BATCH));
       if (short.size && !done && this.clock.now() - start < policy.max_ms) {
         // the clocks went up meanwhile
