@@ -93,9 +93,11 @@ class CompileProcess:
         os.close(handle)
 
     def start(self) -> None:
-        """Start the child ahead of its first job; harmless when it runs."""
+        """Start the child, and have it load the importer, ahead of its first job; harmless when
+        it runs.
+        """
         with self._lock:
-            self._ensure()
+            self._ensure(ahead=True)
 
     def close(self) -> None:
         self.kill()
@@ -501,14 +503,14 @@ class CompileProcess:
             raise CompileError(header["error"])
         return (blobs[0], header["flops"]), (blobs[1], header["moved_bytes"])
 
-    def _ensure(self) -> Connection:
+    def _ensure(self, ahead: bool = False) -> Connection:
         if self._process is not None and self._process.is_alive() and self._pipe is not None:
             return self._pipe
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self._process = context.Process(
             target=worker.serve,
-            args=(theirs, self._chatter, self._memory_bytes),
+            args=(theirs, self._chatter, self._memory_bytes, ahead),
             name="nnjit-compile",
             daemon=True,
         )

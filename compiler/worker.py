@@ -39,8 +39,11 @@ def receive(pipe: Connection) -> tuple[dict[str, Any], list[bytes]]:
     return header, [pipe.recv_bytes() for _ in range(header.pop("n_blobs"))]
 
 
-def serve(pipe: Connection, chatter_file: str, memory_bytes: int) -> None:
-    """Main loop of the child; ends when the parent closes the pipe."""
+def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = False) -> None:
+    """Main loop of the child; ends when the parent closes the pipe.
+
+    ``ahead`` loads the importer before the first job asks for it: TVM takes a second.
+    """
     chatter = os.open(chatter_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(chatter, 1)
     os.dup2(chatter, 2)
@@ -52,6 +55,8 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int) -> None:
     if hasattr(os, "nice"):
         os.nice(5)  # what is measured on the same cores goes first
     worker = _Worker(pipe)
+    if ahead:
+        import nnjit_studio.compiler.importer  # noqa: F401
     with contextlib.suppress(EOFError, OSError):
         while True:
             header, blobs = receive(pipe)

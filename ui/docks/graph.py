@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ from nnjit_studio.ui.worker import Worker
 
 if TYPE_CHECKING:
     from nnjit_studio.workbench import OpenedModel
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 40
 """Nodes of a graph that is laid out without a thread: a few milliseconds."""
@@ -323,6 +326,7 @@ class GraphPanel(QWidget):
         if self._pending:
             name, self._pending = self._pending, ""
             self.view.pick(self.view.boxes[arranged.groups.shown_as(name, arranged.closed)])
+        log.debug("The graph is drawn: %d boxes.", len(sheet.boxes))
         self.drawn.emit()
 
     def _show_node(self, name: str) -> None:
