@@ -415,12 +415,14 @@ class PageRunner:
             self._serving = False
             raise
 
-    def served(self, hold: bool | None = None) -> ServingStats:
+    def served(self, hold: bool | None = None, budget: float | None = None) -> ServingStats:
         """What the page served since the last time; answered also while it measures.
 
-        ``hold`` stops all tuning at the page's gate, or lets it go on.
+        ``hold`` stops all tuning at the page's gate, or lets it go on; ``budget`` replaces
+        that of :meth:`serve`, unless that was full speed.
         """
-        header = {"type": "served"} | ({} if hold is None else {"hold": hold})
+        asked = {"hold": hold, "budget": budget}
+        header = {"type": "served"} | {k: v for k, v in asked.items() if v is not None}
         reply, _ = self._hub.request(header, (), self._timeout_s)
         stats = ServingStats(
             replies.numbers(reply, "latencies_ms"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from nnjit_studio.space.candidate import settings_of
 from nnjit_studio.space.records import (
@@ -31,6 +32,16 @@ from nnjit_studio.tuner.swap_policy import (
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""
 OK_STATES = ("won", "slower", "default")
+T = TypeVar("T")
+
+
+def at_once(steps: Generator[Any, None, T]) -> T:
+    """What a generator returns, for whom what it yields does not matter."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -64,8 +75,11 @@ def evaluate(
     device: DeviceProfile,
     policy: MeasurePolicy,
     thresholds: SwapPolicy,
-) -> Outcome:
-    """Measure a challenger beside the incumbent, unless it failed or its bytes are known."""
+) -> Generator[int, None, Outcome]:
+    """Measure a challenger beside the incumbent, unless it failed or its bytes are known.
+
+    Yields as :func:`looks` does.
+    """
     if compiled.error:
         return Outcome(compiled, Verdict("failed", compiled.error))
     tier, flops = state.key.tier, state.workload.flops
@@ -74,7 +88,9 @@ def evaluate(
         same = f"the same bytes as {state.measured[kernel.sha256]}"
         return Outcome(compiled, Verdict("duplicate", same), kernel)
     peak = device.peak(tier, state.workload.kind)
-    result, verdict = duel(runner, kernel, state.incumbent, flops, peak, policy, thresholds)
+    result, verdict = yield from looks(
+        runner, kernel, state.incumbent, flops, peak, policy, thresholds
+    )
     return Outcome(compiled, verdict, kernel, result, flops)
 
 
@@ -87,7 +103,22 @@ def duel(
     policy: MeasurePolicy,
     thresholds: SwapPolicy,
 ) -> tuple[RunResult, Verdict]:
+    """What :func:`looks` comes to."""
+    return at_once(looks(runner, challenger, incumbent, flops, peak_gflops, policy, thresholds))
+
+
+def looks(
+    runner: Runner,
+    challenger: Kernel,
+    incumbent: Kernel,
+    flops: int,
+    peak_gflops: float | None,
+    policy: MeasurePolicy,
+    thresholds: SwapPolicy,
+) -> Generator[int, None, tuple[RunResult, Verdict]]:
     """Samples in pairs until the matter is settled, and the verdict over all of them.
+
+    Yields, before each look, how many pairs there will be after it.
 
     The challenger is judged after as many pairs as each of ``thresholds.looks``
     says. It ends with a proven win, a gain that is out of reach, a kernel that is
@@ -97,6 +128,7 @@ def duel(
     result: RunResult | None = None
     for pairs in thresholds.looks:
         taken = len(result.samples_ms) if result else 0
+        yield pairs
         more = runner.measure(challenger, incumbent, replace(policy, pairs=pairs - taken))
         result = more if result is None else _joined(result, more)
         verdict = decide(result, flops, peak_gflops, thresholds)

@@ -55,6 +55,39 @@ class SpaceBuilt(Event):
 
 
 @dataclass(frozen=True)
+class Trying(Event):
+    """What begins now: ``phase`` is one of :data:`PHASES`.
+
+    ``check`` takes the first ``pairs`` of samples too; ``duel`` goes on to so many because
+    it is not settled yet. ``timing`` is of the whole model and names no candidate.
+    """
+
+    name: ClassVar[str] = "trying"
+    workload: str
+    candidate: str
+    phase: str
+    pairs: int = 0
+
+
+PHASES = ("compile", "check", "duel", "timing")
+
+
+@dataclass(frozen=True)
+class Paused(Event):
+    """The session rests until its consumer asks for the next event; the model is free meanwhile."""
+
+    name: ClassVar[str] = "paused"
+
+
+@dataclass(frozen=True)
+class Resumed(Event):
+    """It goes on after ``paused_s`` seconds, which count neither in ``t_s`` nor in the budget."""
+
+    name: ClassVar[str] = "resumed"
+    paused_s: float
+
+
+@dataclass(frozen=True)
 class ModelTimed(Event):
     """Latency of the whole model: median of ``runs_ms``, and ms by step (plan order)."""
 
@@ -133,7 +166,7 @@ class RoundDone(Event):
     ``best_gflops`` is the highest rate at which an incumbent of this session won; it
     never falls, though ``best_candidate``, the incumbent now, may have been measured
     below it when the machine was slower. ``model_ms`` estimates the whole model with the
-    incumbents of now.
+    incumbents of now, ``left_s`` the seconds to the summary; None before that can be told.
     """
 
     name: ClassVar[str] = "round"
@@ -145,6 +178,7 @@ class RoundDone(Event):
     best_candidate: str
     remaining: int
     model_ms: float = 0.0
+    left_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import settings_of
 from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import DeviceProfile, KernelKey, MeasurePolicy
-from nnjit_studio.tuner.evaluator import evaluate, measured_event, record_of
+from nnjit_studio.tuner.evaluator import at_once, evaluate, measured_event, record_of
 from nnjit_studio.tuner.events import Compiled, Event, Swapped
 from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
@@ -71,7 +71,7 @@ def try_candidate(
     kernel = running.kernel(tier)
     state = WorkloadState(workload, key, default=kernel, incumbent=kernel)
     runner.set_fixture(compiler.fixture(workload))
-    outcome = evaluate(compiled, state, runner, device, policy, thresholds)
+    outcome = at_once(evaluate(compiled, state, runner, device, policy, thresholds))
     others = other_tiers(tier, device)
     if outcome.verdict.state == "won" and others:
         twins = compiler.compile(workload, candidate, others)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from nnjit_studio.tuner.protocols import Clock
@@ -19,32 +20,74 @@ RESERVED_SHARE = 1 / 3
 
 
 class Pace:
-    """Says when to stop and when to run the model; begins when it is made."""
+    """Says when to stop and when to run the model; begins when it is made.
 
-    def __init__(self, clock: Clock, cancelled: Callable[[], bool], full_speed: bool) -> None:
+    ``timing_s`` is what comes after the last round.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        cancelled: Callable[[], bool],
+        full_speed: bool,
+        seconds: float | None = None,
+    ) -> None:
         self._clock = clock
         self.cancelled = cancelled
         self._interval_s = FULL_SPEED_INTERVAL_S if full_speed else LIVE_INTERVAL_S
         self._began_s = clock.monotonic_s()
-        self._rounds_end_s: float | None = None
+        self._budget_s = seconds
+        self._budget_began_s: float | None = None
+        self.timing_s = 0.0
         self._live_due_s = self._began_s
 
     def t_s(self) -> float:
         """Seconds since the session began."""
         return self._clock.monotonic_s() - self._began_s
 
-    def start_budget(self, seconds: float | None, timing_s: float) -> None:
-        """From now on ``seconds`` pass, of them ``timing_s`` after the last round."""
-        if seconds is not None:
-            reserved_s = min(timing_s, seconds * RESERVED_SHARE)
-            self._rounds_end_s = self._clock.monotonic_s() + seconds - reserved_s
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds in all from :meth:`start_budget` on; None: until nothing is left to gain."""
+        return self._budget_s
+
+    def start_budget(self, timing_s: float) -> None:
+        """From now on the budget passes, ``timing_s`` of it after the last round."""
+        self._budget_began_s, self.timing_s = self._clock.monotonic_s(), timing_s
+
+    def set_left(self, seconds: float | None) -> None:
+        """Have so many seconds from now on, or no limit. Thread-safe."""
+        began_s = self._budget_began_s
+        spent_s = 0.0 if began_s is None else self._clock.monotonic_s() - began_s
+        self._budget_s = None if seconds is None else spent_s + seconds
+
+    def left_s(self) -> float | None:
+        """Seconds of the budget that are left, its last timing included; None: no limit."""
+        if self._budget_s is None or self._budget_began_s is None:
+            return self._budget_s
+        spent_s = self._clock.monotonic_s() - self._budget_began_s
+        return max(0.0, self._budget_s - spent_s)
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """What passes in here counts nowhere."""
+        began_s = self._clock.monotonic_s()
+        try:
+            yield
+        finally:
+            rested_s = self._clock.monotonic_s() - began_s
+            self._began_s += rested_s
+            self._live_due_s += rested_s
+            if self._budget_began_s is not None:
+                self._budget_began_s += rested_s
 
     def stop(self) -> str:
         """Why no further round may begin: ``cancelled``, ``time`` or empty."""
         if self.cancelled():
             return "cancelled"
-        over = self._rounds_end_s is not None and self._clock.monotonic_s() >= self._rounds_end_s
-        return "time" if over else ""
+        budget_s, left_s = self._budget_s, self.left_s()
+        if budget_s is None or left_s is None:
+            return ""
+        return "time" if left_s <= min(self.timing_s, budget_s * RESERVED_SHARE) else ""
 
     def live(self, infer: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
         """Run the model if it is due; its ms, or nothing."""

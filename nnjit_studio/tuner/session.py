@@ -49,10 +49,13 @@ from nnjit_studio.tuner.events import (
     Event,
     Failed,
     Finished,
+    Paused,
+    Resumed,
     RoundDone,
     SessionStarted,
     SpaceBuilt,
     Swapped,
+    Trying,
 )
 from nnjit_studio.tuner.order import SearchOrder
 from nnjit_studio.tuner.pace import RESERVED_SHARE, Pace
@@ -66,6 +69,7 @@ from nnjit_studio.tuner.payoff import (
 )
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.queue import KernelQueue
+from nnjit_studio.tuner.remaining import RoundClock, rounds_left
 from nnjit_studio.tuner.sentinel import Sentinel
 from nnjit_studio.tuner.summary import (
     compile_summary,
@@ -190,7 +194,9 @@ class TuningSession:
         self._tuning_s = 0.0
         self._requests: deque[tuple[str, AnyCandidate]] = deque()
         self._order = SearchOrder(device, self._tier, options.thresholds.min_gain)
-        self._pace = Pace(clock, cancelled, options.full_speed)
+        self._pace = Pace(clock, cancelled, options.full_speed, options.seconds)
+        self._round_clock = RoundClock()
+        self._pausing = False
         self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
             lambda: runner.pulse(self._tier),
             clock,
@@ -202,9 +208,11 @@ class TuningSession:
         """Yield every event; the last one is ``Finished`` or ``Failed``.
 
         Closing the generator early ends the compile-ahead thread. A model
-        that was never timed, because of an early cancel, counts 0 ms.
+        that was never timed, because of an early cancel, counts 0 ms. After
+        ``Paused`` the session rests until it is asked for the next event.
         """
-        self._pace = Pace(self._clock, self._cancelled, self._options.full_speed)
+        options = self._options
+        self._pace = Pace(self._clock, self._cancelled, options.full_speed, options.seconds)
         try:
             with KernelQueue(self._compiler) as queue:
                 yield SessionStarted(
@@ -240,12 +248,12 @@ class TuningSession:
         for state in self._states:
             state.share = shares.get(state.workload.key, 0.0)
         self._model_ms["after"] = self._model_ms["before"]
-        seconds, before_ms = self._options.seconds, self._model_ms["before"]
+        seconds, before_ms = self._pace.budget_s, self._model_ms["before"]
         limit_s = TIMING_LIMIT_S if seconds is None else seconds * RESERVED_SHARE
         limit_s = min(TIMING_LIMIT_S, limit_s)
         timing_s = timing_runs(before_ms, limit_s) * before_ms / 1000
         self._tuning_s = self._pace.t_s()
-        self._pace.start_budget(seconds, timing_s)
+        self._pace.start_budget(timing_s)
         yield from self._build_spaces(queue)
         self._note_progress()
         reason = yield from self._rounds(queue)
@@ -262,6 +270,7 @@ class TuningSession:
         keys = [KernelKey.of(w, self._device, self._tier, version) for w in self._workloads]
         past = [self._records.records(key) for key in keys]
         for i, (workload, key) in enumerate(zip(self._workloads, keys, strict=True)):
+            yield from self._rest(queue)
             if self._pace.cancelled():
                 return
             compiled = queue.get()
@@ -358,10 +367,11 @@ class TuningSession:
 
     def _rounds(self, queue: KernelQueue) -> Generator[Event, None, str]:
         """A first round for each workload, then turns by payoff, until nothing is left to gain."""
-        options, current = self._options, None
+        current = None
         while True:
             tunable = self._tunable()
-            state = next_turn(tunable, options.seconds is not None, options.exhaustive)
+            timed = self._pace.budget_s is not None
+            state = next_turn(tunable, timed, self._options.exhaustive)
             if reason := self._pace.stop():
                 return reason
             if state is None:
@@ -371,12 +381,14 @@ class TuningSession:
             current, hopeful, first = state, not state.converged, not state.swept
             rounds = 0
             while state.pending and rounds < (1 if first else ROUNDS_A_TURN):
+                yield from self._rest(queue, state)
                 if reason := self._pace.stop():
                     return reason
                 yield from self._take_requests(state, queue)
                 if not state.pending:
                     break
                 entry = self._order.take(state)
+                yield self._trying(state, str(entry.candidate), "compile")
                 compiled = queue.at_once(state.workload, entry.candidate, (self._tier,))
                 # Asked again after the wait: an ended compile process is no verdict.
                 if reason := self._pace.stop():
@@ -394,6 +406,47 @@ class TuningSession:
             state.swept = True
             queue.forget()
 
+    # What the user asks for meanwhile
+
+    def pause(self, pausing: bool = True) -> None:
+        """Have the session rest after its round, or no more. Thread-safe."""
+        self._pausing = pausing
+
+    def set_seconds_left(self, seconds: float | None) -> None:
+        """Change the budget: so many seconds from now on, None is no limit. Thread-safe."""
+        self._pace.set_left(seconds)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the budget; None is no limit."""
+        return self._pace.left_s()
+
+    def _rest(self, queue: KernelQueue, current: WorkloadState | None = None) -> Iterator[Event]:
+        """Pause where that was asked for; the page may have been used for anything meanwhile."""
+        if not self._pausing:
+            return
+        self._pausing = False
+        began_s = self._clock.monotonic_s()
+        with self._pace.resting():
+            yield Paused(self._pace.t_s())
+        yield Resumed(self._pace.t_s(), self._clock.monotonic_s() - began_s)
+        if current is None:
+            return
+        yield from self._take_up(queue)
+        self._runner.register([s.incumbent for s in self._states])
+        self._runner.set_fixture(queue.fixture(current.workload))
+
+    def _take_up(self, queue: KernelQueue) -> Iterator[Event]:
+        """Adopt what won while the session rested: candidates of the user's own."""
+        for state in self._tunable():
+            winner = stored_winner(self._records.records(state.key))
+            if winner is None or winner.settings == state.incumbent.settings:
+                continue
+            kernel = self._rebuilt(winner, state, queue)
+            if kernel is not None:
+                state.pending = [e for e in state.pending if str(e.candidate) != winner.settings]
+                yield self._swap(state, kernel, winner.median_ms, stored=True)
+
     def request(self, workload: str, candidate: AnyCandidate) -> None:
         """Have a candidate of the user's own measured next. Thread-safe."""
         self._requests.append((workload, candidate))
@@ -409,6 +462,7 @@ class TuningSession:
             if state is not loaded:
                 self._runner.set_fixture(queue.fixture(state.workload))
                 loaded = state
+            yield self._trying(state, settings_of(candidate), "compile")
             compiled = queue.at_once(state.workload, candidate, (self._tier,))
             if not compiled.error:
                 state.measured.pop(compiled.kernel(self._tier).sha256, None)
@@ -453,12 +507,14 @@ class TuningSession:
         again: bool = False,
     ) -> Generator[Event, None, str]:
         thresholds = self._options.thresholds
-        policy, seconds = self._options.policy, self._options.seconds
+        policy, seconds = self._options.policy, self._pace.budget_s
         if seconds is not None:
             least_ms = DUEL_RUNS * state.best_ms
             limit_ms = max(DUEL_SHARE * seconds * 1000, least_ms)
             policy = replace(policy, max_ms=min(policy.max_ms, limit_ms))
-        outcome = evaluate(compiled, state, self._runner, self._device, policy, thresholds)
+        settings = settings_of(compiled.candidate)
+        looks = evaluate(compiled, state, self._runner, self._device, policy, thresholds)
+        outcome = yield from self._looking(looks, state, settings)
         outcome = self._at_true_peak(outcome, state)
         others = other_tiers(self._tier, self._device)
         if outcome.verdict.state == "won" and others:
@@ -478,18 +534,46 @@ class TuningSession:
             yield self._swap(state, outcome.kernel, outcome.ms)
         for other in self._tunable():
             self._order.refresh(other)
+        self._round_clock.note(self._pace.t_s())
         yield RoundDone(
             self._pace.t_s(),
             state.workload.key,
             state.rounds,
-            settings_of(compiled.candidate),
+            settings,
             outcome.gflops,
             state.best_gflops,
             settings_of(state.incumbent.candidate),
             len(state.pending),
             self._note_progress(),
+            self._left_s(),
         )
         return outcome.verdict.state
+
+    def _looking(
+        self, looks: Generator[int, None, Outcome], state: WorkloadState, settings: str
+    ) -> Generator[Event, None, Outcome]:
+        """The looks of an evaluation as events."""
+        phase = "check"
+        while True:
+            try:
+                pairs = next(looks)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield self._trying(state, settings, phase, pairs)
+            phase = "duel"
+
+    def _left_s(self) -> float | None:
+        """Seconds to the summary: by the rounds that are expected, at most by the budget."""
+        limit_s = self._pace.left_s()
+        rounds = rounds_left(self._tunable(), limit_s is not None, self._options.exhaustive)
+        rounds_s = self._round_clock.seconds(rounds)
+        if rounds_s is None:
+            return None
+        left_s = rounds_s + self._pace.timing_s
+        return left_s if limit_s is None else min(left_s, limit_s)
+
+    def _trying(self, state: WorkloadState, settings: str, phase: str, pairs: int = 0) -> Trying:
+        return Trying(self._pace.t_s(), state.workload.key, settings, phase, pairs)
 
     def _note_progress(self) -> float:
         estimate = model_ms(self._model_ms["before"], self._states)
@@ -518,6 +602,7 @@ class TuningSession:
     # The running model
 
     def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, tuple[float, ...]]:
+        yield Trying(self._pace.t_s(), "", "", "timing")
         if served := self._options.served:
             yield served_event(self._pace.t_s(), served())
             stats, runs_ms, steps_ms = time_serving(self._runner, self._feeds, served)

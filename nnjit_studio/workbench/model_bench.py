@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,9 +19,12 @@ from nnjit_studio.profile import DONE, Phases
 from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.gpu_candidate import AnyCandidate
 from nnjit_studio.space.records import DeviceProfile, Inference, Kernel, Tap
-from nnjit_studio.space.serving import ServeOptions
+from nnjit_studio.space.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.workbench.page_bench import PageBench
+
+Events = Generator[Event, None, None]
+"""A session, which goes on when the next event is asked for."""
 
 
 class ModelBench(PageBench):
@@ -42,6 +45,9 @@ class ModelBench(PageBench):
     _models_opened = 0
     _registered = False
     _serving = False
+    _serve_options = ServeOptions()
+    _rested: tuple[Events, object] | None = None
+    """A session that pauses, and the runner that it has."""
     _lent = False
     _cold: Phases | None = None
     _cold_ms: Mapping[str, float] = MappingProxyType({})
@@ -67,9 +73,16 @@ class ModelBench(PageBench):
             self._load(opened, phases)
         finally:
             self._opening = False
+        self.drop_paused()
         self._adopt(opened, feeds)
         self._keep_ledger(phases)
         return opened
+
+    def drop_paused(self) -> None:
+        """End a session that pauses, without a summary; what it measured is in the database."""
+        if self._rested is not None:
+            self._rested[0].close()
+            self._rested = None
 
     def open_workload(self, spec: str) -> OpenedModel:
         """Open a model of one kernel, from a workload's spelling; see ``compiler.builders``.
@@ -214,7 +227,11 @@ class ModelBench(PageBench):
         if not self._registered:
             self.register_best()
         self.runner.serve(self._feeds, options)
-        self._serving = True
+        self._serving, self._serve_options = True, options
+
+    def _served(self) -> ServingStats:
+        """What was served since the last time; the budget that was asked for holds from now on."""
+        return self.runner.served(budget=self._serve_options.budget)
 
     def stop_serving(self) -> None:
         """Let the page rest."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.backends import gpu_gone, tiers_of_backend
@@ -29,10 +30,18 @@ from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import Kernel, KernelKey
 from nnjit_studio.tuner.evaluator import OK_STATES
-from nnjit_studio.tuner.events import Event, Failed, FellBack, Finished, SpaceBuilt, Swapped
+from nnjit_studio.tuner.events import (
+    Event,
+    Failed,
+    FellBack,
+    Finished,
+    Paused,
+    SpaceBuilt,
+    Swapped,
+)
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
-from nnjit_studio.workbench.model_bench import ModelBench
+from nnjit_studio.workbench.model_bench import Events, ModelBench
 from nnjit_studio.workbench.page_bench import SystemClock
 
 log = logging.getLogger(__name__)
@@ -48,7 +57,59 @@ class Workbench(ModelBench):
     def tune(
         self, seconds: float | None = None, full_speed: bool = False, exhaustive: bool = False
     ) -> Iterator[Event]:
-        """Tune the open model, which may be serving; events as in ``tuner.events``."""
+        """Tune the open model, which may be serving; events as in ``tuner.events``.
+
+        Ends after ``Paused`` too: :meth:`resume` goes on, and all else may be done before.
+        """
+        self.drop_paused()
+        yield from self._until_paused(self._tuned(seconds, full_speed, exhaustive))
+
+    def pause(self, pausing: bool = True) -> bool:
+        """Have the running session pause after its round; False when none runs. Thread-safe."""
+        session = self._session
+        if session is not None:
+            session.pause(pausing)
+        return session is not None
+
+    def resume(self) -> Iterator[Event]:
+        """Go on with the paused session; where the backend has changed, with a new one.
+
+        Raises
+        ------
+        UserError
+            When no session is paused.
+        """
+        rested, session = self._rested, self._session
+        if rested is None or session is None:
+            raise UserError("No tuning is paused.", "Start it: it goes on from what is known.")
+        events, runner = rested
+        if runner is self.runner:
+            self._rested = None
+            self._cancelled.clear()
+            yield from self._until_paused(events)
+        else:
+            yield from self.tune(session.seconds_left)
+
+    def set_seconds_left(self, seconds: float | None) -> bool:
+        """Give the session so many seconds from now on; False when there is none. Thread-safe."""
+        session = self._session
+        if session is not None:
+            session.set_seconds_left(seconds)
+        return session is not None
+
+    def set_serving_budget(self, share: float) -> None:
+        """Change what tuning may add to the latency of the serving model. Thread-safe."""
+        self._serve_options = replace(self._serve_options, budget=share)
+
+    def _until_paused(self, events: Events) -> Iterator[Event]:
+        for event in events:
+            if isinstance(event, Paused):
+                self._rested = events, self.runner
+            yield event
+            if self._rested is not None:
+                return
+
+    def _tuned(self, seconds: float | None, full_speed: bool, exhaustive: bool) -> Events:
         model = self._need_model()
         self._take_page_back(lambda phase: None)
         self._cold = None
@@ -70,11 +131,12 @@ class Workbench(ModelBench):
                 packable=model.packable,
                 exhaustive=exhaustive,
                 full_speed=full_speed,
-                served=self.runner.served if self._serving else None,
+                served=self._served if self._serving else None,
             ),
             self._cancelled.is_set,
         )
         self._session = session
+        serving = self._serving
         try:
             for event in session.run():
                 events.append(event)
@@ -88,7 +150,13 @@ class Workbench(ModelBench):
                 elif isinstance(event, Failed) and (gone := gpu_gone(self.runner)):
                     self._fall_back(gone)
                     yield FellBack(event.t_s, gone.error, self.target)
+                chosen = self._chosen
                 yield event
+                if isinstance(event, Paused):  # anything may have been done with the page
+                    self._take_page_back(lambda phase: None)
+                    self._chosen, self._registered = chosen, True
+                    if serving and not self._serving:
+                        self.serve(self._serve_options)
         finally:
             self._session = None
 

@@ -25,7 +25,7 @@ const FIELDS = {
   generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", temperature: "number", seed: "number", stop_tokens: "array" },
   generate_stop: {},
   pulse: { flops_per_iteration: "number", backend: "backend?", implementation: "implementation?" },
-  served: { hold: "boolean?" },
+  served: { hold: "boolean?", budget: "number?" },
   serve_stop: {},
   fixture: {
     workload: "string",
@@ -126,6 +126,7 @@ export function checkRequest(header, blobs) {
   }
   if (type === "serve" && !(header.interval_ms >= 0 && (header.budget ?? 0) >= 0))
     throw new EngineError('The request "serve" needs an interval and a budget of at least 0.');
+  if (type === "served" && (header.budget ?? 0) < 0) throw new EngineError('The request "served" needs a budget of at least 0.');
   if (blobs.length !== count) throw new EngineError(`The request "${type}" needs ${count} blobs and carries ${blobs.length}.`);
 }
 

@@ -217,9 +217,10 @@ export class Router {
    * @param {Header} header
    * @returns {Reply}
    */
-  #served({ hold }) {
+  #served({ hold, budget }) {
     if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
     if (hold !== undefined) this.#serving.hold(hold);
+    if (typeof budget === "number") this.#serving.keep(budget);
     return { header: { type: "served", ...this.#serving.take() } };
   }
 

@@ -103,6 +103,14 @@ export class Serving {
     this.#held = held;
   }
 
+  /**
+   * Another budget from now on; what was learned of the latency stays. At full speed there is none.
+   * @param {number} budget as in {@link Options}
+   */
+  keep(budget) {
+    if (this.#governor) this.#governor.budget = budget;
+  }
+
   /** What happened since the last time: fields of the reply `served`. */
   take() {
     const samples = this.#samples.splice(0);

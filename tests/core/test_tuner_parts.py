@@ -25,7 +25,7 @@ from nnjit_studio.space.records import (
     RunResult,
 )
 from nnjit_studio.tuner.baseline import state_of, time_model, timing_runs
-from nnjit_studio.tuner.evaluator import evaluate
+from nnjit_studio.tuner.evaluator import at_once, evaluate
 from nnjit_studio.tuner.payoff import (
     FIRST_LOOK,
     MIN_GAIN,
@@ -264,14 +264,15 @@ def test_an_unproven_gain_gets_more_pairs_and_a_hopeless_one_none() -> None:
     runner = NoisyRunner(FakeClock(), Plan("toy", (), (), (), (), 0, 0))
     runner.set_fixture(FakeCompiler().fixture(BIG))
     compiled = FakeCompiler().compile(BIG, TILE, ("simd128",))
-    outcome = evaluate(compiled, some, runner, DEVICE, MeasurePolicy(max_ms=10_000.0), SwapPolicy())
+    policy = MeasurePolicy(max_ms=10_000.0)
+    outcome = at_once(evaluate(compiled, some, runner, DEVICE, policy, SwapPolicy()))
     assert outcome.verdict.state == "won"
     assert len(outcome.samples_ms) == 16
     assert len(runner.measured) == 4  # after 2, 4, 8 and 16 pairs
     assert outcome.samples_ms[0] == 200.0
     slow = FakeCompiler().compile(BIG, replace(TILE, r0=8), ("simd128",))
     runner.speed = lambda workload, candidate: 90.0 * (1 if candidate is None else 1.2)
-    outcome = evaluate(slow, some, runner, DEVICE, MeasurePolicy(), SwapPolicy())
+    outcome = at_once(evaluate(slow, some, runner, DEVICE, MeasurePolicy(), SwapPolicy()))
     assert outcome.verdict.state == "slower"
     assert len(outcome.samples_ms) == 2
     assert len(runner.measured) == 5

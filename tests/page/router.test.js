@@ -257,6 +257,8 @@ test("serving without shared memory, or without a model, is refused", async () =
   assert.match(sent.at(-1).error, /needs shared memory/);
   await ask({ type: "served" });
   assert.match(sent.at(-1).error, /is not serving/);
+  await ask({ type: "served", budget: -1 });
+  assert.match(sent.at(-1).error, /"served" needs a budget of at least 0/);
   await ask({ type: "serve_stop" });
   assert.equal(sent.at(-1).type, "ok");
   await ask({ ...serve, budget: -1 });
@@ -273,7 +275,7 @@ test("serving and a measurement do not wait for each other", async () => {
     await ask(fixture);
     const measured = ask(measure, [blob()]); // stays at the gate
     await new Promise((r) => setTimeout(r, 50));
-    await ask({ type: "served" });
+    await ask({ type: "served", budget: 0.2 });
     assert.deepEqual(sent.map((h) => h.type), ["ok", "ok", "ok", "served"]);
     const { latencies_ms, generations, touched } = sent.at(-1);
     assert.ok(latencies_ms.length > 3);

@@ -68,6 +68,16 @@ test("an inference that waits for a slice is charged the wait, and few wait", as
   assert.equal(touched.filter(Boolean).length, slow.length);
 });
 
+test("a larger budget holds at once: what a slice costs is no longer slow", async () => {
+  const { serving, run } = stage({ wants: () => true });
+  await serving.start();
+  const few = (await run(1000)).touched.filter(Boolean).length;
+  serving.keep(7);
+  const many = (await run(1000)).touched.filter(Boolean).length;
+  await serving.stop();
+  assert.ok(many > 3 * few, `${few}, then ${many} of 1000`);
+});
+
 test("at a rate, tuning uses the time in which no inference is due", async () => {
   const { serving, run, log } = stage({ interval_ms: 50, wants: () => true });
   await serving.start();

@@ -1,0 +1,109 @@
+"""A session that pauses: its generator ends, all else may be done, and it goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tuner_fakes import DEVICE, TUNABLE, Stage
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.graph import Graph
+from nnjit_studio.opened_model import OpenedModel
+from nnjit_studio.space.serving import ServeOptions
+from nnjit_studio.tuner.events import Event, Finished, Paused, Resumed, RoundDone, SessionStarted
+from nnjit_studio.workbench import Workbench
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+    made = Workbench(tmp_path / "k.db")
+    stage = Stage()
+    monkeypatch.setattr(
+        "nnjit_studio.workbench.workbench.TuningSession",
+        lambda *given: stage.session(seconds=given[9].seconds, cancelled=given[10]),
+    )
+    made.device = DEVICE
+    made.model = OpenedModel(
+        tmp_path,
+        Graph("m", (), (), (), {}),
+        TUNABLE,
+        stage.runner.plan,
+        tmp_path / "w",
+        frozenset(),
+    )
+    yield made
+    made.close()
+
+
+def paused(bench: Workbench, after: int = 3, seconds: float | None = None) -> list[Event]:
+    events: list[Event] = []
+    for event in bench.tune(seconds):
+        events.append(event)
+        if sum(isinstance(e, RoundDone) for e in events) == after and bench.pause():
+            after = -1
+    assert isinstance(events[-1], Paused)
+    return events
+
+
+def test_a_paused_session_goes_on_where_it_was(bench: Workbench) -> None:
+    first = paused(bench)
+    chosen = bench.choose_known()
+    bench.choose(TUNABLE[0].key, None)
+    bench.cancel()
+    rest = list(bench.resume())
+    assert isinstance(rest[0], Resumed) and isinstance(rest[-1], Finished)
+    assert rest[-1].reason == "exhausted", "an older cancel is forgotten"
+    assert not any(isinstance(e, SessionStarted) for e in rest)
+    assert [*first, *rest] == list(bench.events)
+    assert chosen[TUNABLE[0].key] is not None
+    with pytest.raises(UserError, match="No tuning is paused"):
+        list(bench.resume())
+    assert not bench.pause()
+
+
+def test_a_paused_session_pauses_again_and_may_be_cancelled(bench: Workbench) -> None:
+    paused(bench)
+    again = bench.resume()
+    next(again)
+    assert bench.pause()
+    assert isinstance(list(again)[-1], Paused)
+    going = bench.resume()
+    next(going)
+    bench.cancel()
+    end = list(going)[-1]
+    assert isinstance(end, Finished) and end.reason == "cancelled"
+
+
+def test_with_another_runner_a_new_session_takes_the_rest_of_the_budget(bench: Workbench) -> None:
+    paused(bench, 1, seconds=1000.0)
+    assert bench.set_seconds_left(1.0)
+    bench._use(bench.backend)
+    events = list(bench.resume())
+    end = events[-1]
+    assert isinstance(events[0], SessionStarted)
+    assert isinstance(end, Finished) and end.reason == "time"
+    assert not bench.set_seconds_left(1.0)
+
+
+def test_a_new_session_ends_the_one_that_paused(bench: Workbench) -> None:
+    paused(bench)
+    assert isinstance(next(iter(bench.tune())), SessionStarted)
+    with pytest.raises(UserError, match="No tuning is paused"):
+        list(bench.resume())
+
+
+def test_the_page_is_asked_to_keep_another_budget(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(bench.runner, "served", lambda **given: asked.append(given))
+    monkeypatch.setattr(bench.runner, "serve", lambda feeds, options: asked.append(options))
+    bench._registered = True
+    bench.serve(ServeOptions(100.0, 0.05))
+    bench.set_serving_budget(0.2)
+    bench._served()
+    assert asked == [ServeOptions(100.0, 0.05), {"budget": 0.2}]
+    bench._serving = False
