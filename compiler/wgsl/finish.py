@@ -28,13 +28,15 @@ class Finish:
     Parameters
     ----------
     given
-        Columns that a thread has side by side; the function takes as many, or
+        Columns of a thread's vector of sums; the function takes as many, or
         one where they do not divide N.
+    apart
+        Columns from one element of that vector to the next; above 1 the function takes one.
     """
 
-    def __init__(self, program: Program, c: Contraction, given: int) -> None:
-        self.program, self.c, self.given = program, c, given
-        self.width = given if c.n % given == 0 else 1
+    def __init__(self, program: Program, c: Contraction, given: int, apart: int = 1) -> None:
+        self.program, self.c, self.given, self.apart = program, c, given, apart
+        self.width = given if c.n % given == 0 and apart == 1 else 1
         names = {b.name: f"arg{i}" for i, b in enumerate(program.buffers)}
         self._memory = memories(program.buffers, (), names)
         self._wide = frozenset(self._wide_buffers())
@@ -59,7 +61,7 @@ class Finish:
             where = f"part, {where}"
         if self.width == self.given:
             return [f"{function}({where}{m}, {n}, {value});"]
-        lanes = ((plus(n, str(e)), f"{value}.{'xyzw'[e]}") for e in range(self.given))
+        lanes = ((plus(n, str(e * self.apart)), f"{value}.{'xyzw'[e]}") for e in range(self.given))
         return [f"{function}({where}{m}, {at}, {lane});" for at, lane in lanes]
 
     def declare(self, shader: Shader, guards: list[str]) -> None:

@@ -86,7 +86,7 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
     CompileError
         When the candidate does not fit this contraction or any device.
     """
-    _check_threads(candidate, matvec_threads(candidate))
+    check_threads(candidate, matvec_threads(candidate))
     plan = matvec_of(c, candidate)
     if plan.slices & (plan.slices - 1):
         raise CompileError(
@@ -111,7 +111,7 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
         *matvec_body(plan, lambda m: finish.call(function, f"{m}u", "n", f"c{m}")),
     ]
     _check_grid(plan.workgroups)
-    _check_bindings(shader)
+    check_bindings(shader)
     main = shader.dispatch(plan.threads, plan.workgroups, body)
     if plan.parts == 1:
         return KernelDocument((main,))
@@ -119,8 +119,15 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
     return KernelDocument((main, add_parts(program, c, plan.parts)), (nbytes,))
 
 
-def tiled(program: Program, c: Contraction, candidate: GpuCandidate) -> KernelDocument:
+def tiled(
+    program: Program, c: Contraction, candidate: GpuCandidate, patches: Fetch | None = None
+) -> KernelDocument:
     """A product by tiles; with ``split`` above 1 a second dispatch adds the parts.
+
+    Parameters
+    ----------
+    patches
+        How B is fetched where it is no matrix.
 
     Raises
     ------
@@ -132,8 +139,8 @@ def tiled(program: Program, c: Contraction, candidate: GpuCandidate) -> KernelDo
     grid = grid_of(c.m, c.n, c.k, batches, candidate)
     of_a, of_b = sides(c)
     a = fetch_of(of_a, candidate.y1, candidate.y0, candidate)
-    b = fetch_of(of_b, candidate.x1, candidate.x0, candidate)
-    finish = Finish(program, c, b.width)
+    b = patches or fetch_of(of_b, candidate.x1, candidate.x0, candidate)
+    finish = Finish(program, c, b.width, b.lane_step)
     shader = Shader()
     for fetch in (a, b):
         name = finish.argument(fetch.side.buffer)
@@ -160,7 +167,7 @@ def tiled(program: Program, c: Contraction, candidate: GpuCandidate) -> KernelDo
     ]
     workgroups = (grid.columns, grid.rows, grid.batches * grid.parts)
     _check_grid(workgroups)
-    _check_bindings(shader)
+    check_bindings(shader)
     main = shader.dispatch(candidate.threads, workgroups, body)
     if grid.parts == 1:
         return KernelDocument((main,))
@@ -172,12 +179,12 @@ def _results(c: GpuCandidate, a: Fetch, b: Fetch, finish: Finish, function: str)
     """Hands each accumulator to the function that ends the kernel."""
     tx_step, ty_step = c.x1 // c.x0, c.y1 // c.y0
     lines = [
-        f"let m = {plus(times('row', c.y1), times('ty', a.width))};",
-        f"let n = {plus(times('column', c.x1), times('tx', b.width))};",
+        f"let m = {plus(times('row', c.y1), times('ty', a.vector_step))};",
+        f"let n = {plus(times('column', c.x1), times('tx', b.vector_step))};",
     ]
     for i, j in accumulators(c):
-        m = plus("m", str(i // a.width * ty_step * a.width + i % a.width))
-        n = plus("n", str(j * tx_step * b.width))
+        m = plus("m", str(i // a.width * ty_step * a.vector_step + i % a.width * a.lane_step))
+        n = plus("n", str(j * tx_step * b.vector_step))
         lines += finish.call(function, m, n, f"c{i}_{j}")
     return lines
 
@@ -192,10 +199,10 @@ def add_parts(program: Program, c: Contraction, parts: int) -> Dispatch:
     across = c.n // width
     batches = math.prod(axis.extent for axis in c.batch)
     count = batches * c.m * across
-    groups = -(-count // _ADD_THREADS)
-    x = min(groups, _LARGEST_GRID)
+    grid = folded(-(-count // _ADD_THREADS))
+    flat = plus(times("wg.y", grid[0] * _ADD_THREADS), times("wg.x", _ADD_THREADS), "li")
     body = [
-        f"let at = {plus(times('wg.y', x * _ADD_THREADS), times('wg.x', _ADD_THREADS), 'li')};",
+        f"let at = {flat};",
         f"if (at >= {count}u) {{ return; }}",
         *batch_axes(c, f"(at / {c.m * across}u)"),
         f"let m = at / {across}u % {c.m}u;",
@@ -204,11 +211,17 @@ def add_parts(program: Program, c: Contraction, parts: int) -> Dispatch:
         *(f"sum += sums[{plus('at', str(part * count))}];" for part in range(1, parts)),
         *finish.call("finish", "m", "n", "sum"),
     ]
-    return shader.dispatch(_ADD_THREADS, (x, -(-groups // x), 1), body)
+    return shader.dispatch(_ADD_THREADS, grid, body)
+
+
+def folded(workgroups: int) -> tuple[int, int, int]:
+    """So many workgroups or some more, none of the counts larger than devices allow."""
+    x = min(workgroups, _LARGEST_GRID)
+    return x, -(-workgroups // x), 1
 
 
 def _check(candidate: GpuCandidate) -> None:
-    _check_threads(candidate, candidate.threads)
+    check_threads(candidate, candidate.threads)
     for name in ("x0", "y0"):
         own = getattr(candidate, name)
         if own % tile_width(own) or own == 3:
@@ -217,7 +230,8 @@ def _check(candidate: GpuCandidate) -> None:
             )
 
 
-def _check_threads(candidate: GpuCandidate, threads: int) -> None:
+def check_threads(candidate: GpuCandidate, threads: int) -> None:
+    """Refuse workgroups that no device runs."""
     if threads > MAX_THREADS:
         raise CompileError(
             f"The candidate {candidate} has {threads} threads in a workgroup.",
@@ -233,7 +247,8 @@ def _check_grid(workgroups: tuple[int, int, int]) -> None:
         )
 
 
-def _check_bindings(shader: Shader) -> None:
+def check_bindings(shader: Shader) -> None:
+    """Refuse kernels of more buffers than every device binds at once."""
     if len(shader.bindings) > MOST_BINDINGS:
         raise CompileError(
             f"The kernel needs {len(shader.bindings)} buffers at once.",

@@ -109,6 +109,16 @@ class Fetch:
         return self.width if self.per_k > 1 or self.load < self.width else 1
 
     @property
+    def lane_step(self) -> int:
+        """Columns, or rows, from one element of a vector to the next."""
+        return 1
+
+    @property
+    def vector_step(self) -> int:
+        """Columns, or rows, from one vector to the next."""
+        return self.width
+
+    @property
     def pitch(self) -> int:
         """Vectors from one step of k to the next in workgroup memory."""
         return row_vectors(self.extent, self.width)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from nnjit_studio.compiler.pipeline import Artifact
 from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wgsl.conv2d import conv2d_template
 from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.emit import emit_group
 from nnjit_studio.compiler.wgsl.groups import Group, groups_of
@@ -31,7 +32,7 @@ None where the template has no use for the program. It raises
 :class:`CompileError` where the program is its own but the candidate is not.
 """
 
-TEMPLATES: tuple[Template, ...] = (matmul_template, matmul_4bit_template)
+TEMPLATES: tuple[Template, ...] = (matmul_template, matmul_4bit_template, conv2d_template)
 """Asked in order before the default schedule."""
 
 

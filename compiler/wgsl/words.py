@@ -44,5 +44,10 @@ def _addends(term: str) -> list[str]:
     return parts
 
 
+def moved(term: str, by: int) -> str:
+    """A u32 term and a constant of either sign; below 0 it wraps."""
+    return f"({term} + {by % (1 << 32)}u)" if by else term
+
+
 def indented(lines: list[str], depth: int = 1) -> list[str]:
     return ["  " * depth + line if line else line for line in lines]

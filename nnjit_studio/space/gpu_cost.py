@@ -65,6 +65,7 @@ def expected_cost(c: GpuCandidate, p: GpuProblem) -> float:
     slower = (
         LOAD_COST * (c.x1 + c.y1) / (c.x1 * c.y1)
         + OWN_COST * (c.x0 + c.y0) / (c.x0 * c.y0)
+        + p.fetch_cost / c.y1
         + DEPTH_COST * abs(math.log2(c.r1 / BASE_R1))
         + CROWD_COST * crowded
     )

@@ -96,6 +96,21 @@ class GpuProblem:
         return self.m <= MATVEC_ROWS
 
     @property
+    def heights(self) -> tuple[int, ...]:
+        """Rows of a workgroup's tile to choose from."""
+        return Y1_CHOICES
+
+    @property
+    def fetch_cost(self) -> float:
+        """Instructions beside the load for each element of B that is fetched, those of a matrix
+        left out."""
+        return 0.0
+
+    def cost(self, c: GpuCandidate) -> float:
+        """Expected time, see :mod:`gpu_cost`; what orders the space."""
+        return expected_cost(c, self)
+
+    @property
     def threads_limit(self) -> int:
         return min(MAX_THREADS, self.gpu.limit("maxComputeInvocationsPerWorkgroup"))
 
@@ -146,7 +161,7 @@ class GpuProblem:
             return replace(based, split=self.first_split(based))
         shallow, limit = R1_CHOICES[0], self.gpu.limit("maxComputeWorkgroupStorageSize")
         based = replace(c, r1=BASE_R1, r0=BASE_R1, split=1)
-        if _power_above(self.k) < BASE_R1 or self.shared_bytes(based) > limit:
+        if power_above(self.k) < BASE_R1 or self.shared_bytes(based) > limit:
             based = replace(based, r1=shallow, r0=shallow)
         return replace(based, split=self.first_split(based))
 
@@ -155,7 +170,7 @@ class GpuProblem:
         """First choices of all tiles that the rules on tiles accept, best expected first."""
         found = {self.first(c) for c in _tiles(self)}
         fitting = (c for c in found if all(rule(c, self)[0] for rule in TILE_RULES))
-        ranked = sorted(fitting, key=lambda c: (expected_cost(c, self), c))
+        ranked = sorted(fitting, key=lambda c: (self.cost(c), c))
         return tuple(ranked[:MOST_TILES])
 
 
@@ -186,19 +201,19 @@ def gpu_candidates(problem: GpuProblem) -> list[GpuCandidate]:
 
 def _expected(c: GpuCandidate, p: GpuProblem) -> float:
     """Of two that are expected alike, another tile tells more than another unroll."""
-    return expected_cost(c, p) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
+    return p.cost(c) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
 
 
 def _tiles(p: GpuProblem) -> Iterator[GpuCandidate]:
     if p.few_rows:
-        y = _power_above(p.m)
+        y = power_above(p.m)
         for x0, across, r0, r1 in product(
             ROW_X0_CHOICES, ROW_THREADS_CHOICES, ROW_R0_CHOICES, ROW_R1_CHOICES
         ):
             if r1 >= r0:
                 yield GpuCandidate(x0, y, r0, x0 * across, y, r1)
         return
-    for x0, y0, x1, y1 in product(X0_CHOICES, Y0_CHOICES, X1_CHOICES, Y1_CHOICES):
+    for x0, y0, x1, y1 in product(X0_CHOICES, Y0_CHOICES, X1_CHOICES, p.heights):
         if x1 >= x0 and y1 >= y0:
             yield GpuCandidate(x0, y0, BASE_R1, x1, y1, BASE_R1)
 
@@ -215,7 +230,8 @@ def _around(tile: GpuCandidate, p: GpuProblem) -> Iterator[GpuCandidate]:
             yield replace(tile, r0=r0, r1=r1)
 
 
-def _power_above(extent: int) -> int:
+def power_above(extent: int) -> int:
+    """The least power of two from ``extent`` on."""
     return 1 << (extent - 1).bit_length()
 
 
@@ -239,7 +255,7 @@ def power_of_two(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
 def tile_choices(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     """What a thread keeps: whole vectors of columns, and few enough rows to stay in registers."""
     if p.few_rows:
-        rows = _power_above(p.m)
+        rows = power_above(p.m)
         ok = c.x0 in ROW_X0_CHOICES and (c.y0, c.y1) == (rows, rows)
         return ok, f"a thread keeps all rows ({rows}) of {c.x0} columns"
     choices = c.x0 in X0_CHOICES and c.y0 in Y0_CHOICES and max(c.x1, c.y1) <= X1_CHOICES[-1]
@@ -253,7 +269,7 @@ def tile_choices(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
 
 def problem_size(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     """A tile of twice the problem computes padding alone."""
-    m, k, n = (_power_above(e) for e in (p.m, p.k, p.n))
+    m, k, n = (power_above(e) for e in (p.m, p.k, p.n))
     deepest = max(k, 8 * c.r0, ROW_R1_CHOICES[0]) if p.few_rows else max(2 * k, R1_CHOICES[0])
     ok = c.y1 <= max(m, Y1_CHOICES[0]) and c.x1 <= max(n, X1_CHOICES[0]) and c.r1 <= deepest
     return ok, f"tile {c.y1}x{c.x1}, depth {c.r1}, in {p.m}x{p.n}, K {p.k}"
@@ -390,7 +406,7 @@ def untuned(batch: int, m: int, k: int, n: int, along_k: bool) -> GpuCandidate:
     problem = GpuProblem(batch, m, k, n, ANY_GPU, along_k)
     if problem.tiles:
         return problem.tiles[0]
-    rows = _power_above(m)
+    rows = power_above(m)
     if problem.few_rows:
         return (
             GpuCandidate(1, rows, 4, 8, rows, 128)

@@ -8,7 +8,7 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space, dot_space, gpu_4bit_space, gpu_space
+from nnjit_studio.space import conv2d_space, dot_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import (
     CONV2D,
@@ -19,8 +19,8 @@ from nnjit_studio.space.conv2d_space import (
 )
 from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_candidates, dot_problem
 from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.gpu_space import GpuProblem, gpu_candidates, gpu_problem, gpu_variations
+from nnjit_studio.space.gpu_space import GpuProblem
+from nnjit_studio.space.gpu_spaces import GpuSpace, gpu_space_of
 from nnjit_studio.space.heuristics import (
     ELEMENT_BYTES,
     LANES,
@@ -41,7 +41,7 @@ from nnjit_studio.space.heuristics import (
     splits,
     variations,
 )
-from nnjit_studio.space.quantised import FLOAT32, MATMUL_4BIT, STORAGES
+from nnjit_studio.space.quantised import FLOAT32, STORAGES
 from nnjit_studio.space.records import DeviceProfile
 
 BLOCKS_PER_CORE = 1
@@ -123,8 +123,7 @@ def build_lite_space(workload: Workload, device: DeviceProfile, packable: bool) 
         When no lite space exists for this kind or dtype.
     """
     if device.gpu is not None:
-        make = _gpu_4bit_space if workload.kind == MATMUL_4BIT else _gpu_space
-        return make(workload, device.gpu)
+        return _gpu_space(workload, gpu_space_of(workload, device.gpu))
     if workload.kind == CONV2D:
         return _conv2d_space(workload, device)
     if workload.kind in DOT_KINDS.values():
@@ -149,9 +148,7 @@ def explain(
     if device.gpu is not None:
         if not isinstance(candidate, GpuCandidate):
             raise _foreign(candidate, "Wasm kernels")
-        if workload.kind == MATMUL_4BIT:
-            return _gpu_4bit_verdicts(candidate, workload, device.gpu)
-        return _gpu_verdicts(candidate, gpu_problem(workload, device.gpu))
+        return _gpu_verdicts(candidate, gpu_space_of(workload, device.gpu))
     if isinstance(candidate, GpuCandidate):
         raise _foreign(candidate, "WGSL kernels")
     if workload.kind == CONV2D:
@@ -176,9 +173,7 @@ def usage_of(
     if device.gpu is not None:
         if not isinstance(candidate, GpuCandidate):
             raise _foreign(candidate, "Wasm kernels")
-        if workload.kind == MATMUL_4BIT:
-            return _gpu_usage(candidate, gpu_4bit_space.four_bit_problem(workload, device.gpu))
-        return _gpu_usage(candidate, gpu_problem(workload, device.gpu))
+        return _gpu_usage(candidate, gpu_space_of(workload, device.gpu).problem)
     if isinstance(candidate, GpuCandidate):
         raise _foreign(candidate, "WGSL kernels")
     if workload.kind == CONV2D:
@@ -207,36 +202,17 @@ def _gpu_usage(c: GpuCandidate, problem: GpuProblem) -> Usage:
     return Usage(problem.registers(c), problem.shared_bytes(c), problem.blocks_per_core(c))
 
 
-def _gpu_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
-    problem = gpu_problem(workload, gpu)
-    entries = []
-    for c in gpu_candidates(problem):
-        usage = _gpu_usage(c, problem)
-        reason = "; ".join(rule(c, problem)[1] for rule in gpu_space.TOLD_RULES)
-        entries.append(SpaceEntry(c, usage, reason, "".join(gpu_variations(c, problem))))
+def _gpu_space(workload: Workload, space: GpuSpace) -> LiteSpace:
+    problem, entries = space.problem, []
+    for c in space.find(problem):
+        reason = "; ".join(rule(c, problem)[1] for rule in space.told)
+        varies = "".join(space.varies(c, problem))
+        entries.append(SpaceEntry(c, _gpu_usage(c, problem), reason, varies))
     return LiteSpace(workload, tuple(entries), naive_size(workload))
 
 
-def _gpu_4bit_space(workload: Workload, gpu: GpuProfile) -> LiteSpace:
-    problem = gpu_4bit_space.four_bit_problem(workload, gpu)
-    entries = []
-    for c in gpu_4bit_space.four_bit_candidates(problem):
-        usage = _gpu_usage(c, problem)
-        told = (gpu_4bit_space.registers, gpu_4bit_space.shared_memory, gpu_4bit_space.threads)
-        entries.append(SpaceEntry(c, usage, "; ".join(rule(c, problem)[1] for rule in told)))
-    return LiteSpace(workload, tuple(entries), naive_size(workload))
-
-
-def _gpu_4bit_verdicts(
-    candidate: GpuCandidate, workload: Workload, gpu: GpuProfile
-) -> list[Verdict]:
-    problem = gpu_4bit_space.four_bit_problem(workload, gpu)
-    answers = ((rule.__name__, rule(candidate, problem)) for rule in gpu_4bit_space.RULES)
-    return [Verdict(name, ok, text) for name, (ok, text) in answers]
-
-
-def _gpu_verdicts(candidate: GpuCandidate, problem: GpuProblem) -> list[Verdict]:
-    answers = ((rule.__name__, rule(candidate, problem)) for rule in gpu_space.RULES)
+def _gpu_verdicts(candidate: GpuCandidate, space: GpuSpace) -> list[Verdict]:
+    answers = ((rule.__name__, rule(candidate, space.problem)) for rule in space.rules)
     return [Verdict(name, ok, text) for name, (ok, text) in answers]
 
 

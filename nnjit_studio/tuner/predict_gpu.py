@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 from nnjit_studio.graph import Workload
-from nnjit_studio.space.gpu_4bit_space import FourBitProblem, four_bit_problem
 from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.gpu_cost import expected_cost
 from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.gpu_space import GpuProblem, gpu_problem
-from nnjit_studio.space.quantised import MATMUL_4BIT
+from nnjit_studio.space.gpu_space import GpuProblem
+from nnjit_studio.space.gpu_spaces import gpu_space_of
 
 BUSY_THREADS = 512
 """Of a core: fewer cannot hide what a load waits for."""
@@ -51,21 +49,18 @@ def features(c: GpuCandidate, p: GpuProblem) -> tuple[float, ...]:
 def log_share(c: GpuCandidate, p: GpuProblem) -> float:
     """Logarithm of the share of the peak that a candidate is expected at, up to a constant."""
     ideal = p.batch * p.m * p.n * p.k / p.gpu.cores
-    cost = p.cost(c) if isinstance(p, FourBitProblem) else expected_cost(c, p)
-    return math.log(ideal / cost)
+    return math.log(ideal / p.cost(c))
 
 
 def seen(
     c: GpuCandidate, workload: Workload, gpu: GpuProfile
 ) -> tuple[float, tuple[float, ...], str]:
-    """:func:`log_share`, :func:`features`, and the family: few rows, or many.
+    """:func:`log_share`, :func:`features`, and the family of its space.
 
     Raises
     ------
     UserError
         When the workload has no lite space on a GPU.
     """
-    four_bit = workload.kind == MATMUL_4BIT
-    problem = four_bit_problem(workload, gpu) if four_bit else gpu_problem(workload, gpu)
-    family = ("gpu-row" if problem.few_rows else "gpu") + ("-4bit" if four_bit else "")
-    return log_share(c, problem), features(c, problem), family
+    space = gpu_space_of(workload, gpu)
+    return log_share(c, space.problem), features(c, space.problem), space.family

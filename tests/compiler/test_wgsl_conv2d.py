@@ -1,0 +1,91 @@
+"""Convolutions in WGSL, run on wgpu-native and checked against float64, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from wgsl_harness import run_document
+
+from nnjit_studio.compiler.builders_conv2d import conv2d_program
+from nnjit_studio.compiler.fixture import make_fixture
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wgsl.conv2d import conv2d_template
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+
+TILE = GpuCandidate(4, 4, 4, 32, 16, 8)
+
+
+def convolution(text: str) -> Program:
+    """From dims as ``CONV2D_DIMS`` names them, and the epilogue's words behind ``+``."""
+    dims, *epilogue = text.split("+")
+    return conv2d_program([int(d) for d in dims.split("x")], epilogue)
+
+
+def check(program: Program, candidate: GpuCandidate | None) -> None:
+    """Every output within its bound; inputs and what lies around all buffers untouched."""
+    document = conv2d_template(program, candidate, "wgsl")
+    assert document is not None
+    fixture = make_fixture(program.name, program)
+    arguments = [arg.nbytes if arg.data is None else arg.data for arg in fixture.args]
+    after = run_document(document, arguments)
+    for arg, before, got in zip(fixture.args, arguments, after, strict=True):
+        assert arg.role != "input" or got == before
+    outputs = [got for arg, got in zip(fixture.args, after, strict=True) if arg.role == "output"]
+    for got, expected, bound in zip(outputs, fixture.expected, fixture.bound, strict=True):
+        values = np.frombuffer(got, np.float32)
+        assert np.all(np.abs(values - expected.astype(np.float64)) <= bound)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "1x3x13x11x5x3x3x2x1x1x1+bias+relu",  # K of 27, an odd image
+        "2x8x9x9x12x3x3x1x1x1x1+bias+residual",
+        "1x4x12x10x9x5x3x1x2x2x1",  # dilated, padded more below than the kernel reaches
+        "2x12x7x8x18x3x3x1x1x1x3+bias",  # groups
+        "1x16x9x7x20x1x1x2x0x1x1",  # strided 1x1
+        "1x3x20x21x8x7x7x2x3x1x1+bias+relu6",
+        "1x6x8x8x4x3x3x1x0x1x1",  # no padding: no check
+    ],
+)
+def test_products(spec: str) -> None:
+    check(convolution(spec), TILE)
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        GpuCandidate(8, 8, 16, 64, 32, 16),
+        GpuCandidate(4, 2, 2, 16, 8, 8),
+        GpuCandidate(2, 4, 1, 8, 16, 4),
+        GpuCandidate(1, 1, 1, 4, 4, 4),
+        GpuCandidate(4, 4, 4, 64, 8, 8),
+        GpuCandidate(4, 4, 4, 32, 16, 8, 3),
+        None,
+    ],
+)
+def test_tiles(candidate: GpuCandidate | None) -> None:
+    check(convolution("1x10x11x12x21x3x3x1x1x1x1+bias+relu"), candidate)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "1x6x14x9x6x3x3x1x1x1x6+bias+relu6",
+        "1x5x16x16x5x3x3x2x1x1x5+bias",
+        "2x3x12x12x6x5x5x1x2x1x3+bias",  # two output channels of each input channel
+        "1x4x9x8x4x3x3x1x2x2x4+residual",
+        "1x4x8x12x4x3x3x1x0x1x4",
+    ],
+)
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        None,
+        GpuCandidate(4, 2, 1, 128, 2, 1),
+        GpuCandidate(8, 1, 1, 256, 1, 1),
+        GpuCandidate(1, 3, 1, 64, 3, 1),
+    ],
+)
+def test_depthwise(spec: str, candidate: GpuCandidate | None) -> None:
+    check(convolution(spec), candidate)
