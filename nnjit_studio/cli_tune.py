@@ -30,6 +30,12 @@ from nnjit_studio.cli_shapes import shape_options
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.files import replacing
 
+report_option = click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report at the end: Markdown for a name in .md, else HTML with plots.",
+)
+
 
 @click.command()
 @shape_options
@@ -39,7 +45,7 @@ from nnjit_studio.files import replacing
 )
 @click.option("--screenshot", type=click.Path(path_type=Path), help="Picture of the window, PNG.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write the bundle at the end.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report at the end.")
+@report_option
 @click.option("--quit", "quit_at_end", is_flag=True, help="Leave when the tuning is over.")
 @backend_options
 @threads_option
@@ -136,6 +142,7 @@ def studio(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Picture of the progress by rounds and seconds; .png or .svg.",
 )
+@report_option
 @sandbox_option
 @database_option
 @json_option
@@ -153,6 +160,7 @@ def tune(
     lab: str,
     inputs: Path | None,
     plot: Path | None,
+    report: Path | None,
     no_sandbox: bool,
     database: Path | None,
     as_json: bool,
@@ -186,6 +194,9 @@ def tune(
 
         try:
             run(work)
+            if report is not None:
+                report.parent.mkdir(parents=True, exist_ok=True)
+                note(f"wrote {bench.report(report)}")
         finally:
             if plot is not None and bench.events:
                 write_plot(plot, [event.to_json() for event in bench.events])

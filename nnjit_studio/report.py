@@ -1,8 +1,9 @@
-"""The report of a tuning session: one HTML file, and a table for the terminal."""
+"""The report of a tuning session, as HTML or Markdown, and a table for the terminal."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from nnjit_studio.files import replacing
 from nnjit_studio.plots import Plot, Series, line_plot
 from nnjit_studio.terminal import printable
 
-TEMPLATE = "report.html.j2"
+TEMPLATES = {False: "report.html.j2", True: "report.md.j2"}
+"""By whether it is Markdown."""
 PLOTTED_WORKLOADS = 6
 MINOR_SHARE = 0.01
 """Workloads that were not tuned and take less of the time than this are summed up."""
@@ -120,7 +122,9 @@ def write_report(
     created: str,
     versions: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the report of a session as one HTML file without external resources.
+    """Write the report of a session as one file without external resources.
+
+    A name that ends in ``.md`` gets Markdown, every other one HTML with plots.
 
     Parameters
     ----------
@@ -142,14 +146,23 @@ def write_report(
     UserError
         When there are no events or the file cannot be written.
     """
-    html = render_report(events, created=created, versions=versions or {})
+    text = render_report(
+        events,
+        created=created,
+        versions=versions or {},
+        markdown=out.suffix.lower() in (".md", ".markdown"),
+    )
     with replacing(out, "The report") as part:
-        part.write_text(html, encoding="utf-8", newline="\n")
+        part.write_text(text, encoding="utf-8", newline="\n")
     return out
 
 
 def render_report(
-    events: Sequence[Mapping[str, Any]], *, created: str, versions: Mapping[str, str]
+    events: Sequence[Mapping[str, Any]],
+    *,
+    created: str,
+    versions: Mapping[str, str],
+    markdown: bool = False,
 ) -> str:
     """The report as text: see :func:`write_report`."""
     if not events:
@@ -157,15 +170,17 @@ def render_report(
     session = read_events(events)
     summary = session.summary
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=not markdown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
         "number": number,
         "gain": gain,
         "percent": percent,
         "short": short_name,
+        "cell": markdown_cell,
     }
-    source = (files("nnjit_studio.resources") / "report" / TEMPLATE).read_text("utf-8")
+    template = files("nnjit_studio.resources") / "report" / TEMPLATES[markdown]
+    source = template.read_text("utf-8")
     target = summary["target"]
     return environment.from_string(source).render(
         session=session,
@@ -234,6 +249,12 @@ def percent(share: float) -> str:
 def short_name(workload: str) -> str:
     """A workload without its fingerprint and without characters that steer a terminal."""
     return printable(workload.rsplit("#", 1)[0])
+
+
+def markdown_cell(words: str) -> str:
+    """Text for a cell of a Markdown table: one line, nothing in it is markup."""
+    line = " ".join(printable(str(words)).split())
+    return re.sub(r"([\\|`*_<>\[\]#])", r"\\\1", line)
 
 
 def gain(workload: Mapping[str, Any]) -> str:

@@ -224,6 +224,36 @@ def test_a_session_that_was_cut_short(tmp_path: Path) -> None:
     assert "Nothing was measured." in words
 
 
+def test_a_name_in_md_gets_markdown_tables_of_equal_columns(tmp_path: Path) -> None:
+    path = write_report(tmp_path / "r.md", session(), created=CREATED, versions={"nnjit": "1"})
+    text = path.read_text("utf-8")
+    assert text.startswith("# tiny-bert.onnx\n") and "<" not in text
+    assert "| matmul:384x384x384:f32+bias |" in text
+    tables = [block for block in text.split("\n\n") if block.startswith("|")]
+    assert len(tables) == 4
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.strip().split("\n")}) == 1
+    counts = [row.split(" | ") for row in tables[2].strip().split("\n")[2:]]
+    assert [int(row[2]) for row in counts] == [
+        sum(map(int, (row[3], row[4], row[5].rstrip(" |")))) + 1 for row in counts
+    ]  # and the default
+
+
+def test_hostile_names_are_only_text_in_markdown(tmp_path: Path) -> None:
+    events = session(WORKLOADS[:1], 2)
+    for event in events:
+        for key in ("model", "reason"):
+            if key in event:
+                event[key] = "a|b\n# <b>*c*"
+    text = write_report(tmp_path / "r.md", events, created=CREATED).read_text("utf-8")
+    assert text.startswith(r"# a\|b\ufffd\# \<b\>\*c\*".replace(r"\ufffd", "\ufffd"))
+
+
+def test_a_markdown_report_of_a_session_that_was_cut_short(tmp_path: Path) -> None:
+    text = write_report(tmp_path / "r.md", session()[:9], created=CREATED).read_text("utf-8")
+    assert "The session has no summary" in text
+
+
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to report"):
         write_report(tmp_path / "x.html", [], created=CREATED)
