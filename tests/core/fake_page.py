@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from waiting import PATIENCE_S
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -51,7 +52,7 @@ class FakePage:
 def fake_page(hub: Hub, answer: Answer | None = None) -> Iterator[FakePage]:
     page = FakePage(hub, answer)
     try:
-        hub.wait_for_page(10)
+        hub.wait_for_page(PATIENCE_S)
         yield page
     finally:
         page.close()

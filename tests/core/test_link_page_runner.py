@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_page import Answer, FakePage, fake_page
+from waiting import PATIENCE_S, until
 
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
 from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
@@ -366,8 +366,24 @@ def test_rates_are_one_row_for_each_item(hub: Hub) -> None:
         assert PageRunner(hub, "fake").rates([b"k"], request) == [[1, 2.5]]
 
 
+class Line:
+    """The lock of a runner's calls, which counts who came to it."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self.came += 1
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 def test_cancel_ends_the_call_that_waits_and_those_behind_it(hub: Hub) -> None:
     runner = PageRunner(hub, "fake")
+    runner._turn = line = Line()  # type: ignore[assignment]
     silent = threading.Event()
 
     def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
@@ -376,13 +392,11 @@ def test_cancel_ends_the_call_that_waits_and_those_behind_it(hub: Hub) -> None:
 
     with fake_page(hub, answer) as page, ThreadPoolExecutor(2) as pool:
         calls = [pool.submit(runner.register, [KERNEL]) for _ in range(2)]
-        while not page.seen or sum(call.running() for call in calls) < 2:
-            time.sleep(0.005)
-        time.sleep(0.05)  # lets the second call reach its place in the line
+        until(lambda: page.seen and line.came == 2)
         runner.cancel()
         for call in calls:
             with pytest.raises(PageError, match=r"^cancelled$"):
-                call.result(10)
+                call.result(PATIENCE_S)
         silent.set()
         runner.register([KERNEL])
         assert len(page.seen) == 2

@@ -10,8 +10,36 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
 
+from nnjit_studio.ui import worker
+from nnjit_studio.ui.docks import kernel_settings
 from nnjit_studio.ui.main_window import StudioWindow
+
+PATIENCE_MS = 60_000
+"""What a machine under load may take; a test that passes does not wait for it."""
+
+
+class PatientBot(QtBot):
+    """Waits for what must come, however slow the machine; no test says a time of its own."""
+
+    def waitSignal(self, signal, *, timeout=PATIENCE_MS, **options):
+        return super().waitSignal(signal, timeout=max(timeout, PATIENCE_MS), **options)
+
+    def waitUntil(self, callback, *, timeout=PATIENCE_MS):
+        super().waitUntil(callback, timeout=max(timeout, PATIENCE_MS))
+
+
+@pytest.fixture
+def qtbot(qapp, request):
+    return PatientBot(request)
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """What the window puts off for a human's sake comes at once."""
+    monkeypatch.setattr(worker, "REFRESH_MS", 5)
+    monkeypatch.setattr(kernel_settings, "SETTLE_MS", 20)
 
 
 @pytest.fixture(autouse=True, scope="module")
