@@ -60,6 +60,8 @@ class Hub:
         The bridge to wgpu-native, for pages without a GPU of their own.
     on_page, on_lost
         For who opens pages: called when one said hello, and when it went away.
+    pages
+        How many said hello until now.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Hub:
         self._on_log = on_log
         self.on_lost = on_lost
         self.on_page: Callable[[], None] | None = None
+        self.pages = 0
         self._page_comes = False
         self.gpu = GpuBridge()
         self._token = secrets.token_urlsafe(32)
@@ -230,8 +233,13 @@ class Hub:
         for future in waiting:
             future.cancel()
 
-    def expect_page(self, comes: bool = True) -> None:
-        """Tell the hub whether somebody opens a page, also again after one was lost."""
+    def expect_page(self, comes: bool = True, lost: str = "") -> None:
+        """Tell the hub whether somebody opens a page, also again after one was lost.
+
+        ``lost`` is why the last one is gone, see :meth:`report_lost`.
+        """
+        if lost:
+            self.report_lost(lost)
         with self._changed:
             self._page_comes = comes
             if comes:
@@ -275,6 +283,7 @@ class Hub:
             welcome = self._page is None and not self._closed
             if welcome:
                 self._page, self._failure = page, ""
+                self.pages += 1
                 self._changed.notify_all()
         if not welcome:
             await page.close(CLOSE_ANOTHER_PAGE, "Another page is connected to this hub.")

@@ -57,6 +57,7 @@ class SteadyRunner(PageRunner):
         super().__init__(hub, target, flags, timeout_s, threads)
         self.losses = 0
         self._in_a_row = 0
+        self._page = 0  # which of the hub's pages has what is remembered here
         self._mending = threading.RLock()
         self._model: tuple[Plan, Path, Mapping[str, Plan]] | None = None
         self._kernels: dict[str, Kernel] = {}
@@ -132,6 +133,7 @@ class SteadyRunner(PageRunner):
         while True:
             losses = self.losses
             try:
+                page = self._meet()
                 result = call()
             except PageError as error:
                 with self._mending:
@@ -140,8 +142,15 @@ class SteadyRunner(PageRunner):
                     else:
                         self._check_loss(error)
             else:
-                self._in_a_row = 0
+                self._in_a_row, self._page = 0, page
                 return result
+
+    def _meet(self) -> int:
+        """The number of the page that is there; raises when it came while nothing was asked."""
+        page = self._hub.pages
+        if page != self._page and (self._model or self._fixture):
+            raise PageLost("The page was lost while it was idle.")
+        return page
 
     def _make_good(self, error: PageError) -> None:
         """Send again what was lost; an error that is no loss is raised."""
@@ -164,6 +173,7 @@ class SteadyRunner(PageRunner):
             raise error
 
     def _send_again(self) -> None:
+        self._page = self._hub.pages
         if self._model is not None:
             plan = self._plan  # a further one, in a runner for that (`for_plan`)
             try:

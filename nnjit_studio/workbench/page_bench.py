@@ -120,6 +120,13 @@ class PageBench:
     def page_url(self) -> str:
         return self.hub.url
 
+    def expect_page(self, comes: bool, lost: str) -> None:
+        """Tell what waits for the page whether one comes; ``lost`` is why the last one is gone.
+
+        Models, kernels and sessions go on in the next page.
+        """
+        self.hub.expect_page(comes, lost)
+
     def badges(self) -> list[tuple[str, str]]:
         if not self.fallback_reason:
             return list(self._badges)

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.ui.page.host import EngineView
+from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.page.process import check_sandbox, choose_platform
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def run_with_embedded_page(
 
     The hub is started; when ``work`` is done it is closed, then the page and
     its profile go, in that order. A page that crashes is reported to the hub,
-    so that calls in ``work`` fail at once. Call from the main thread.
+    so that calls in ``work`` fail at once, and loaded again. Call from the main thread.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def run_with_embedded_page(
         app = QApplication.instance() or QApplication(["nnjit"])
         result: Future[T] = Future()
         view = EngineView(hub.url)
-        view.page_lost.connect(hub.report_lost)
+        keeper = PageKeeper(view, hub.expect_page)
         worker = threading.Thread(target=_fulfil, args=(result, work), name="nnjit-work")
         with _interrupts(on_interrupt) as interrupts:
             allowed = 0 if on_interrupt is None else 1
@@ -84,10 +85,11 @@ def run_with_embedded_page(
             clock.timeout.connect(look)
             clock.start(_POLL_MS)
             try:
-                view.start()
+                keeper.start()
                 worker.start()
                 cast(QApplication, app).exec()
             finally:
+                keeper.end()
                 hub.close()
                 worker.join()
                 view.shut_down()

@@ -78,7 +78,8 @@ class EngineView(QWebEngineView):
         self.setPage(self._page)
 
     def start(self) -> None:
-        """Load the page; :attr:`page_lost` tells when that fails."""
+        """Load the page, anew if need be; :attr:`page_lost` tells when that fails."""
+        self._loaded = False
         self._page.load(self._url)
 
     def shut_down(self) -> None:
