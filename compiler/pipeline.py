@@ -19,6 +19,7 @@ from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k, schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import schedule_int8
 from nnjit_studio.compiler.schedule.softmax import recognize_softmax, schedule_softmax
 from nnjit_studio.compiler.schedule.text import schedule_text
+from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.subject import Subject, subject_of
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.version import COMPILER_VERSION
@@ -104,6 +105,8 @@ def _untuned(program: Program, subject: Subject | None) -> Scheduled:
         # What a template refuses, such as an output that cannot hold a sum, runs anyway.
         with contextlib.suppress(CompileError):
             return _by_template(program, subject, guess)
+    if (end := schedule_winograd(program)) is not None:
+        return end
     softmax = recognize_softmax(program)
     return schedule_softmax(softmax) if softmax else schedule_default(program)
 

@@ -89,6 +89,8 @@ class CompileProcess:
         """Optional passes that kernels are made without, unless they ask for passes by name."""
         self.shapes = GivenShapes()
         """For the open dimensions of the models that are imported from now on."""
+        self.winograd = True
+        """Whether the models that are imported from now on may have convolutions in tiles."""
         handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
         os.close(handle)
 
@@ -112,9 +114,15 @@ class CompileProcess:
             process.join()
 
     def import_model(
-        self, path: Path, weights: Path, on_phase: Callable[[str], None] = lambda phase: None
+        self,
+        path: Path,
+        weights: Path,
+        on_phase: Callable[[str], None] = lambda phase: None,
+        winograd: bool = True,
     ) -> ImportedModel:
         """Import an ONNX file; see :func:`nnjit_studio.compiler.importer.import_model`.
+
+        ``winograd`` allows convolutions in tiles, where :attr:`winograd` does.
 
         Raises
         ------
@@ -128,6 +136,7 @@ class CompileProcess:
                     "path": str(path),
                     "weights_file": str(weights),
                     "given": self.shapes.to_json(),
+                    "winograd": self.winograd and winograd,
                 },
                 IMPORT_TIMEOUT_S,
                 on_phase,

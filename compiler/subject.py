@@ -14,6 +14,7 @@ from nnjit_studio.compiler.recognize_quantised import (
 )
 from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.winograd import winograd_labels
 from nnjit_studio.compiler.workload import workload_of
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.conv2d_space import CONV2D
@@ -74,7 +75,7 @@ def workload_for(program: Program, subject: Subject | None) -> Workload:
     if not isinstance(subject, Conv2d):
         workload = workload_of(program, subject)
         if subject is None:
-            return workload
+            return replace(workload, epilogue=winograd_labels(program))
         # Lite spaces are of float32 results, and the matmul templates read no other B.
         along_k, is_float = lies_along_k(subject), workload.dtype == "f32"
         kind = DOT_KINDS[workload.kind] if along_k else workload.kind

@@ -122,7 +122,12 @@ class _Worker:
             )
 
     def op_import(
-        self, blobs: list[bytes], path: str, weights_file: str, given: dict[str, Any]
+        self,
+        blobs: list[bytes],
+        path: str,
+        weights_file: str,
+        given: dict[str, Any],
+        winograd: bool,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.importer import import_model
 
@@ -131,6 +136,7 @@ class _Worker:
             Path(weights_file),
             lambda phase: send(self.pipe, {"phase": phase}),
             GivenShapes.from_json(given),
+            winograd,
         )
         self.programs.update(built.programs)
         return {

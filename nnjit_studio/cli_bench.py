@@ -36,6 +36,7 @@ from nnjit_studio.cli_common import (
     threads_option,
     workbench,
 )
+from nnjit_studio.cli_shapes import winograd_option
 from nnjit_studio.errors import BugError, UserError
 
 
@@ -149,6 +150,7 @@ def kernels(
     help="Seconds of tuning, for each model and thread count.",
 )
 @click.option("--cold", default=3, show_default=True, help="Cold starts of each contender.")
+@winograd_option
 @browser_option
 @node_modules_option
 @markdown_option

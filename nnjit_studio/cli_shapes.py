@@ -15,11 +15,13 @@ from nnjit_studio.graph import GivenShapes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEY = "nnjit_studio.given_shapes"
+_DIRECT = "nnjit_studio.direct_convolutions"
 _LARGEST = 1 << 30
 
 
 def shape_options(command: F) -> F:
-    """Add ``--dim`` and ``--shape`` to a verb; they are no parameters of its function."""
+    """Add ``--dim``, ``--shape`` and ``--no-winograd`` to a verb; they are no parameters of its
+    function."""
     shape = click.option(
         "--shape",
         multiple=True,
@@ -36,7 +38,28 @@ def shape_options(command: F) -> F:
         callback=_keep("dims", _number),
         help="A number for an open dimension, by its name in the model.",
     )
-    return dim(shape(command))
+    return dim(shape(winograd_option(command)))
+
+
+def winograd_option(command: F) -> F:
+    """Add ``--no-winograd`` to a verb; see :func:`uses_winograd`."""
+
+    def keep(context: click.Context, option: click.Parameter, value: bool) -> None:
+        context.meta[_DIRECT] = value
+
+    return click.option(
+        "--no-winograd",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="Import 3x3 convolutions as they are, none in tiles by Winograd.",
+    )(command)
+
+
+def uses_winograd() -> bool:
+    """What the running verb's option says: whether convolutions may run in tiles."""
+    context = click.get_current_context(silent=True)
+    return not (context and context.meta.get(_DIRECT))
 
 
 def given_shapes() -> GivenShapes:

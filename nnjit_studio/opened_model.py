@@ -62,8 +62,11 @@ def import_model(
     weights: Path,
     cancelled: Callable[[], bool],
     on_phase: Callable[[str], None],
+    winograd: bool = True,
 ) -> OpenedModel:
     """Import a file, its weights to ``weights``; ends soon once it is cancelled.
+
+    ``winograd`` allows convolutions in tiles.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def import_model(
 
     try:
         with killed_on_cancel(compiler, cancelled):
-            imported = compiler.import_model(path, weights, note)
+            imported = compiler.import_model(path, weights, note, winograd)
         expected = forecast(imported.plan)
         check_fits(expected)
         log.info(

@@ -17,6 +17,7 @@ def import_model(
     weights_file: Path,
     on_phase: Callable[[str], None] = lambda phase: None,
     given: GivenShapes = STATIC,
+    winograd: bool = True,
 ) -> BuiltModel:
     """Import an ONNX model; open dimensions of its inputs are fixed once for all.
 
@@ -30,6 +31,8 @@ def import_model(
         Called with the name of each phase as it begins.
     given
         Numbers for the open dimensions.
+    winograd
+        Whether 3x3 convolutions may run in tiles (:mod:`.winograd`).
 
     Raises
     ------
@@ -74,6 +77,7 @@ def import_model(
         check.weights_by_content(model),
         check.consumers_of_weights(model),
         weights_file,
+        winograd=winograd,
     )
     plan = built.plan
     check.check_memory(plan.weights_bytes + plan.arena_bytes, "weights and intermediate tensors")

@@ -17,6 +17,7 @@ from nnjit_studio.compiler.importer.merge_products import merge_products
 from nnjit_studio.compiler.importer.split_columns import split_columns
 from nnjit_studio.compiler.importer.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.weights import Weights
+from nnjit_studio.compiler.importer.winograd import use_winograd
 from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.subject import (
     PackedWeight,
@@ -33,6 +34,7 @@ from nnjit_studio.compiler.tvm_adapter import (
     Value,
     is_append,
 )
+from nnjit_studio.compiler.winograd import INPUT, PRODUCT
 from nnjit_studio.graph import (
     DTYPE_BYTES,
     Append,
@@ -46,6 +48,8 @@ from nnjit_studio.graph import (
     Workload,
 )
 
+PART_OF_WINOGRAD = {INPUT: " (winograd tiles)", PRODUCT: " (winograd product)"}
+"""Of a step's name; the last of the three steps has the convolution's own."""
 WIDEST_PANEL = 16
 """Columns; the capacity of a packable weight has room for this padding."""
 WORD_BYTES = 4
@@ -90,6 +94,7 @@ def build(
     weight_readers: Mapping[str, tuple[str, ...]],
     weights: Path | Weights,
     states: Collection[str] = (),
+    winograd: bool = True,
 ) -> BuiltModel:
     """Assemble everything and write the weights file.
 
@@ -105,11 +110,14 @@ def build(
     states
         Inputs that are kept from run to run and written by appends alone;
         neither they nor outputs that are such a state are ports of the plan.
+    winograd
+        Whether convolutions may become :mod:`.winograd`'s three steps.
     """
     store = Weights(weights) if isinstance(weights, Path) else weights
     builder = _Builder(
         name, calls, input_names, output_names, weight_names, weight_readers, store, states
     )
+    builder.winograd = winograd
     built = builder.run()
     if isinstance(weights, Path):
         store.finish_plan()
@@ -144,9 +152,13 @@ class _Builder:
         self.weight_label: dict[str, str] = {}
         self.node_names: set[str] = set()
 
+    winograd = True
+
     def run(self) -> BuiltModel:
         kept = tuple(c for c in self.calls.calls if not self._take_view(c))
         fused = fuse_pointwise(replace(self.calls, calls=kept), self.root)
+        if self.winograd:
+            fused = use_winograd(fused)
         calls = [replace(c, program=prepared(c.program)) for c in fused.calls]
         for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
             self.label.setdefault(self._root(value.name), onnx_name)
@@ -324,6 +336,7 @@ class _Builder:
                     sources += readers
         known = (*sources, *call.origin.nodes)
         name = known[0] if known else f"{workload.kind}_{position}"
+        name += PART_OF_WINOGRAD.get(call.program.name, "")
         if name in self.node_names:
             name = f"{name} ({position})"
         self.node_names.add(name)

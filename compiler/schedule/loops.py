@@ -71,11 +71,20 @@ class PairSums:
 
 
 @dataclass(slots=True, eq=False)
+class EveryOther:
+    """Lanes 0 and 2 of ``low``, then of ``high``; with ``odd`` lanes 1 and 3. f32x4 locals."""
+
+    low: str
+    high: str
+    odd: bool
+
+
+@dataclass(slots=True, eq=False)
 class AssignVector:
     """Set a local of four lanes; None is zero."""
 
     local: str
-    value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | None
+    value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | EveryOther | None
     dtype: str = "f32"
 
 

@@ -11,6 +11,7 @@ from nnjit_studio.compiler.schedule.loops import (
     AssignVector,
     Dot,
     Element,
+    EveryOther,
     For,
     Let,
     MultiplyAdd,
@@ -109,7 +110,9 @@ def _statement(statement: Statement, depth: int) -> Iterator[str]:
             yield from _block(statement.otherwise, depth + 1)
 
 
-def _vector(value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | None) -> str:
+def _vector(
+    value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | EveryOther | None,
+) -> str:
     if value is None:
         return "0"
     if isinstance(value, Add):
@@ -120,6 +123,8 @@ def _vector(value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | None
         return f"dot({value.a}, {value.b}) + {value.c}"
     if isinstance(value, PairSums):
         return f"pair_sums({value.low}, {value.high})"
+    if isinstance(value, EveryOther):
+        return f"{'odd' if value.odd else 'even'}({value.low}, {value.high})"
     if isinstance(value, Widened):
         what = "4 bytes twice" if value.splat else "8 bytes"
         return f"{value.buffer}[{_affine(value.index)}]  # {what} as i16"

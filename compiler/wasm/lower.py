@@ -13,6 +13,7 @@ from nnjit_studio.compiler.schedule.loops import (
     AssignVector,
     Dot,
     Element,
+    EveryOther,
     For,
     Let,
     MultiplyAdd,
@@ -120,6 +121,9 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
         even, odd = Op("i32x4.shuffle_0246", pair), Op("i32x4.shuffle_1357", pair)
         lanes = "f32x4" if statement.dtype == "f32" else "i32x4"
         node = Op(f"{lanes}.add", (even, odd))
+    elif isinstance(value, EveryOther):
+        pair = LocalGet(ctx.accumulators[value.low]), LocalGet(ctx.accumulators[value.high])
+        node = Op(f"i32x4.shuffle_{'1357' if value.odd else '0246'}", pair)
     elif isinstance(value, Widened):
         node = _widened(ctx, value)
     else:

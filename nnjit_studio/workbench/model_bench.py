@@ -118,7 +118,9 @@ class ModelBench(PageBench):
         """Import alone, without a page."""
         self._models_opened += 1
         weights = self._folder / f"weights-{self._models_opened}.bin"
-        return import_model(self.compiler, path, weights, self._cancelled.is_set, on_phase)
+        # A GPU's convolutions are direct; its kernels run a plan with tiles too.
+        tiles = not self.backend.is_gpu
+        return import_model(self.compiler, path, weights, self._cancelled.is_set, on_phase, tiles)
 
     def _load(
         self, opened: OpenedModel, on_phase: Callable[[str], None] = lambda phase: None

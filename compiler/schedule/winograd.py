@@ -1,0 +1,257 @@
+"""Both ends of Winograd's convolution: tiles along lanes on the way in, channels on the way out.
+
+In: per channel the image is copied with zeros around it; a row of tiles is transformed
+downwards, whole vectors of neighbouring columns, into a band that stays in L1; then
+to the right, four tiles at a time, whose columns are sorted out by shuffles.
+Out: four channels of a tile at a time, which stand side by side; four finished columns are
+transposed, so that the epilogue runs on neighbouring pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnjit_studio.compiler.affine import LANES, Affine, affine, linear_expr
+from nnjit_studio.compiler.contraction import Contraction, Operand
+from nnjit_studio.compiler.recognize_conv2d import CHANNEL, COLUMN, ROW
+from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
+from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.loops import (
+    BEGIN,
+    END,
+    Assign,
+    AssignVector,
+    Element,
+    EveryOther,
+    For,
+    Let,
+    Put,
+    Scheduled,
+    Statement,
+)
+from nnjit_studio.compiler.schedule.padding import padded, padding_of
+from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
+from nnjit_studio.compiler.schedule.tiles import acc, finish
+from nnjit_studio.compiler.tensor_ir import Axis, Binary, Const, Expr, Program, Store, Var
+from nnjit_studio.compiler.winograd import Winograd, recognize_input, recognize_output
+
+BLOCK = 16
+"""Output channels of one parallel step: a cache line of each point."""
+
+_Lines = list[tuple[str, Expr]]
+
+
+def schedule_winograd(program: Program) -> Scheduled | None:
+    """The loops of either end, None for any other program."""
+    found = recognize_input(program)
+    if found is not None:
+        return _input(program, found)
+    end = recognize_output(program)
+    return _output(program, *end) if end is not None else None
+
+
+def _input(program: Program, w: Winograd) -> Scheduled:
+    rows, columns = w.grid
+    stage = program.stages[0]
+    padding = padding_of(stage.body, {a.var: a.extent for a in stage.axes})
+    assert padding is not None
+    body = padded(padding, stage.axes[1:], COLUMN)
+    body.append(For("ty", int32(0), int32(rows), 1, [*_down(w), *_right(w, columns)]))
+    body = [Let(CHANNEL, Var("$p"), body)]
+    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], w.channels)
+
+
+def _band(w: Winograd) -> int:
+    return w.grid[0] * w.side * w.padded[1]
+
+
+def _down(w: Winograd) -> list[Statement]:
+    """A row of tiles into the band, the same one for all rows of a channel."""
+    high, wide = w.padded
+    names = [f"d{a}" for a in range(w.side)]
+    at = {CHANNEL: high * wide, "ty": w.m * wide, COLUMN: 1}
+    body: list[Statement] = [
+        _load(name, "ws0", linear_expr((a * wide, at))) for a, name in enumerate(names)
+    ]
+    stores = [linear_expr((i * wide, {CHANNEL: _band(w), COLUMN: 1})) for i in range(w.side)]
+    body += _put(*into_tiles(w.m, names), "ws1", stores, COLUMN)
+    return [For(COLUMN, int32(0), int32(wide), LANES, body)]
+
+
+def _right(w: Winograd, columns: int) -> list[Statement]:
+    """Four tiles of each row of the band; the last four may overlap those before."""
+    wide, plane = w.padded[1], w.channels * w.tiles
+    names = [f"d{b}" for b in range(w.side)]
+    at = {CHANNEL: _band(w), "i": wide, "tx": w.m}
+    place = {CHANNEL: w.tiles, "i": w.side * plane, "ty": columns, "tx": 1}
+    body: list[Statement] = []
+    if w.m == 2:
+        for shift in (0, 2):
+            low, high = ("low", "high")
+            body += [
+                _load(low, "ws1", linear_expr((shift, at))),
+                _load(high, "ws1", linear_expr((shift + LANES, at))),
+                AssignVector(names[shift], EveryOther(low, high, False)),
+                AssignVector(names[shift + 1], EveryOther(low, high, True)),
+            ]
+    else:
+        parts = [f"q{b}" for b in range(LANES + 1)]
+        body += [_load(name, "ws1", linear_expr((LANES * b, at))) for b, name in enumerate(parts)]
+        body += transposed(parts[:LANES], names[:LANES])
+        body += transposed(parts[1:], names[LANES:])
+    stores = [linear_expr((j * plane, place)) for j in range(w.side)]
+    body += _put(*into_tiles(w.m, names), "out0", stores, "tx")
+    count = -(-columns // LANES)
+    first = times(Var("$group"), LANES)
+    if columns % LANES:
+        first = Binary("min", first, int32(columns - LANES))
+    body = [For("$group", int32(0), int32(count), 1, [Let("tx", first, body)])]
+    return [For("i", int32(0), int32(w.side), 1, body)]
+
+
+def _output(program: Program, w: Winograd, stores: Sequence[Store]) -> Scheduled:
+    nowhere = Operand("in0", 0, (0,), 0, 0)
+    sums = Contraction(
+        batch=(Axis(ROW, w.out_size[0]),),
+        m=w.out_channels,
+        n=w.out_size[1],
+        k=1,
+        m_var=CHANNEL,
+        n_var=COLUMN,
+        a=nowhere,
+        b=nowhere,
+        packable=False,
+        epilogue=tuple(stores),
+        labels=(),
+    )
+    epilogue = plan_epilogue(program, sums)
+    whole, rest = divmod(w.out_size[0], w.m)
+    body: list[Statement] = []
+    if whole:
+        body.append(For("ty", int32(0), int32(whole), 1, _tiles(w, epilogue, w.m)))
+    if rest:
+        body.append(Let("ty", int32(whole), _tiles(w, epilogue, rest)))
+    body = [Let("$first", times(Var("$p"), BLOCK), body)]
+    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], w.out_channels // BLOCK)
+
+
+def _tiles(w: Winograd, epilogue: Epilogue, rows: int) -> list[Statement]:
+    """One row of tiles, of which ``rows`` rows of pixels are wanted."""
+    together = LANES // w.m
+    whole, rest = divmod(w.out_size[1], LANES)
+
+    def channels(tiles: int, pixels: int) -> list[Statement]:
+        column = Let(TILE_COLUMN, times(Var("tx"), w.m), _tile(w, epilogue, rows, tiles, pixels))
+        end = plus(Var("$first"), BLOCK)
+        return [For(TILE_CHANNEL, Var("$first"), end, LANES, [column])]
+
+    body: list[Statement] = [
+        For("tx", int32(0), int32(whole * together), together, channels(together, LANES))
+    ]
+    if rest:
+        tiles = -(-rest // w.m)
+        body.append(Let("tx", int32(whole * together), channels(tiles, rest)))
+    return body
+
+
+def _tile(w: Winograd, epilogue: Epilogue, rows: int, tiles: int, pixels: int) -> list[Statement]:
+    """``rows`` x ``pixels`` outputs of four channels, from tiles side by side."""
+    body: list[Statement] = []
+    step = w.out_channels
+    at = {"ty": w.grid[1] * w.points * step, "tx": w.points * step, TILE_CHANNEL: 1}
+    for tile in range(tiles):
+        for b in range(w.side):
+            names = [f"d{a}" for a in range(w.side)]
+            for a, name in enumerate(names):
+                point = (tile * w.points + a * w.side + b) * step
+                body.append(_load(name, "in0", linear_expr((point, at))))
+            lines, values = out_of_tiles(w.m, names)
+            body += _assign(lines)
+            body += _assign([(f"h{tile}_{i}_{b}", v) for i, v in enumerate(values[:rows])])
+    for i in range(rows):
+        columns = []
+        for tile in range(tiles):
+            lines, values = out_of_tiles(w.m, [f"h{tile}_{i}_{b}" for b in range(w.side)])
+            body += _assign(lines)
+            found = [(f"x{tile * w.m + j}", v) for j, v in enumerate(values)]
+            body += _assign(found)
+            columns += [name for name, _ in found]
+        columns += columns[:1] * (LANES - len(columns))
+        body += transposed(columns, [acc(k, 0) for k in range(LANES)])
+        row = plus(times(Var("ty"), w.m), i)
+        body.append(Let(ROW, row, finish(epilogue, LANES, (pixels,))))
+    return body
+
+
+def transposed(rows: Sequence[str], columns: Sequence[str]) -> list[Statement]:
+    """The first columns of four vectors, as many as there are names for them."""
+    body: list[Statement] = []
+    for odd in (False, True)[: len(columns)]:
+        for half, (low, high) in zip("lh", (rows[:2], rows[2:]), strict=True):
+            body.append(AssignVector(f"{half}{int(odd)}", EveryOther(low, high, odd)))
+    body += [
+        AssignVector(name, EveryOther(f"l{k % 2}", f"h{k % 2}", k >= 2))
+        for k, name in enumerate(columns)
+    ]
+    return body
+
+
+def into_tiles(m: int, d: Sequence[str]) -> tuple[_Lines, list[Expr]]:
+    """``B^T d`` along one dimension: values that are needed twice, then the results."""
+    v = [Var(name) for name in d]
+    if m == 2:
+        return [], [_less(v[0], v[2]), _sum(v[1], v[2]), _less(v[2], v[1]), _less(v[1], v[3])]
+    p, q, r, s = (Var(name) for name in "pqrs")
+    lines: _Lines = [
+        ("p", _sum(v[4], v[2], -4)),
+        ("q", _sum(v[3], v[1], -4)),
+        ("r", _less(v[4], v[2])),
+        ("s", _less(v[3], v[1])),
+    ]
+    first, last = (_sum(_sum(v[b + 4], v[b + 2], -5), v[b], 4) for b in (0, 1))
+    return lines, [first, _sum(p, q), _less(p, q), _sum(r, s, 2), _sum(r, s, -2), last]
+
+
+def out_of_tiles(m: int, d: Sequence[str]) -> tuple[_Lines, list[Expr]]:
+    """``A^T d`` along one dimension, as :func:`into_tiles`."""
+    v = [Var(name) for name in d]
+    if m == 2:
+        return [], [_sum(_sum(v[0], v[1]), v[2]), _less(_less(v[1], v[2]), v[3])]
+    p, q, r, s = (Var(name) for name in "pqrs")
+    lines: _Lines = [
+        ("p", _sum(v[1], v[2])),
+        ("q", _less(v[1], v[2])),
+        ("r", _sum(v[3], v[4])),
+        ("s", _less(v[3], v[4])),
+    ]
+    first, last = _sum(_sum(v[0], p), r), _sum(_sum(q, v[5]), s, 8)
+    return lines, [first, _sum(q, s, 2), _sum(p, r, 4), last]
+
+
+def _sum(a: Expr, b: Expr, factor: int = 1) -> Expr:
+    term = b if factor == 1 else Binary("mul", b, Const(float(factor), "f32"))
+    return Binary("add", a, term)
+
+
+def _less(a: Expr, b: Expr) -> Expr:
+    return Binary("sub", a, b)
+
+
+def _load(local: str, buffer: str, index: Expr) -> Statement:
+    found: Affine = affine(index)
+    return AssignVector(local, Element(buffer, found, LANES))
+
+
+def _assign(lines: Sequence[tuple[str, Expr]]) -> list[Statement]:
+    return [Assign(((name, "f32"),), (value,), COLUMN) for name, value in lines]
+
+
+def _put(
+    lines: _Lines, values: Sequence[Expr], buffer: str, places: Sequence[Expr], along: str
+) -> list[Statement]:
+    puts = [
+        Put((Store(buffer, place, value),), along)
+        for place, value in zip(places, values, strict=True)
+    ]
+    return [*_assign(lines), *puts]
