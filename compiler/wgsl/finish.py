@@ -32,11 +32,16 @@ class Finish:
         one where they do not divide N.
     apart
         Columns from one element of that vector to the next; above 1 the function takes one.
+    total
+        The sums' dtype; of integers the function takes one.
     """
 
-    def __init__(self, program: Program, c: Contraction, given: int, apart: int = 1) -> None:
-        self.program, self.c, self.given, self.apart = program, c, given, apart
-        self.width = given if c.n % given == 0 and apart == 1 else 1
+    def __init__(
+        self, program: Program, c: Contraction, given: int, apart: int = 1, total: str = "f32"
+    ) -> None:
+        self.program, self.c, self.given, self.apart, self.total = program, c, given, apart, total
+        whole = c.n % given == 0 and apart == 1 and total == "f32"
+        self.width = given if whole else 1
         names = {b.name: f"arg{i}" for i, b in enumerate(program.buffers)}
         self._memory = memories(program.buffers, (), names)
         self._wide = frozenset(self._wide_buffers())
@@ -85,7 +90,8 @@ class Finish:
 
     def declare_keep(self, shader: Shader, guards: list[str]) -> None:
         """Bind the scratch buffer, and add a function ``keep`` that stores a part's sums there."""
-        shader.bind(SCRATCH, "sums", f"array<{vector(self.width)}>", "read_write")
+        kind = vector(self.width, self.total)
+        shader.bind(SCRATCH, "sums", f"array<{kind}>", "read_write")
         self._function(shader, "keep", guards, [f"sums[{self.kept('part')}] = sum;"], "part: u32, ")
 
     def kept(self, part: str) -> str:
@@ -104,7 +110,8 @@ class Finish:
         self, shader: Shader, name: str, guards: list[str], lines: list[str], more: str = ""
     ) -> None:
         where = "".join(f"{axis.var}: u32, " for axis in self.c.batch)
-        head = f"fn {name}({more}{where}m: u32, n: u32, sum: {vector(self.width)}) {{"
+        kind = vector(self.width, self.total)
+        head = f"fn {name}({more}{where}m: u32, n: u32, {_SUM}: {kind}) {{"
         guard = [f"if ({' || '.join(guards)}) {{ return; }}"] if guards else []
         text = "\n".join([head, *indented([*guard, *lines]), "}"])
         needed = used_functions(text)
@@ -132,7 +139,7 @@ class Finish:
         c = self.c
         axes = {axis.var: axis.extent for axis in c.batch} | {c.m_var: c.m, c.n_var: c.n}
         ranges = {var: (0, extent - 1) for var, extent in axes.items()}
-        block = Block(Context(self._memory, ranges, {_SUM: "f32"}))
+        block = Block(Context(self._memory, ranges, {_SUM: self.total}))
         block.lines += [f"let {identifier(var)} = i32({var});" for var in axes]
         stores = [substitute_store(s, {ACCUMULATOR: Var(_SUM)}) for s in c.epilogue]
         block.expect(e for s in stores for e in (s.index, s.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import replace
 
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.pipeline import remembered_subject
@@ -11,6 +12,8 @@ from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.finish import SCRATCH, Finish
 from nnjit_studio.compiler.wgsl.matmul_tiled import (
+    FLOATS,
+    Arithmetic,
     accumulators,
     grid_of,
     reduction,
@@ -39,6 +42,8 @@ MAX_THREADS = 1024
 MOST_BINDINGS = DEFAULT_LIMITS["maxStorageBuffersPerShaderStage"]
 _LARGEST_GRID = DEFAULT_LIMITS["maxComputeWorkgroupsPerDimension"]
 _ADD_THREADS = 64
+SIGNS = 0x80808080
+"""The highest bit of each byte of a word: flipped, unsigned bytes are signed ones and 128 less."""
 
 
 def matmul_template(
@@ -120,7 +125,11 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
 
 
 def tiled(
-    program: Program, c: Contraction, candidate: GpuCandidate, patches: Fetch | None = None
+    program: Program,
+    c: Contraction,
+    candidate: GpuCandidate,
+    patches: Fetch | None = None,
+    arithmetic: Arithmetic = FLOATS,
 ) -> KernelDocument:
     """A product by tiles; with ``split`` above 1 a second dispatch adds the parts.
 
@@ -128,6 +137,8 @@ def tiled(
     ----------
     patches
         How B is fetched where it is no matrix.
+    arithmetic
+        Of words of four bytes ``c`` counts the words.
 
     Raises
     ------
@@ -137,14 +148,18 @@ def tiled(
     _check(candidate)
     batches = math.prod(axis.extent for axis in c.batch)
     grid = grid_of(c.m, c.n, c.k, batches, candidate)
-    of_a, of_b = sides(c)
+    of_a, of_b = (replace(side, scalar=arithmetic.scalar) for side in sides(c))
+    if arithmetic.excess:
+        of_a = replace(of_a, flips=SIGNS)
     a = fetch_of(of_a, candidate.y1, candidate.y0, candidate)
     b = patches or fetch_of(of_b, candidate.x1, candidate.x0, candidate)
-    finish = Finish(program, c, b.width, b.lane_step)
+    finish = Finish(program, c, b.width, b.lane_step, arithmetic.total)
     shader = Shader()
     for fetch in (a, b):
         name = finish.argument(fetch.side.buffer)
-        shader.bind(name, fetch.side.name, f"array<{vector(fetch.load)}>")
+        shader.bind(name, fetch.side.name, f"array<{fetch.side.vector(fetch.load)}>")
+    if arithmetic.dot:
+        shader.line(arithmetic.dot)
     guards = [f"m >= {c.m}u"] * bool(c.m % candidate.y1) + [f"n >= {c.n}u"] * bool(
         c.n % candidate.x1
     )
@@ -153,16 +168,15 @@ def tiled(
     else:
         finish.declare(shader, guards)
     for fetch in (a, b):
-        count = fetch.size * stages(candidate, c.k)
-        shader.workgroup(f"tile{fetch.side.name}", f"array<{vector(fetch.width)}, {count}>")
+        kind, count = fetch.side.vector(fetch.width), fetch.size * stages(candidate, c.k)
+        shader.workgroup(f"tile{fetch.side.name}", f"array<{kind}, {count}>")
     body = [
         *where(grid),
         *part_and_batch(c, grid.parts, batches),
         *thread_place(candidate),
         *a.places("row"),
         *b.places("column"),
-        *(f"var c{i}_{j} = {vector(b.width)}();" for i, j in accumulators(candidate)),
-        *reduction(candidate, a, b, grid),
+        *reduction(candidate, a, b, grid, arithmetic),
         *_results(candidate, a, b, finish, "keep" if grid.parts > 1 else "finish"),
     ]
     workgroups = (grid.columns, grid.rows, grid.batches * grid.parts)
@@ -172,7 +186,8 @@ def tiled(
     if grid.parts == 1:
         return KernelDocument((main,))
     nbytes = grid.parts * batches * c.m * c.n * ELEMENT_BYTES
-    return KernelDocument((main, add_parts(program, c, grid.parts)), (nbytes,))
+    end = add_parts(program, c, grid.parts, arithmetic.total)
+    return KernelDocument((main, end), (nbytes,))
 
 
 def _results(c: GpuCandidate, a: Fetch, b: Fetch, finish: Finish, function: str) -> list[str]:
@@ -189,12 +204,12 @@ def _results(c: GpuCandidate, a: Fetch, b: Fetch, finish: Finish, function: str)
     return lines
 
 
-def add_parts(program: Program, c: Contraction, parts: int) -> Dispatch:
+def add_parts(program: Program, c: Contraction, parts: int, total: str = "f32") -> Dispatch:
     """The second dispatch of a split reduction: adds the parts and applies the epilogue."""
     width = WIDTH if c.n % WIDTH == 0 else 1
-    finish = Finish(program, c, width)
+    finish = Finish(program, c, width, total=total)
     shader = Shader()
-    shader.bind(SCRATCH, "sums", f"array<{vector(width)}>", "read_write")
+    shader.bind(SCRATCH, "sums", f"array<{vector(width, total)}>", "read_write")
     finish.declare(shader, [])
     across = c.n // width
     batches = math.prod(axis.extent for axis in c.batch)

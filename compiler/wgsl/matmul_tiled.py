@@ -24,6 +24,30 @@ _BAND = 8
 
 
 @dataclass(frozen=True)
+class Arithmetic:
+    """What a product is computed in.
+
+    Attributes
+    ----------
+    scalar, total
+        WGSL's types of an element in workgroup memory, and of a sum.
+    dot
+        A function ``dot4`` of two words of four bytes each; empty for numbers.
+    excess
+        What every byte of A has too little: so often B is added to the sums.
+    """
+
+    scalar: str = "f32"
+    total: str = "f32"
+    dot: str = ""
+    excess: int = 0
+
+
+FLOATS = Arithmetic()
+_ONES = "0x01010101u"
+
+
+@dataclass(frozen=True)
 class Grid:
     """Workgroups of a product: columns, rows, and parts of the reduction for each batch."""
 
@@ -77,8 +101,12 @@ def accumulators(c: GpuCandidate) -> list[tuple[int, int]]:
     return [(i, j) for i in range(c.y0) for j in range(c.x0 // tile_width(c.x0))]
 
 
-def reduction(c: GpuCandidate, a: Fetch, b: Fetch, grid: Grid) -> list[str]:
-    """The loop over the tiles of k."""
+def reduction(
+    c: GpuCandidate, a: Fetch, b: Fetch, grid: Grid, arithmetic: Arithmetic = FLOATS
+) -> list[str]:
+    """The sums of a thread: the loop over the tiles of k."""
+    kind = vector(b.width, arithmetic.total)
+    own = [(i, j) for i, j in accumulators(c) if i == 0] if arithmetic.excess else []
     two = stages(c, a.side.k) == 2
     even = grid.steps % grid.steps_each == 0
     count = f"{grid.steps_each}u" if even else "count"
@@ -87,6 +115,8 @@ def reduction(c: GpuCandidate, a: Fetch, b: Fetch, grid: Grid) -> list[str]:
     stage = {f.side.name: times("(step % 2u)", f.size) if two else "0u" for f in (a, b)}
     return [
         *_range(grid),
+        *(f"var c{i}_{j} = {kind}();" for i, j in accumulators(c)),
+        *(f"var columns{j} = {kind}();" for _, j in own),
         *a.declare(),
         *b.declare(),
         *a.fetch(first),
@@ -97,8 +127,9 @@ def reduction(c: GpuCandidate, a: Fetch, b: Fetch, grid: Grid) -> list[str]:
         "  workgroupBarrier();",
         f"  let next = {plus(first, f'min(step + 1u, {final})')};",
         *indented([*a.fetch("next"), *b.fetch("next")]),
-        *indented(_multiply(c, a, b, stage)),
+        *indented(_multiply(c, a, b, stage, arithmetic)),
         "}",
+        *(f"c{i}_{j} += columns{j} * {arithmetic.excess};" for i, j in accumulators(c) if own),
     ]
 
 
@@ -113,15 +144,17 @@ def _range(grid: Grid) -> list[str]:
     return lines
 
 
-def _multiply(c: GpuCandidate, a: Fetch, b: Fetch, stage: dict[str, str]) -> list[str]:
+def _multiply(
+    c: GpuCandidate, a: Fetch, b: Fetch, stage: dict[str, str], arithmetic: Arithmetic
+) -> list[str]:
     begin = [
         f"let beginA = {plus(stage['A'], 'ty')};",
         f"let beginB = {plus(stage['B'], 'tx')};",
     ]
     if c.r0 >= c.r1:
-        return [*begin, *(line for e in range(c.r1) for line in _step(c, a, b, "", e))]
+        return [*begin, *(line for e in range(c.r1) for line in _step(c, a, b, "", e, arithmetic))]
     # Counting by one, for only then does Tint see the range of k and leave out its checks.
-    steps = [line for e in range(c.r0) for line in _step(c, a, b, "k", e)]
+    steps = [line for e in range(c.r0) for line in _step(c, a, b, "k", e, arithmetic)]
     return [
         *begin,
         f"for (var k = 0u; k < {c.r1 // c.r0}u; k++) {{",
@@ -130,7 +163,7 @@ def _multiply(c: GpuCandidate, a: Fetch, b: Fetch, stage: dict[str, str]) -> lis
     ]
 
 
-def _step(c: GpuCandidate, a: Fetch, b: Fetch, k: str, e: int) -> list[str]:
+def _step(c: GpuCandidate, a: Fetch, b: Fetch, k: str, e: int, arithmetic: Arithmetic) -> list[str]:
     """One step of k: the outer product of a thread's rows of A and columns of B."""
     lines = ["{"]
     for of, fetch, own, apart in (
@@ -143,11 +176,22 @@ def _step(c: GpuCandidate, a: Fetch, b: Fetch, k: str, e: int) -> list[str]:
         for i in range(own // fetch.width):
             index = plus(at, str(i * apart)) if i else at
             lines.append(f"  let {of}{i} = tile{name}[{index}];")
-    kind = vector(b.width)
+    kind = vector(b.width, arithmetic.total)
     for i, j in accumulators(c):
         value = f"y{i // a.width}"
         if a.width > 1:
             value += f".{'xyzw'[i % a.width]}"
+        if arithmetic.dot:
+            if i == 0 and arithmetic.excess:
+                lines.append(f"  columns{j} += {_dots(kind, _ONES, j, b.width)};")
+            lines.append(f"  c{i}_{j} += {_dots(kind, value, j, b.width)};")
+            continue
         factor = f"{kind}({value})" if b.width > 1 else value
         lines.append(f"  c{i}_{j} = fma({factor}, x{j}, c{i}_{j});")
     return [*lines, "}"]
+
+
+def _dots(kind: str, value: str, j: int, width: int) -> str:
+    """One word of A with each column of a vector of words of B."""
+    columns = [f"x{j}"] if width == 1 else [f"x{j}.{e}" for e in "xyzw"[:width]]
+    return f"{kind}({', '.join(f'dot4({value}, {column})' for column in columns)})"

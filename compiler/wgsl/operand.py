@@ -29,6 +29,10 @@ class Side:
         Stride and extent of its own axis: m of A, n of B.
     along, k
         Stride and extent of the reduction.
+    scalar
+        WGSL's type of an element.
+    flips
+        Bits of an element that are flipped on the way into workgroup memory.
     """
 
     name: str
@@ -39,6 +43,12 @@ class Side:
     extent: int
     along: int
     k: int
+    scalar: str = "f32"
+    flips: int = 0
+
+    def vector(self, width: int) -> str:
+        """The type of so many elements."""
+        return vector(width, self.scalar)
 
     def aligned(self, width: int, step: int) -> bool:
         """Whether vectors of ``width`` lie at every point; ``step`` is the other stride."""
@@ -133,7 +143,7 @@ class Fetch:
 
     def declare(self) -> list[str]:
         """Registers of the tile that is on its way."""
-        kind = vector(self.load)
+        kind = self.side.vector(self.load)
         return [
             f"var {self._register(q, i)} = {kind}();"
             for q in range(self.turns)
@@ -186,9 +196,10 @@ class Fetch:
                 k = f"min(k, {s.k // self.per_k - 1}u)"
             for i in range(self.loads):
                 value = f"{name}[{plus(f'at{name}{q}_{i}', times(k, stride))}]"
+                if s.flips:
+                    value += f" ^ {s.vector(self.load)}({s.flips}u)"
                 if rest:
-                    kind = vector(self.load)
-                    value = f"select({kind}(), {value}, k < {s.k // self.per_k}u)"
+                    value = f"select({s.vector(self.load)}(), {value}, k < {s.k // self.per_k}u)"
                 body.append(f"{self._register(q, i)} = {value};")
             lines += ["{", *indented(body), "}"]
         return lines
@@ -203,7 +214,8 @@ class Fetch:
                 parts = [self._register(q, i) for i in range(self.loads)]
                 if self.per_k > 1:
                     parts = [f"{part}.{'xyzw'[e]}" for part in parts]
-                value = parts[0] if len(parts) == 1 else f"{vector(self.width)}({', '.join(parts)})"
+                kind = self.side.vector(self.width)
+                value = parts[0] if len(parts) == 1 else f"{kind}({', '.join(parts)})"
                 body.append(f"tile{name}[{plus('at', str(e * self.pitch))}] = {value};")
             lines += self._guarded(q, body)
         return lines

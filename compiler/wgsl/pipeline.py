@@ -15,6 +15,7 @@ from nnjit_studio.compiler.wgsl.emit import emit_group
 from nnjit_studio.compiler.wgsl.groups import Group, groups_of
 from nnjit_studio.compiler.wgsl.matmul import matmul_template
 from nnjit_studio.compiler.wgsl.matmul_4bit import matmul_4bit_template
+from nnjit_studio.compiler.wgsl.matmul_int8 import matmul_int8_template
 from nnjit_studio.compiler.wgsl.points import Buffers
 from nnjit_studio.compiler.wgsl.prepare import SCRATCH, Prepared, prepare
 from nnjit_studio.compiler.wgsl.text import group_text, prepared_text
@@ -32,7 +33,12 @@ None where the template has no use for the program. It raises
 :class:`CompileError` where the program is its own but the candidate is not.
 """
 
-TEMPLATES: tuple[Template, ...] = (matmul_template, matmul_4bit_template, conv2d_template)
+TEMPLATES: tuple[Template, ...] = (
+    matmul_template,
+    matmul_4bit_template,
+    matmul_int8_template,
+    conv2d_template,
+)
 """Asked in order before the default schedule."""
 
 

@@ -22,7 +22,7 @@ from nnjit_studio.compiler.builders import WorkloadSpec, seeded_input
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
 from nnjit_studio.space import build_lite_space
-from nnjit_studio.space.records import GPU_TIERS, DeviceProfile
+from nnjit_studio.space.records import DeviceProfile, gpu_tiers
 
 SHAPES = {name: WASM_SHAPES[name] for name in ("K0", "K1", "K2", "K3")} | {
     "4096": "matmul:4096x4096x4096:f32"
@@ -149,9 +149,8 @@ def _save(
 def device_of(page: GpuPage) -> DeviceProfile:
     """The adapter as the spaces want it, every GPU tier that it has included."""
     profile = page.profile
-    tiers = GPU_TIERS if "subgroups" in profile.features else GPU_TIERS[:1]
     label = f"chromium+webgpu:{profile.name}"
-    return DeviceProfile(label, "chromium+webgpu", tiers=tiers, gpu=profile)
+    return DeviceProfile(label, "chromium+webgpu", tiers=gpu_tiers(profile), gpu=profile)
 
 
 KernelSource = Callable[[WorkloadSpec, DeviceProfile], list[dict[str, Any]]]

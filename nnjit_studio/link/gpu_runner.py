@@ -20,11 +20,7 @@ from nnjit_studio.link.steady_runner import MOST_LOSSES, SteadyRunner
 from nnjit_studio.space.backend import SOFTWARE_SUFFIX, Backend
 from nnjit_studio.space.gpu_constants import with_constants
 from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.records import (
-    GPU_TIERS,
-    DeviceProfile,
-    Kernel,
-)
+from nnjit_studio.space.records import DeviceProfile, Kernel, gpu_tiers
 
 GPU_MEMORY = "gpu-memory"
 GPU_PRIMITIVES = "cache_shared=1,unroll=1,vectorize=1"
@@ -151,7 +147,7 @@ def gpu_device(reply: Mapping[str, Any], page: DeviceProfile) -> DeviceProfile:
         dispatch_us=replies.number(reply, "dispatch_us"),
     )
     gpu = with_constants(told)
-    tiers = GPU_TIERS if "subgroups" in gpu.features else GPU_TIERS[:1]
+    tiers = gpu_tiers(gpu)
     peak = replies.number(reply, "peak_gflops")
     return replace(
         page,

@@ -34,7 +34,7 @@ LOW_TILE = 8
 
 PIXEL_CHOICES = (1, 2, 4, 8)
 ROW_CHOICES = (1, 2, 4, 8)
-THREAD_CHOICES = (32, 64, 128, 256)
+THREAD_CHOICES = (64, 128, 256)
 MOST_PRODUCTS = 1024
 """Multiply-adds of a thread, all unrolled: one kernel stays one small function."""
 MOST_CANDIDATES = 24

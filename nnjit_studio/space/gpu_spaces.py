@@ -8,13 +8,20 @@ from typing import Any
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
-from nnjit_studio.space import gpu_4bit_space, gpu_conv2d_space, gpu_space
+from nnjit_studio.space import (
+    gpu_4bit_space,
+    gpu_attention_space,
+    gpu_conv2d_space,
+    gpu_space,
+)
 from nnjit_studio.space.conv2d_space import CONV2D, CONV2D_DIMS
+from nnjit_studio.space.gpu_attention_space import ATTENTION
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 from nnjit_studio.space.gpu_conv2d_space import DepthwiseProblem, conv2d_gpu_problem
+from nnjit_studio.space.gpu_int8_space import int8_problem
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.gpu_space import GpuProblem, gpu_problem
-from nnjit_studio.space.quantised import MATMUL_4BIT
+from nnjit_studio.space.quantised import MATMUL_4BIT, MATMUL_INT8
 
 Rule = Callable[[GpuCandidate, Any], tuple[bool, str]]
 """A rule on candidates of the problem that it stands beside."""
@@ -58,6 +65,18 @@ def gpu_space_of(workload: Workload, gpu: GpuProfile) -> GpuSpace:
             gpu_4bit_space.RULES,
             (gpu_4bit_space.registers, gpu_4bit_space.shared_memory, gpu_4bit_space.threads),
             gpu_4bit_space.four_bit_candidates,
+            lambda c, p: (),
+        )
+    if workload.kind == MATMUL_INT8:
+        return _tiles("gpu-int8", int8_problem(workload, gpu))
+    if workload.kind == ATTENTION:
+        attention = gpu_attention_space.attention_problem(workload, gpu)
+        return GpuSpace(
+            "gpu-row-attention" if attention.few_rows else "gpu-attention",
+            attention,
+            gpu_attention_space.RULES,
+            gpu_attention_space.TOLD_RULES,
+            gpu_attention_space.attention_candidates,
             lambda c, p: (),
         )
     if workload.kind != CONV2D:

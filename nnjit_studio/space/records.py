@@ -18,6 +18,14 @@ from nnjit_studio.space.quantised import PEAK_FACTORS
 TIERS = ("simd128", "relaxed-simd")
 GPU_TIERS = ("wgsl", "wgsl-subgroups")
 """Tiers of kernels in WGSL; a tier names the backend of its kernels."""
+PACKED_WORDS = "packed_4x8_integer_dot_product"
+"""The feature of WGSL that kernels of the second tier may need, beside subgroups."""
+
+
+def gpu_tiers(gpu: GpuProfile) -> tuple[str, ...]:
+    """The tiers whose kernels an adapter runs."""
+    whole = "subgroups" in gpu.features and PACKED_WORDS in gpu.language_features
+    return GPU_TIERS if whole else GPU_TIERS[:1]
 
 
 def code_of(tier: str) -> str:

@@ -198,5 +198,5 @@ export function fakeGpu(kernels, { nulls = 0, features = ["timestamp-query"], li
       return devices.at(-1);
     },
   };
-  return { devices, wgslLanguageFeatures: [], requestAdapter: async () => (nulls-- > 0 ? null : adapter) };
+  return { devices, wgslLanguageFeatures: ["packed_4x8_integer_dot_product"], requestAdapter: async () => (nulls-- > 0 ? null : adapter) };
 }

@@ -18,7 +18,8 @@ export async function openOnGpu({ base, manifest, plan, others }) {
   const { gpu_kernels = [] } = manifest;
   const device = await openNative();
   try {
-    const tier = device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
+    const packed = device.info.language_features.includes("packed_4x8_integer_dot_product");
+    const tier = packed && device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
     const engine = new GpuEngine(device);
     await engine.load(plan, others);
     const [kernels] = await Promise.all([
