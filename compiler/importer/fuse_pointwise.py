@@ -7,7 +7,7 @@ run of numbers, so what is done to each runs before it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nnjit_studio.compiler.affine import rewrite
@@ -66,7 +66,8 @@ def _merged(maker: ProgramCall, last: ProgramCall, value: str) -> ProgramCall | 
     before = subject_of(maker.program)
     if not isinstance(before, Contraction | Conv2d):
         return None
-    program = _joined(maker.program, last, value)
+    given = zip(last.program.buffers, last.inputs, strict=False)
+    program = joined(maker.program, last.program, {b.name for b, v in given if v.name == value})
     after = subject_of(program)
     if type(after) is not type(before) or after is None or _work(before) != _work(after):
         return None
@@ -93,8 +94,13 @@ def _keeps_sums(program: Program, subject: Subject) -> bool:
     return epilogue.raw is not None and epilogue.lanes
 
 
-def _joined(program: Program, last: ProgramCall, value: str) -> Program:
-    """The stages of both; the value between them becomes a workspace."""
+def joined(program: Program, last: Program, between: Collection[str]) -> Program:
+    """The stages of both; the first one's result becomes a workspace.
+
+    ``between`` are the inputs of the last that are this result. Buffers of either kind (inputs,
+    outputs, workspaces) are those of the first, then those of the last; the result counts as
+    the last workspace of the first.
+    """
     counts = {"in": 0, "out": 0, "ws": 0}
     buffers: list[Buffer] = []
 
@@ -106,21 +112,17 @@ def _joined(program: Program, last: ProgramCall, value: str) -> Program:
         return name
 
     first = {b.name: add(b, b.role) for b in program.buffers if b.role != "output"}
-    between = next(b for b in program.buffers if b.role == "output")
-    first[between.name] = add(between, "workspace")
-    given = dict(zip((b.name for b in last.program.buffers), last.inputs, strict=False))
+    result = next(b for b in program.buffers if b.role == "output")
+    first[result.name] = add(result, "workspace")
     second = {
-        b.name: first[between.name]
-        if b.name in given and given[b.name].name == value
-        else add(b, b.role)
-        for b in last.program.buffers
+        b.name: first[result.name] if b.name in between else add(b, b.role) for b in last.buffers
     }
     order = {"input": 0, "output": 1, "workspace": 2}
     stages = (
         *(_renamed(s, first) for s in program.stages),
-        *(_renamed(s, second) for s in last.program.stages),
+        *(_renamed(s, second) for s in last.stages),
     )
-    name = f"{program.name}_{last.program.name}"
+    name = f"{program.name}_{last.name}"
     return Program(name, tuple(sorted(buffers, key=lambda b: order[b.role])), stages)
 
 

@@ -44,14 +44,14 @@ from nnjit_studio.compiler.tensor_ir import (
     Var,
 )
 
-_ROW, _COLUMN = "$row", "$column"
-_QUOTIENT = "quotient"
+_ROW, COLUMN = "$row", "$column"
+QUOTIENT = "quotient"
 _UNROLL = 4  # independent chains that hide the latency of a sum and of a polynomial
 
 
 @dataclass(frozen=True)
 class Softmax:
-    """Rows of a softmax; expressions are of the row axes and of ``_COLUMN``.
+    """Rows of a softmax; expressions are of the row axes and of ``COLUMN``.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Softmax:
     raised
         Keeps ``exp(value - largest)``; its own value is not used.
     result
-        Reads ``_QUOTIENT`` in place of the division.
+        Reads ``QUOTIENT`` in place of the division.
     """
 
     rows: tuple[Axis, ...]
@@ -98,7 +98,7 @@ def recognize_softmax(program: Program) -> Softmax | None:
         return None
     quotient = Binary("div", element, Load(total.body[0].buffer, total.body[0].index))
     end = result.body[0]
-    end = Store(end.buffer, end.index, _replaced(end.value, quotient, Var(_QUOTIENT)))
+    end = Store(end.buffer, end.index, _replaced(end.value, quotient, Var(QUOTIENT)))
     written = {stage.body[0].buffer for stage in (peak, raised, total, result)}
     if any(load.buffer in written for e in (value, end.value) for load in loads(e)):
         return None
@@ -107,14 +107,14 @@ def recognize_softmax(program: Program) -> Softmax | None:
 
 
 def _normal(stage: Stage) -> Stage | None:
-    """The stage without axes of extent 1, its axes by position, its last one ``_COLUMN``."""
+    """The stage without axes of extent 1, its axes by position, its last one ``COLUMN``."""
     axes = [a for a in stage.axes if a.extent > 1]
     if stage.steps or len(stage.body) != 1 or len(stage.init) > 1 or not axes:
         return None
     kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if stage.init else "spatial"]
     if [a.kind for a in axes] != kinds:
         return None
-    names = [*(f"{_ROW}{i}" for i in range(len(axes) - 1)), _COLUMN]
+    names = [*(f"{_ROW}{i}" for i in range(len(axes) - 1)), COLUMN]
     values: dict[str, Expr] = {a.var: int32(0) for a in stage.axes if a.extent == 1}
     values |= {a.var: Var(name) for a, name in zip(axes, names, strict=True)}
     extents = {name: a.extent for a, name in zip(axes, names, strict=True)}
@@ -142,11 +142,11 @@ def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
 
 def _on_lanes(program: Program, softmax: Softmax) -> bool:
     known = {a.var: (0, a.extent - 1) for a in softmax.rows}
-    known[_COLUMN] = (0, softmax.columns - 1)
-    lanes = Lanes(program, known, {_QUOTIENT: "f32"})
+    known[COLUMN] = (0, softmax.columns - 1)
+    lanes = Lanes(program, known, {QUOTIENT: "f32"})
     raised = Store(softmax.raised.buffer, softmax.raised.index, softmax.value)
     return lanes.dtype(softmax.value) == "f32" and all(
-        program.buffer(s.buffer).dtype == "f32" and lanes.store(s, _COLUMN)
+        program.buffer(s.buffer).dtype == "f32" and lanes.store(s, COLUMN)
         for s in (raised, softmax.result)
     )
 
@@ -171,16 +171,16 @@ def _largest(softmax: Softmax) -> list[Statement]:
 
     def step(u: int) -> list[Statement]:
         total = Binary("pmax", Var(f"peak{u}"), _at(softmax.value, u))
-        return [Assign(((f"peak{u}", "f32"),), (total,), _COLUMN)]
+        return [Assign(((f"peak{u}", "f32"),), (total,), COLUMN)]
 
     last: Statement = Assign((("peak", "f32"),), (Binary("max", Var("peak"), softmax.value),))
-    lanes = [_set(f"peak{u}", softmax.lowest, _COLUMN) for u in range(_chains(softmax))]
+    lanes = [_set(f"peak{u}", softmax.lowest, COLUMN) for u in range(_chains(softmax))]
     return [
         _set("peak", softmax.lowest),
         *lanes,
         *_walk(softmax, step, [last]),
         *_joined(softmax, "peak", "pmax", "max"),
-        _set("peaks", Var("peak"), _COLUMN),
+        _set("peaks", Var("peak"), COLUMN),
     ]
 
 
@@ -193,9 +193,9 @@ def _raise(softmax: Softmax) -> list[Statement]:
 
     def step(u: int) -> list[Statement]:
         return [
-            _set(f"power{u}", power("peaks", _at(softmax.value, u)), _COLUMN),
-            Put((Store(store.buffer, _at(store.index, u), Var(f"power{u}")),), _COLUMN),
-            _set(f"total{u}", Binary("add", Var(f"total{u}"), Var(f"power{u}")), _COLUMN),
+            _set(f"power{u}", power("peaks", _at(softmax.value, u)), COLUMN),
+            Put((Store(store.buffer, _at(store.index, u), Var(f"power{u}")),), COLUMN),
+            _set(f"total{u}", Binary("add", Var(f"total{u}"), Var(f"power{u}")), COLUMN),
         ]
 
     last: list[Statement] = [
@@ -206,7 +206,7 @@ def _raise(softmax: Softmax) -> list[Statement]:
     zero = Const(0.0, "f32")
     return [
         _set("total", zero),
-        *(_set(f"total{u}", zero, _COLUMN) for u in range(_chains(softmax))),
+        *(_set(f"total{u}", zero, COLUMN) for u in range(_chains(softmax))),
         *_walk(softmax, step, last),
         *_joined(softmax, "total", "add", "add"),
     ]
@@ -215,9 +215,9 @@ def _raise(softmax: Softmax) -> list[Statement]:
 def _divide(softmax: Softmax) -> list[Statement]:
     raised, result = softmax.raised, softmax.result
 
-    def step(u: int, scale: str = "scales", along: str = _COLUMN) -> list[Statement]:
-        name = f"{_QUOTIENT}{u if along else ''}"
-        value = _replaced(_at(result.value, u), Var(_QUOTIENT), Var(name))
+    def step(u: int, scale: str = "scales", along: str = COLUMN) -> list[Statement]:
+        name = f"{QUOTIENT}{u if along else ''}"
+        value = _replaced(_at(result.value, u), Var(QUOTIENT), Var(name))
         power = Load(raised.buffer, _at(raised.index, u))
         return [
             _set(name, Binary("mul", power, Var(scale)), along),
@@ -226,7 +226,7 @@ def _divide(softmax: Softmax) -> list[Statement]:
 
     return [
         _set("scale", Binary("div", Const(1.0, "f32"), Var("total"))),
-        _set("scales", Var("scale"), _COLUMN),
+        _set("scales", Var("scale"), COLUMN),
         *_walk(softmax, step, step(0, "scale", "")),
     ]
 
@@ -236,7 +236,7 @@ def _set(name: str, value: Expr, along: str = "") -> Assign:
 
 
 def _at(expr: Expr, unrolled: int) -> Expr:
-    return substitute(expr, {_COLUMN: plus(Var(_COLUMN), LANES * unrolled)})
+    return substitute(expr, {COLUMN: plus(Var(COLUMN), LANES * unrolled)})
 
 
 def _chains(softmax: Softmax) -> int:
@@ -247,7 +247,7 @@ def _joined(softmax: Softmax, name: str, pairwise: str, across: str) -> list[Sta
     """All chains into the first, and its lanes into the scalar of that name."""
     first = f"{name}0"
     joined: list[Statement] = [
-        _set(first, Binary(pairwise, Var(first), Var(f"{name}{u}")), _COLUMN)
+        _set(first, Binary(pairwise, Var(first), Var(f"{name}{u}")), COLUMN)
         for u in range(1, _chains(softmax))
     ]
     return [*joined, Reduce(name, across, first)]
@@ -266,7 +266,7 @@ def _walk(
         (whole, softmax.columns, 1, last),
     )
     return [
-        For(_COLUMN, int32(begin), int32(end), by, body)
+        For(COLUMN, int32(begin), int32(end), by, body)
         for begin, end, by, body in parts
         if begin < end
     ]

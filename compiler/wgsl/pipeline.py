@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from nnjit_studio.compiler.pipeline import Artifact
 from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wgsl.attention import attention_template
 from nnjit_studio.compiler.wgsl.conv2d import conv2d_template
 from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.emit import emit_group
@@ -38,6 +39,7 @@ TEMPLATES: tuple[Template, ...] = (
     matmul_4bit_template,
     matmul_int8_template,
     conv2d_template,
+    attention_template,
 )
 """Asked in order before the default schedule."""
 

@@ -1,0 +1,132 @@
+"""Attention in one WGSL kernel, run on wgpu-native and checked against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attention_programs import attention
+from numpy.typing import NDArray
+from wgsl_harness import run_document
+
+from nnjit_studio.compiler.attention import recognize_attention
+from nnjit_studio.compiler.reference import evaluate
+from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wgsl.attention import attention_template
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.gpu_candidate import GpuCandidate
+
+TILE = GpuCandidate(4, 2, 1, 16, 8, 1)
+ROW = GpuCandidate(2, 1, 1, 16, 1, 1)
+NEAR = 2e-6
+"""Of the largest result, for inputs of a normal distribution: sums of a hundred terms in f32."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def drawn(program: Program) -> Arrays:
+    rng = np.random.default_rng(7)
+    inputs = [b for b in program.buffers if b.role == "input"]
+    return {b.name: rng.standard_normal(b.shape).astype(np.float32) for b in inputs}
+
+
+def computed(
+    program: Program, candidate: GpuCandidate | None, given: Arrays
+) -> NDArray[np.float32]:
+    document = attention_template(program, candidate, "wgsl")
+    assert document is not None
+    arguments: list[bytes | int] = []
+    for b in program.buffers:
+        arguments.append(
+            given[b.name].tobytes() if b.role == "input" else 4 * int(np.prod(b.shape))
+        )
+    after = run_document(document, arguments)
+    (place,) = (i for i, b in enumerate(program.buffers) if b.role == "output")
+    return np.frombuffer(after[place], np.float32)
+
+
+def check(program: Program, candidate: GpuCandidate | None = None) -> None:
+    given = drawn(program)
+    exact = evaluate(program, given)["out0"].ravel()
+    error = np.abs(computed(program, candidate, given) - exact).max()
+    assert error <= NEAR * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("depth", [32, 64, 80, 128])
+def test_every_width_of_a_head_with_tails_of_queries_and_keys(depth: int) -> None:
+    check(attention(2, 13, 21, depth, mask="all", joined=True), TILE)
+
+
+def test_untuned_settings() -> None:
+    check(attention(2, 13, 21, 48, mask="keys"))
+    check(attention(2, 1, 64, 32))
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        GpuCandidate(8, 8, 1, 32, 16, 1),  # two vectors of rows, nothing fetched ahead
+        GpuCandidate(4, 1, 1, 32, 8, 1, split=2),
+        GpuCandidate(4, 4, 1, 16, 32, 1, split=3, vec=1),
+        GpuCandidate(8, 4, 1, 64, 8, 1),  # fewer threads than a tile of queries has vectors
+    ],
+)
+def test_tiles(candidate: GpuCandidate) -> None:
+    check(attention(3, 37, 50, 32, mask="all", guarded=True), candidate)
+
+
+@pytest.mark.parametrize("split", [1, 3])
+@pytest.mark.parametrize("depth", [64, 80])
+def test_one_query(depth: int, split: int) -> None:
+    candidate = GpuCandidate(2, 1, 1, 16, 1, 1, split)
+    check(attention(3, 1, 75, depth, mask="keys", guarded=True), candidate)
+
+
+def test_keys_that_lie_side_by_side() -> None:
+    check(attention(2, 9, 20, 32, transposed=True), TILE)
+    assert recognize_attention(attention(2, 1, 20, 32, transposed=True)) is None
+
+
+@pytest.mark.parametrize(("queries", "candidate"), [(6, TILE), (1, ROW)])
+def test_what_is_masked_has_no_part_and_a_row_without_keys_is_zero(
+    queries: int, candidate: GpuCandidate
+) -> None:
+    program = attention(2, queries, 21, 32, mask="all", guarded=True)
+    given = drawn(program)
+    given["in3"] = np.where(np.arange(21) < 5, 0.0, -np.inf).astype(np.float32)
+    given["in3"] = np.tile(given["in3"], (queries, 1))
+    given["in3"][-1] = -np.inf
+    given["in2"][:, 5:] *= 1e30  # a weight that is not quite zero would show
+    got = computed(program, candidate, given).reshape(queries, -1)
+    exact = evaluate(program, given)["out0"]
+    assert np.all(got[-1] == 0)
+    assert np.allclose(got, exact, atol=1e-5)
+
+
+@pytest.mark.parametrize(("queries", "candidate"), [(6, TILE), (1, ROW)])
+def test_scores_far_apart_and_a_hidden_number_that_is_none(
+    queries: int, candidate: GpuCandidate
+) -> None:
+    program = attention(2, queries, 21, 32)
+    given = drawn(program)
+    given["in0"] *= 300  # exponentials of thousands, were the largest not taken away
+    exact = evaluate(program, given)["out0"]
+    got = computed(program, candidate, given).reshape(exact.shape)
+    assert np.isfinite(got).all() and np.abs(got - exact).max() < 1e-2
+    given["in1"][1, 20, 3] = np.nan
+    got = computed(program, candidate, given).reshape(exact.shape)
+    assert np.isnan(got[:, 32:]).all() and np.isfinite(got[:, :32]).all()
+
+
+def test_candidates_that_do_not_fit_are_refused() -> None:
+    tiles, row = attention(2, 9, 20, 48), attention(2, 1, 20, 48)
+    with pytest.raises(CompileError, match="not made by tiles"):
+        attention_template(tiles, GpuCandidate(4, 2, 1, 32, 8, 1), "wgsl")
+    with pytest.raises(CompileError, match="not made by"):
+        attention_template(row, GpuCandidate(2, 2, 1, 16, 2, 1), "wgsl")
+
+
+@pytest.mark.parametrize("depth", [24, 144])
+def test_heads_without_a_kernel_are_no_attention(depth: int) -> None:
+    assert recognize_attention(attention(2, 9, 20, depth)) is None
