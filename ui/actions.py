@@ -41,6 +41,15 @@ ACTIONS = (
         command="nnjit studio MODEL",
     ),
     ActionSpec(
+        "sample",
+        "&File",
+        "Open sa&mple model",
+        "Ctrl+Shift+M",
+        "idle",
+        "A real model, written on this machine",
+        command="nnjit sample minilm -o minilm.onnx",
+    ),
+    ActionSpec(
         "export",
         "&File",
         "&Export bundle…",
@@ -50,7 +59,13 @@ ACTIONS = (
         command="nnjit export MODEL -o bundle.nnjit.zip",
     ),
     ActionSpec(
-        "report", "&File", "Export &report…", "Ctrl+Shift+E", "model", "Write an HTML report"
+        "report",
+        "&File",
+        "Export &report…",
+        "Ctrl+Shift+E",
+        "model",
+        "Write a report: HTML with plots, or Markdown for a name in .md",
+        command="nnjit tune MODEL --report report.html",
     ),
     ActionSpec(
         "open_session", "&File", "Open &session…", "Ctrl+Shift+O", "idle", "Model, layout, results"
@@ -181,6 +196,16 @@ ACTIONS = (
     ActionSpec("layout_compare", "&View", "Layout for comp&aring", "Ctrl+3"),
     ActionSpec("reset_layout", "&View", "&Reset layout"),
     ActionSpec("palette", "&Help", "&Commands…", "Ctrl+Shift+P", tip="Find any command by typing"),
+    ActionSpec("welcome", "&Help", "&Welcome page"),
+    ActionSpec(
+        "examine",
+        "&Help",
+        "&Examine this machine",
+        "",
+        "idle",
+        "Engine, sandbox, disk, browsers and their GPUs",
+        command="nnjit doctor",
+    ),
     ActionSpec("shortcuts", "&Help", "&Keyboard shortcuts", "F1"),
     ActionSpec("about", "&Help", "&About NNJIT Studio"),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -39,9 +38,12 @@ from nnjit_studio.ui.docks.profile import ProfilePanel
 from nnjit_studio.ui.docks.rounds import RoundsPanel
 from nnjit_studio.ui.docks.space import SpacePanel
 from nnjit_studio.ui.docks.text_generation import TextPanel
+from nnjit_studio.ui.first_run import EXAMINE, FirstRun
 from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
+from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.palette import Palette
+from nnjit_studio.ui.perfetto import TraceSaved
 from nnjit_studio.ui.saving import Saver
 from nnjit_studio.ui.services import EnginePage, Workbench
 from nnjit_studio.ui.session import Problem, Session
@@ -53,11 +55,6 @@ LOGGERS = ("nnjit_studio", "nnjit")
 LAYOUT_VERSION = 1
 CLOSE_WAIT_S = 5.0
 """How long a closing window waits for its session before it goes anyway."""
-
-PAGE_LIVES_S = 5.0
-"""A lost page that was started longer ago than this is loaded again."""
-PAGE_RESTART_MS = 300
-"""Time for the hub to see that the connection of the lost page is closed."""
 
 MakeEngineView = Callable[[str, QWidget], QWidget]
 
@@ -91,8 +88,6 @@ class StudioWindow(QMainWindow):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setDockNestingEnabled(True)
         self._closing = self._closed = False
-        self._page_started_s = 0.0
-        self._model_in_page = True
         self._lost_during = ""
         self._log_handler = LineHandler()
         for name in LOGGERS:
@@ -112,9 +107,12 @@ class StudioWindow(QMainWindow):
             self.backend,
         )
         self.engine_view = make_engine_view(workbench.page_url, self)
+        self.keeper: PageKeeper | None = None
         if isinstance(self.engine_view, EnginePage):
-            self.engine_view.page_lost.connect(self._page_lost)
-            QTimer.singleShot(0, self._start_page)
+            self.keeper = PageKeeper(self.engine_view, workbench.expect_page, self)
+            self.keeper.lost.connect(self._page_lost)
+            self.keeper.gave_up.connect(self._page_gave_up)
+            QTimer.singleShot(0, self.keeper.start)
         self._build_views()
         self._fill_menus(menus)
         self._connect()
@@ -129,6 +127,8 @@ class StudioWindow(QMainWindow):
 
     def open_model(self, path: Path) -> bool:
         """Open a model unless something is wrong with the path or the session is busy."""
+        if self.first_run.after(lambda: self.open_model(path)):
+            return True
         if self.session.busy:
             self.message.say("Something is running: stop it first (Shift+F5), then open a model.")
             return False
@@ -143,9 +143,8 @@ class StudioWindow(QMainWindow):
         return self.session.open(path)
 
     def start_tuning(self, seconds: float | None = None) -> bool:
-        return self._in_page("tune") and self.session.tune(
-            self.habits.budget_s if seconds is None else seconds
-        )
+        self.message.hide()
+        return self.session.tune(self.habits.budget_s if seconds is None else seconds)
 
     def reset_layout(self) -> None:
         """Put every dock where it was at first."""
@@ -155,17 +154,6 @@ class StudioWindow(QMainWindow):
     def choose_theme(self, name: str) -> None:
         self.settings.setValue("theme", name)
         self.themes.choose(name)
-
-    def _in_page(self, then: str) -> bool:
-        if not self._model_in_page:
-            self.message.say(
-                "The engine page was lost, and the model with it: open the model again, "
-                f"then {then}.",
-                "bad",
-            )
-            return False
-        self.message.hide()
-        return True
 
     # Building
 
@@ -192,7 +180,8 @@ class StudioWindow(QMainWindow):
             column.addWidget(widget)
         # The menu widget is the only place of a main window that spans it above all docks.
         self.setMenuWidget(top)
-        self.setCentralWidget(self.engine_view)
+        self.first_run = FirstRun(self)
+        self.setCentralWidget(self.first_run.central)
 
         area = Qt.DockWidgetArea
         self.setCorner(Qt.Corner.BottomLeftCorner, area.LeftDockWidgetArea)
@@ -234,6 +223,9 @@ class StudioWindow(QMainWindow):
     def _handlers(self) -> dict[str, Callable[[], object]]:
         return {
             "open": self._ask_model,
+            "sample": lambda: self.first_run.open_sample(),
+            "welcome": lambda: self.first_run.show(),
+            "examine": lambda: self.first_run.examine(),
             "export": lambda: self.saver.ask_for_model(
                 "Export bundle", ".nnjit.zip", self.session.export
             ),
@@ -307,7 +299,7 @@ class StudioWindow(QMainWindow):
         for plot in self._plots():
             self.saver.offer_plot(plot)
         dock, offer = self.profile, self.saver.offer
-        offer(dock.trace_button, "Save trace", "-trace.json", dock.save_trace)
+        offer(dock.trace_button, "Save trace", "-trace.json", self._save_trace)
         offer(dock.save_button, "Save profile", "-profile.json", dock.save_profile)
         for panel in (self.profile, self.diff, self.faster):
             panel.picked.connect(lambda row: self.graph.go_to(row.node))
@@ -353,6 +345,9 @@ class StudioWindow(QMainWindow):
         registry.enable(
             self.actions_by_id, bool(self.session.busy), self.session.state.model is not None
         )
+        if self.session.busy == EXAMINE:  # what is opened meanwhile waits for its end
+            for name in ("open", "sample"):
+                self.actions_by_id[name].setEnabled(True)
 
     def _busy_changed(self, job: str) -> None:
         if job:
@@ -362,7 +357,6 @@ class StudioWindow(QMainWindow):
     def _done(self, job: str, result: object) -> None:
         self._enable()
         if job == "open":
-            self._model_in_page = True
             model = self.session.state.model
             assert model is not None
             recent.remember(self.settings, model.path)
@@ -379,26 +373,20 @@ class StudioWindow(QMainWindow):
             return  # it failed because of the page; what to do now is said already
         self.message.say(f"{problem.error} {problem.hint}".strip(), "bad", problem.details)
 
-    def _start_page(self) -> None:
-        assert isinstance(self.engine_view, EnginePage)
-        if not self._closing:
-            self._page_started_s = time.monotonic()
-            self.engine_view.start()
-
     def _page_lost(self, reason: str) -> None:
-        self._model_in_page = False
+        self.session.texts.forget()
+        self.message.say(
+            f"The engine page was lost: {reason.rstrip('.')}. It is loaded again, with the model "
+            "and its kernels; what was running goes on.",
+            details=reason,
+        )
+
+    def _page_gave_up(self, reason: str) -> None:
         self.session.texts.forget()
         self._lost_during = self.session.busy
-        # A page that dies at once would do so again and again.
-        again = time.monotonic() - self._page_started_s > PAGE_LIVES_S
-        if again:
-            QTimer.singleShot(PAGE_RESTART_MS, self, self._start_page)
-        step = (
-            "the page is loaded anew: open the model again" if again else "start the Studio again"
-        )
         self.message.say(
-            f"The engine page was lost: {reason.rstrip('.')}. "
-            f"What was tuned is in the database; {step} to go on.",
+            f"The engine page was lost again and again: {reason.rstrip('.')}. "
+            "What was tuned is in the database; start the Studio again to go on.",
             "bad",
             reason,
         )
@@ -411,6 +399,10 @@ class StudioWindow(QMainWindow):
             panel.set_theme(theme)
 
     # What actions do
+
+    def _save_trace(self, path: Path) -> None:
+        self.profile.save_trace(path)
+        dialogs.show(TraceSaved(self, path))
 
     def _ask_model(self) -> None:
         dialogs.ask_model(self, self.saver.folder, self.open_model)
@@ -438,9 +430,9 @@ class StudioWindow(QMainWindow):
         self.session.measure_device()
 
     def _inspect(self, dock: str, start: Callable[[], object]) -> None:
-        if self._in_page("go on"):
-            self._show_dock(dock)
-            start()
+        self.message.hide()
+        self._show_dock(dock)
+        start()
 
     def _compare_node(self) -> None:
         node = self.graph.view.current
@@ -522,6 +514,8 @@ class StudioWindow(QMainWindow):
             self.settings.setValue("geometry", self.saveGeometry())
             self.settings.setValue("state", self.saveState(LAYOUT_VERSION))
             self.settings.sync()
+            if self.keeper is not None:
+                self.keeper.end()
             self.session.cancel()
             self.database.store.cancel()
             self._waited_s = 0.0

@@ -15,6 +15,7 @@ from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.space.records import DeviceProfile, TuningRecord
+from nnjit_studio.space.serving import ServeOptions
 from nnjit_studio.text_session import TextEvent, TextRequest
 from nnjit_studio.tuner.events import Event
 
@@ -27,6 +28,8 @@ OnProgress = Callable[[int, int], None]
 
 class Records(Protocol):
     """The kernel database; every call may block, from any thread."""
+
+    path: Path
 
     def measurements(self) -> list[Measurement]:
         """Every record as a line of a table, newest first, deleted ones too."""
@@ -83,13 +86,20 @@ class Workbench(Protocol):
     """The facade that the window drives.
 
     Blocking calls are made from worker threads, one at a time; only
-    ``cancel``, ``request``, ``explain`` (any thread) and ``records`` (a second
-    worker) may run beside them.
+    ``cancel``, ``request``, ``explain``, ``pause``, ``set_seconds_left`` and
+    ``set_serving_budget`` (any thread) and ``records`` (a second worker) may run
+    beside them.
     """
 
     page_url: str
     backend: Backend
     database: Records
+
+    def connect(self) -> DeviceProfile:
+        """Wait for the page and learn what it can do."""
+
+    def expect_page(self, comes: bool, lost: str) -> None:
+        """Whether a page comes; ``lost`` is why the last one is gone, empty for the first."""
 
     def prefer_backend(self, backend: Backend) -> None:
         """Settle the backend before anything was asked of the page."""
@@ -110,7 +120,25 @@ class Workbench(Protocol):
         """
 
     def tune(self, seconds: float | None = None) -> Iterator[Event]:
-        """Tune the open model; blocks between events."""
+        """Tune the open model; blocks between events. Ends after ``Paused`` too."""
+
+    def pause(self, pausing: bool = True) -> bool:
+        """Have the running session pause after its round, or not; False when none runs."""
+
+    def resume(self, stop: bool = False) -> Iterator[Event]:
+        """Go on with the paused session, or end it with its summary."""
+
+    def set_seconds_left(self, seconds: float | None) -> bool:
+        """Change the budget of the session, running or paused; False when there is none."""
+
+    def serve(self, options: ServeOptions) -> None:
+        """Have the page run the open model on and on; sessions keep to its budget."""
+
+    def stop_serving(self) -> None:
+        """Let the page rest."""
+
+    def set_serving_budget(self, share: float) -> None:
+        """Change what tuning may add to the serving model's p95."""
 
     def explain(self, workload: str, settings: str) -> list[Verdict]:
         """Every rule's answer on a candidate of the open model's workload; does not block.

@@ -6,17 +6,19 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from nnjit_studio import first_look
 from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.profile import ModelProfile
 from nnjit_studio.space.backend import Backend
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.space.serving import ServeOptions
 from nnjit_studio.text_session import TextEvent, TextRequest, TextSession
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.services import TextMaker, Workbench
@@ -25,6 +27,9 @@ from nnjit_studio.ui.text import short_key
 from nnjit_studio.ui.worker import Worker
 
 log = logging.getLogger(__name__)
+
+SERVE_EVERY_MS = 100.0
+"""From one request to the next, of a model that serves while it is tuned in the window."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,11 @@ class Session(QObject):
     refreshed(frozenset)
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
-        The running job (``open``, ``tune``, ``try``, ``keep``, ``export``, ``report``, ``device``,
-        ``profile``, ``diff``, ``backend``, ``faster``, ``text``, ``check_text``) or ``""``.
+        The running job (``examine``, ``open``, ``tune``, ``try``, ``keep``, ``export``, ``report``,
+        ``device``, ``profile``, ``diff``, ``backend``, ``faster``, ``text``, ``check_text``) or
+        ``""``.
     done(str, object)
-        A job returned.
+        A job returned; ``pause`` when tuning did, to go on later.
     problem(Problem)
         A job failed; what was shown before is still true.
     records(list)
@@ -98,6 +104,7 @@ class Session(QObject):
         self.texts: TextMaker = TextSession(workbench)  # type: ignore[arg-type]
         self.events: list[ev.Event] = []
         self.budget_s: float | None = None
+        self._serving = False
         self._started_s = 0.0
         self._idle_phase = ""
         self._stopping = False
@@ -130,13 +137,89 @@ class Session(QObject):
             lambda emit: workbench.open_model(path, lambda text: emit(Phase(text))),
         )
 
-    def tune(self, seconds: float | None = None) -> bool:
-        """Tune the open model; False when there is none or a job is running."""
-        if self.state.model is None:
-            return False
-        self.budget_s = seconds
+    def open_sample(self) -> bool:
+        """Write the sample model, if need be, and open it; False when another job is running."""
         workbench = self.workbench
-        return self._start("tune", "Starting", lambda _: workbench.tune(seconds))
+
+        def work(emit: Callable[[Any], None]) -> Any:
+            path = first_look.sample_model(lambda text: emit(Phase(text)))
+            return workbench.open_model(path, lambda text: emit(Phase(text)))
+
+        return self._start("open", "Opening the sample model", work)
+
+    def examine(self, survey: bool) -> bool:
+        """Look at the machine, with ``survey`` at browsers and GPUs too; False when busy."""
+        workbench = self.workbench
+        sandboxed = all(name != "no sandbox" for name, _ in workbench.badges())
+        folder = workbench.database.path.parent
+        return self._start(
+            "examine",
+            "Looking at this machine",
+            lambda emit: list(
+                first_look.first_look(
+                    workbench.connect, sandboxed, folder, survey, lambda text: emit(Phase(text))
+                )
+            ),
+        )
+
+    def tune(self, seconds: float | None = None, share: float | None = None) -> bool:
+        """Tune the open model; False when there is none or a job is running.
+
+        With ``share`` the model serves meanwhile, and tuning may add so much to its p95.
+        """
+        if self.state.model is None or self.busy:
+            return False
+        self.budget_s, self._serving = seconds, share is not None
+        workbench = self.workbench
+
+        def work(_: object) -> Iterator[ev.Event]:
+            if share is not None:
+                workbench.serve(ServeOptions(SERVE_EVERY_MS, share))
+            return self._to_its_end(workbench.tune(seconds))
+
+        return self._start("tune", "Starting", work)
+
+    @property
+    def paused(self) -> bool:
+        """Whether a session of the open model waits to go on; other jobs may run meanwhile."""
+        return self.state.paused
+
+    def pause(self) -> None:
+        """Have the running session pause after its round, or go on with the paused one."""
+        if self.paused:
+            self.resume()
+        elif self.busy == "tune" and self.workbench.pause():
+            self.state.set_phase("Pausing after this round")
+            self.refresh()
+
+    def resume(self) -> bool:
+        """Go on with the paused session; False when there is none or a job is running."""
+        workbench = self.workbench
+        return self.paused and self._start("tune", "Resuming", lambda _: self._to_its_end(workbench.resume()))
+
+    def set_seconds_left(self, seconds: float | None) -> bool:
+        """Change the budget of the session; False when there is none."""
+        if self.busy != "tune" and not self.paused:
+            return False
+        self.budget_s = None if seconds is None else self.elapsed_s + seconds
+        return self.workbench.set_seconds_left(seconds)
+
+    def _to_its_end(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
+        """The events; the model serves no longer when the session is over."""
+        paused = False
+        try:
+            for event in events:
+                paused = isinstance(event, ev.Paused)
+                yield event
+        finally:
+            if self._serving and not paused:
+                self._serving = False
+                self.workbench.stop_serving()
+
+    def set_share(self, share: float) -> None:
+        """Change what tuning may add to the p95 of the model that serves."""
+        if self._serving:
+            self.workbench.set_serving_budget(share)
 
     def explain(self, settings: str) -> list[Verdict]:
         """What the rules of the lite space say of a candidate of the selected workload.
@@ -249,7 +332,13 @@ class Session(QObject):
         return self.device_reader.start("device", lambda _: workbench.measured_device())
 
     def cancel(self) -> None:
-        if self.busy:
+        """End the running job soon, or the paused session with its summary."""
+        if self.paused and not self.busy:
+            workbench = self.workbench
+            self._start(
+                "tune", "Stopping", lambda _: self._to_its_end(workbench.resume(stop=True))
+            )
+        elif self.busy:
             self._stopping = True
             self.state.set_phase("Stopping")
             self.refresh()
@@ -280,7 +369,7 @@ class Session(QObject):
     def _take(self, items: list[Any]) -> None:
         phases = [item for item in items if isinstance(item, Phase)]
         events = [item for item in items if isinstance(item, ev.Event)]
-        self.events.extend(events)
+        self.events.extend(e for e in events if not isinstance(e, ev.Trying))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         if phases:
@@ -313,7 +402,7 @@ class Session(QObject):
         if job == "device":
             self.device_changed.emit(result)
         self._end(job)
-        self.done.emit(job, result)
+        self.done.emit("pause" if job == "tune" and self.paused else job, result)
 
     def _failed(self, job: str, error: BaseException) -> None:
         expected = isinstance(error, UserError)  # a sentence says it all

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from bundle_page import run_bundle
 from nnjit_command import SANDBOX, json_lines, nnjit
-from static_server import serve
 
-from nnjit_studio.link import browsers
 from nnjit_studio.sample import encode
 
 pytestmark = [pytest.mark.embedded, pytest.mark.timeout(600)]
@@ -23,36 +21,6 @@ SENTENCES = (
     "Someone eats a meal.",
     "The stock market fell sharply on Tuesday.",
 )
-
-CHECK_PAGE = (
-    """<!doctype html><meta charset="utf-8"><script type="module" src="check.js"></script>"""
-)
-CHECK_SCRIPT = """
-import { InferenceSession, Tensor } from "./nnjit.js";
-const bytes = (a) => {
-  let text = "";
-  const view = new Uint8Array(a.buffer, a.byteOffset, a.byteLength);
-  for (const b of view) text += String.fromCharCode(b);
-  return btoa(text);
-};
-try {
-  const session = await InferenceSession.create("manifest.json",
-    { executionProviders: ["wasm"], numThreads: 2 });
-  const given = await (await fetch("feeds.json")).json();
-  const results = [];
-  for (const feeds of given) {
-    const inputs = Object.fromEntries(Object.entries(feeds).map(([name, values]) =>
-      [name, new Tensor("int64", BigInt64Array.from(values.map(BigInt)), [1, values.length])]));
-    const out = await session.run(inputs);
-    results.push(Object.fromEntries(session.outputNames.map((n) =>
-      [n, { dims: out[n].dims, type: out[n].type, data: bytes(out[n].data) }])));
-  }
-  await fetch("/", { method: "POST", body: JSON.stringify({
-    results, isolated: crossOriginIsolated, tier: session.tier, threads: session.threads }) });
-} catch (e) {
-  await fetch("/", { method: "POST", body: JSON.stringify({ error: String(e.stack || e) }) });
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -140,24 +108,17 @@ def test_bundle_in_chromium(
     expected: list[dict[str, np.ndarray]],
     isolated: bool,
 ) -> None:
-    import json
-
     bundle = folder / "minilm.zip"
     if not bundle.exists():
         json_lines(nnjit("export", model, "-o", bundle, "--json", "--database", folder / "k.db"))
         json_lines(nnjit("verify", bundle, "--json"))
-    site = folder / f"site-{isolated}"
-    with zipfile.ZipFile(bundle) as z:
-        z.extractall(site)
-    (site / "check.html").write_text(CHECK_PAGE)
-    (site / "check.js").write_text(CHECK_SCRIPT)
-    feeds = [{k: v[0].tolist() for k, v in encode([s]).items()} for s in SENTENCES]
-    (site / "feeds.json").write_text(json.dumps(feeds))
-    with (
-        serve(site, isolated) as (url, reports),
-        browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX)),
-    ):
-        report = reports.get(timeout=120)
+    report = run_bundle(
+        bundle,
+        folder / f"site-{isolated}",
+        [encode([s]) for s in SENTENCES],
+        isolated=isolated,
+        no_sandbox=bool(SANDBOX),
+    )
     assert "error" not in report, report
     assert report["isolated"] is isolated
     assert report["tier"] == "relaxed-simd"

@@ -379,6 +379,10 @@ class FakeWorkbench:
         self.backends: list[Backend] = []
         self.database = FakeRecords(self)
         self.job_error: Exception | None = None
+        self.pages_expected: list[tuple[bool, str]] = []
+
+    def expect_page(self, comes, lost):
+        self.pages_expected.append((comes, lost))
 
     def open_model(self, path, on_phase):
         self.cancelled.clear()
@@ -455,6 +459,10 @@ class FakeWorkbench:
             if self.cancelled.wait(0.01):
                 raise UserError(f"{what.capitalize()} was cancelled.")
 
+    def connect(self):
+        self._work("the look", lambda text: None, "")
+        return DeviceProfile("some", "embedded", peak_gflops={"simd128": 40.0})
+
     def measured_device(self):
         return self.device
 
@@ -505,6 +513,7 @@ class FakeRecords:
 
     def __init__(self, workbench: FakeWorkbench) -> None:
         self._workbench = workbench
+        self.path = Path("kernels.db")
 
     def measurements(self):
         return [Measurement.of(i, r) for i, r in enumerate(self._workbench.stored)]

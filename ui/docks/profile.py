@@ -84,7 +84,9 @@ class ProfilePanel(JobTable):
         self.memory = ElidedLabel()
         self.memory.setContentsMargins(10, 2, 10, 2)
         self.trace_button = named(
-            QPushButton("Save trace…"), "Save trace", "Chrome trace events, for Perfetto"
+            QPushButton("Open in Perfetto…"),
+            "Open in Perfetto",
+            "Saves Chrome trace events as a file and says how to open it there",
         )
         self.save_button = named(
             QPushButton("Save profile…"), "Save profile", "JSON, for nnjit profile --compare"

@@ -12,7 +12,7 @@ HOW = "Wheel or + and - zoom, drag or arrows move, Home shows all; a click shows
 
 
 class TraceView(QWidget):
-    """Drawn from the very events that “Save trace” writes."""
+    """Drawn from the very events that “Open in Perfetto” writes."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()

@@ -1,0 +1,70 @@
+"""A bundle on a static server, run by a page in headless Chromium."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from static_server import serve
+
+from nnjit_studio.link import browsers
+
+PAGE = """<!doctype html><meta charset="utf-8"><script type="module" src="check.js"></script>"""
+SCRIPT = """
+import { InferenceSession, Tensor } from "./nnjit.js";
+const bytes = (a) => {
+  let text = "";
+  const view = new Uint8Array(a.buffer, a.byteOffset, a.byteLength);
+  for (const b of view) text += String.fromCharCode(b);
+  return btoa(text);
+};
+try {
+  const session = await InferenceSession.create("manifest.json",
+    { executionProviders: ["wasm"], numThreads: 2 });
+  const given = await (await fetch("feeds.json")).json();
+  const results = [];
+  for (const feeds of given) {
+    const inputs = Object.fromEntries(Object.entries(feeds).map(([name, values]) =>
+      [name, new Tensor("int64", BigInt64Array.from(values.map(BigInt)), [1, values.length])]));
+    const out = await session.run(inputs);
+    results.push(Object.fromEntries(session.outputNames.map((n) =>
+      [n, { dims: out[n].dims, type: out[n].type, data: bytes(out[n].data) }])));
+  }
+  await fetch("/", { method: "POST", body: JSON.stringify({
+    results, isolated: crossOriginIsolated, tier: session.tier, threads: session.threads }) });
+} catch (e) {
+  await fetch("/", { method: "POST", body: JSON.stringify({ error: String(e.stack || e) }) });
+}
+"""
+
+
+def run_bundle(
+    bundle: Path,
+    site: Path,
+    feeds: Sequence[Mapping[str, Any]],
+    *,
+    isolated: bool,
+    no_sandbox: bool,
+) -> dict[str, Any]:
+    """Unpack a bundle into a folder, serve it and run it on int64 rows, one run for each feed.
+
+    Returns
+    -------
+    dict
+        ``results`` (name to ``dims``, ``type`` and base64 ``data``), ``isolated``, ``tier`` and
+        ``threads``; or ``error``.
+    """
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extractall(site)
+    (site / "check.html").write_text(PAGE)
+    (site / "check.js").write_text(SCRIPT)
+    rows = [{name: array[0].tolist() for name, array in feed.items()} for feed in feeds]
+    (site / "feeds.json").write_text(json.dumps(rows))
+    with (
+        serve(site, isolated) as (url, reports),
+        browsers.launch(browsers.find("chromium"), f"{url}/check.html", no_sandbox),
+    ):
+        return reports.get(timeout=120)

@@ -1,0 +1,153 @@
+"""Hands and eyes of a script in the real window: clicks, keys, waiting, pictures.
+
+What a person cannot reach is out of reach here, too: the window is the one that ``nnjit studio``
+opens, and nothing is called in it but its widgets' clicks and keys.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, QSize, Qt, QTimer
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QLineEdit,
+    QWidget,
+)
+
+from nnjit_studio.cli_common import workbench
+from nnjit_studio.ui.app import run_studio
+from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.ui.page.host import EngineView
+from nnjit_studio.ui.palette import Palette
+
+STEP_MS = 15
+AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+class NotReached(Exception):
+    """The window did not show in time what it should."""
+
+
+class Hands:
+    """What a person does in the window, and what they see of it."""
+
+    def __init__(self, window: StudioWindow) -> None:
+        self.window = window
+
+    def wait(self, ms: int) -> None:
+        QTest.qWait(ms)
+
+    def until(self, what: str, seen: Callable[[], object], seconds: float = 30.0) -> None:
+        """Wait until something is seen.
+
+        Raises
+        ------
+        NotReached
+            When it is not seen in time; what the window says goes with it.
+        """
+        end = time.monotonic() + seconds
+        while not seen():
+            if time.monotonic() > end:
+                said = self.window.message.text.text() if self.window.message.isVisible() else ""
+                raise NotReached(f"{what}: not after {seconds:.0f} s. {said}")
+            QTest.qWait(STEP_MS)
+
+    def click(self, widget: QWidget, place: QPoint | None = None) -> None:
+        """A click on what is visible and enabled."""
+        name = widget.accessibleName() or type(widget).__name__
+        self.until(f"{name} can be clicked", lambda: widget.isVisible() and widget.isEnabled(), 5)
+        QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=place or widget.rect().center())
+
+    def press(self, keys: str, widget: QWidget | None = None) -> None:
+        """A shortcut such as ``Ctrl+E``."""
+        target = widget or self.window
+        target.activateWindow()
+        QTest.keySequence(target, QKeySequence(keys))
+
+    def dialog(self, kind: type[QDialog]) -> QDialog:
+        """The dialog of a kind that is open, waited for."""
+        self.until(f"a {kind.__name__} opens", lambda: self._dialogs(kind), 5)
+        return self._dialogs(kind)[-1]
+
+    def _dialogs(self, kind: type[QDialog]) -> list[QDialog]:
+        return [d for d in self.window.findChildren(kind) if d.isVisible()]
+
+    def save_as(self, path: Path) -> None:
+        """Type a name into the file dialog that is open, and click its button."""
+        dialog = self.dialog(QFileDialog)
+        field = dialog.findChild(QLineEdit, "fileNameEdit")
+        field.selectAll()
+        QTest.keyClicks(field, str(path))
+        buttons = dialog.findChild(QDialogButtonBox)
+        self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
+        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
+
+    def command(self, typed: str) -> None:
+        """A command of the palette, by a few of its letters."""
+        self.press("Ctrl+Shift+P")
+        palette = self.dialog(Palette)
+        QTest.keyClicks(palette.field, typed)
+        QTest.keyClick(palette.field, Qt.Key.Key_Return)
+        self.until("the palette closes", lambda: not self._dialogs(Palette), 5)
+
+    def idle(self, what: str, seconds: float) -> None:
+        """Wait until nothing runs."""
+        self.until(what, lambda: not self.window.session.busy, seconds)
+
+    def picture(self, path: Path, widget: QWidget | None = None) -> None:
+        """A PNG of the window, or of a part of it, as it is drawn."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not (widget or self.window).grab().save(str(path), "PNG"):
+            raise NotReached(f"the picture {path} could not be written")
+
+
+def in_window(
+    script: Callable[[Hands], None], database: Path, size: QSize | None = None, gpu: str = "auto"
+) -> None:
+    """Open the window as ``nnjit studio`` does, run a script in it, and close it.
+
+    Raises
+    ------
+    NotReached
+        And whatever else the script raises, once the window is closed.
+    """
+    failed: list[BaseException] = []
+
+    def begin() -> None:
+        windows = [w for w in QApplication.topLevelWidgets() if isinstance(w, StudioWindow)]
+        window = windows[-1]
+        if size is not None:
+            window.resize(size)
+        try:
+            script(Hands(window))
+        except BaseException as error:  # raised again below, where it can be seen
+            failed.append(error)
+        window.close()
+
+    def view(url: str, parent: QWidget) -> EngineView:
+        QTimer.singleShot(0, begin)
+        return EngineView(url, parent)
+
+    with workbench("embedded", database, AS_ROOT, gpu=gpu) as (bench, _):
+        run_studio(bench, None, None, False, None, False, view)
+    if failed:
+        raise failed[0]
+
+
+def as_a_stranger() -> tempfile.TemporaryDirectory[str]:
+    """Settings, cache and data of nobody, for this process; the folder goes when it ends."""
+    home = tempfile.TemporaryDirectory(prefix="nnjit-walk-")
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        os.environ[name] = home.name
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    return home
