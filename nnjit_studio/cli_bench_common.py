@@ -28,10 +28,11 @@ node_modules_option = click.option(
 
 adapter_option = click.option(
     "--gpu",
-    type=click.Choice(("hardware", "software")),
+    type=click.Choice(("hardware", "software", "lab")),
     default="hardware",
     show_default=True,
-    help="Which adapter WebGPU is to have; a software one says nothing of a GPU.",
+    help="Which adapter WebGPU is to have; a software one says nothing of a GPU. "
+    "lab: a GPU with features that browsers keep behind switches.",
 )
 
 

@@ -71,10 +71,13 @@ def kernels_on_gpu(
     _browser_only(target)
     wanted, given, beside = job.parse_shapes(shapes), parse_peers(peers), load_native(native)
     folder_of_peers, versions = find_node_modules(given, node_modules, GPU_PEERS)
+    lab = gpu == "lab"
     with scratch() as folder, compile_process() as compiler:
         result = job.compare(
             wanted,
-            partial(job.candidates, compiler, candidates),
+            partial(job.lab_candidates, candidates)
+            if lab
+            else partial(job.candidates, compiler, candidates),
             folder,
             target,
             given,
@@ -84,6 +87,7 @@ def kernels_on_gpu(
             beside,
             note,
             gpu=gpu,
+            dtype="float16" if lab else "float32",
         )
     result["versions"] |= versions
     publish(result, gpu_kernels_text, gpu_kernels_markdown, markdown, as_json)

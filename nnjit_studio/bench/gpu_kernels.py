@@ -20,6 +20,7 @@ from nnjit_studio.bench.onnx_models import IR_VERSION, OPSET
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.builders import WorkloadSpec, seeded_input
 from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.compiler.wgsl.subgroup_matrix import FEATURES, matrix_product, matrix_space
 from nnjit_studio.errors import UserError
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.records import DeviceProfile, gpu_tiers
@@ -61,6 +62,7 @@ class Prepared:
     out_shape: tuple[int, ...]
     reference: NDArray[np.float64]
     flops: int
+    dtype: str = "float32"
 
     @property
     def depth(self) -> int:
@@ -87,21 +89,23 @@ def parse_shapes(text: str | None) -> list[tuple[str, WorkloadSpec]]:
     return named
 
 
-def prepare(shapes: Iterable[tuple[str, WorkloadSpec]], folder: Path) -> list[Prepared]:
-    """Write operands, float64 references and the peers' models of each shape."""
+def prepare(
+    shapes: Iterable[tuple[str, WorkloadSpec]], folder: Path, dtype: str = "float32"
+) -> list[Prepared]:
+    """Write operands of a dtype, float64 references and the peers' models of each shape."""
     prepared = []
     for index, (name, spec) in enumerate(shapes):
         place = folder / str(index)
         place.mkdir()
         *batch, m, k, n = spec.dims
         inputs = (("in0", (*batch, m, k)), ("in1", (*batch, k, n)))
-        operands = [seeded_input(str(spec), label, shape) for label, shape in inputs]
+        operands = [seeded_input(str(spec), label, shape).astype(dtype) for label, shape in inputs]
         for (label, _), operand in zip(inputs, operands, strict=True):
             (place / f"{label}.bin").write_bytes(operand.tobytes())
         reference = np.matmul(operands[0].astype(np.float64), operands[1].astype(np.float64))
         (place / "reference.bin").write_bytes(reference.astype(np.float32).tobytes())
         flops = 2 * int(np.prod(batch, dtype=int)) * m * k * n
-        shape = Prepared(name, spec, inputs, reference.shape, reference, flops)
+        shape = Prepared(name, spec, inputs, reference.shape, reference, flops, dtype)
         write_products(place / "one.onnx", shape, 1)
         write_products(place / "many.onnx", shape, shape.depth)
         prepared.append(shape)
@@ -122,7 +126,8 @@ def write_products(path: Path, shape: Prepared, count: int) -> None:
     ]
     dims = dict(shape.inputs)
     fed = [(name, dims["in0"]) for name in left] + [("in1", dims["in1"])]
-    _save(path, nodes, fed, [(name, shape.out_shape) for name in outputs])
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(shape.dtype))
+    _save(path, nodes, fed, [(name, shape.out_shape) for name in outputs], element)
 
 
 def write_keep_alive(path: Path) -> None:
@@ -134,10 +139,14 @@ Port = tuple[str, tuple[int, ...]]
 
 
 def _save(
-    path: Path, nodes: list[onnx.NodeProto], inputs: Sequence[Port], outputs: Sequence[Port]
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    element: int = TensorProto.FLOAT,
 ) -> None:
     def ports(given: Sequence[Port]) -> list[onnx.ValueInfoProto]:
-        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given]
+        return [helper.make_tensor_value_info(n, element, s) for n, s in given]
 
     graph = helper.make_graph(nodes, "products", ports(inputs), ports(outputs))
     opset = helper.make_opsetid("", OPSET)
@@ -175,6 +184,33 @@ def candidates(
     return list(found.values())
 
 
+def lab_candidates(
+    most: int | None, spec: WorkloadSpec, device: DeviceProfile
+) -> list[dict[str, Any]]:
+    """The first ``most`` settings of the lab's products of float16 matrices.
+
+    Raises
+    ------
+    UserError
+        When the adapter has no subgroup matrices, or the shape is no multiple of their tiles.
+    """
+    missing = set(FEATURES).difference(device.gpu.features if device.gpu else ())
+    if missing:
+        raise UserError(
+            f"The adapter lacks {', '.join(sorted(missing))}.",
+            "Take a GPU with matrix units and a Chromium that knows its switches.",
+        )
+    *batches, m, k, n = spec.dims
+    batch = int(np.prod(batches, dtype=int))
+    found = [
+        {"settings": str(tiles), "document": asdict(matrix_product(batch, m, k, n, tiles))}
+        for tiles in matrix_space(m, k, n)[:most]
+    ]
+    if not found:
+        raise UserError(f"{spec} is no multiple of a fragment.", "Use multiples of 16.")
+    return found
+
+
 def compare(
     shapes: Sequence[tuple[str, WorkloadSpec]],
     kernels_of: KernelSource,
@@ -188,11 +224,14 @@ def compare(
     note: Callable[[str], None],
     policy: GpuPolicy = POLICY,
     gpu: str = "hardware",
+    dtype: str = "float32",
 ) -> dict[str, Any]:
     """Measure ours and the peers in one page of one browser; the benchmark's JSON document.
 
     Parameters
     ----------
+    dtype
+        Of the operands; our result is float32 at any rate.
     native
         What ``benchmarks/cublas.py`` wrote, or nothing.
 
@@ -200,7 +239,7 @@ def compare(
     ------
     UserError, TargetError, PageError
     """
-    prepared = prepare(shapes, folder)
+    prepared = prepare(shapes, folder, dtype)
     page_name = "gpu_kernels.html"
     with gpu_page(page_name, folder, target, node_modules, no_sandbox, published, gpu) as page:
         note(f"adapter: {page.profile.name}")
@@ -229,6 +268,7 @@ def compare(
         found = page.conditions()
     return {
         **found,
+        "dtype": dtype,
         "native": {k: v for k, v in native.items() if k != "gpu_ms"},
         "rows": rows,
         "geomean": {
@@ -241,6 +281,7 @@ def compare(
 def _shape_json(index: int, p: Prepared) -> dict[str, Any]:
     return {
         "spec": str(p.spec),
+        "dtype": p.dtype,
         "folder": str(index),
         "inputs": [{"name": name, "dims": list(dims)} for name, dims in p.inputs],
         "out_bytes": 4 * int(np.prod(p.out_shape)),

@@ -138,7 +138,8 @@ def gpu_kernels_markdown(result: Mapping[str, Any]) -> str:
     native = result["native"]
     told = f" cuBLAS: {native['library']} on {native['device']}, {native['how']}." if native else ""
     parts = [
-        f"## {result['date'][:10]}: WebGPU kernels beside their peers",
+        f"## {result['date'][:10]}: WebGPU kernels beside their peers"
+        + ("" if result["dtype"] == "float32" else f", {result['dtype']} by a lab mode"),
         f"{conditions(result)} {adapter_text(result)}{told}",
         "GPU time by timestamps around each compute pass:",
         markdown_table(*_kernel_table(result)),

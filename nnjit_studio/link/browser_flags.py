@@ -13,8 +13,9 @@ SMALL_SHM_BYTES = 256 * 1024 * 1024
 HIDDEN_DRIVERS = "VK_LOADER_DRIVERS_DISABLE"
 SOFTWARE_DRIVERS = "*lvp*"
 
-GPU_MODES = ("", "hardware", "software")
-"""Which adapter the browser is to have: whatever it finds, a GPU, or software."""
+GPU_MODES = ("", "hardware", "software", "lab")
+"""Which adapter the browser is to have: whatever it finds, a GPU, software, or a GPU with
+what browsers keep behind switches, which no visitor of a page has."""
 
 _CHROMIUM = (
     "--no-first-run",
@@ -41,6 +42,8 @@ LINUX_GPU = ("--use-angle=vulkan", "--enable-features=Vulkan")
 # Without a display: NVIDIA's driver has no headless surface, and compositing on the GPU
 # costs the page its first adapter.
 LINUX_HEADLESS_GPU = ("--disable-vulkan-surface", "--disable-gpu-compositing")
+# Experimental features, such as subgroup matrices; f16, which Dawn keeps from NVIDIA's driver.
+LAB_GPU = ("--enable-unsafe-webgpu", "--enable-dawn-features=vulkan_enable_f16_on_nvidia")
 SOFTWARE_GPU = (
     "--enable-unsafe-webgpu",
     "--use-webgpu-adapter=swiftshader",
@@ -109,9 +112,10 @@ def gpu_switches(gpu: str, headless: bool) -> tuple[str, ...]:
         return ()
     if gpu == "software":
         return (*NAMED_ADAPTER, *SOFTWARE_GPU)
+    switches = (*NAMED_ADAPTER, *(LAB_GPU if gpu == "lab" else ()))
     if platform.system() != "Linux":
-        return NAMED_ADAPTER
-    return (*NAMED_ADAPTER, *LINUX_GPU, *(LINUX_HEADLESS_GPU if headless else ()))
+        return switches
+    return (*switches, *LINUX_GPU, *(LINUX_HEADLESS_GPU if headless else ()))
 
 
 def environment(gpu: str) -> dict[str, str]:
@@ -122,7 +126,7 @@ def environment(gpu: str) -> dict[str, str]:
     page that asks for an adapter never gets an answer.
     """
     variables = dict(os.environ)
-    if gpu == "hardware" and platform.system() == "Linux":
+    if gpu in ("hardware", "lab") and platform.system() == "Linux":
         hidden = variables.get(HIDDEN_DRIVERS)
         variables[HIDDEN_DRIVERS] = f"{hidden},{SOFTWARE_DRIVERS}" if hidden else SOFTWARE_DRIVERS
     return variables

@@ -9,7 +9,8 @@ import { timed } from "./gpu_variants.js";
 /**
  * @typedef {object} Shape
  * @property {string} spec
- * @property {{name: string, dims: number[], data: Float32Array<ArrayBuffer>}[]} inputs
+ * @property {{name: string, dims: number[], data: Float32Array<ArrayBuffer>}[]} inputs `data` are the bytes, of either dtype
+ * @property {"float32" | "float16"} dtype of the inputs, and of the peers' output; ours is float32
  * @property {number} out_bytes
  * @property {number} depth products that share a submit, each with an output of its own
  * @property {string} one address of an ONNX model of one product
@@ -143,7 +144,7 @@ export async function onnxRuntimeProduct(shape) {
     device.queue.writeBuffer(buffer, 0, data);
     return buffer;
   });
-  const tensors = shape.inputs.map(({ dims }, i) => ort.Tensor.fromGpuBuffer(buffers[i], { dataType: "float32", dims }));
+  const tensors = shape.inputs.map(({ dims }, i) => ort.Tensor.fromGpuBuffer(buffers[i], { dataType: shape.dtype, dims }));
   const feedsOf = (/** @type {any} */ { inputNames }) => Object.fromEntries(inputNames.map((/** @type {string} */ name) => [name, tensors[Number(name[2])]]));
   const feeds = [feedsOf(one), feedsOf(many)];
   const drop = (/** @type {Record<string, any>} */ outputs) => {
@@ -177,6 +178,7 @@ export async function onnxRuntimeProduct(shape) {
  * @returns {Promise<Contender>}
  */
 export async function tensorFlowProduct(shape) {
+  if (shape.dtype !== "float32") throw new Error(`TensorFlow.js has no ${shape.dtype} tensors.`);
   const { tf, device } = await tensorFlow();
   const [a, b] = shape.inputs.map(({ data, dims }) => tf.tensor(data, dims, "float32"));
   const run = (/** @type {number} */ n, /** @type {number} */ batch) => {

@@ -10,7 +10,7 @@ import { ownClocks, readbacks, timeAll } from "./gpu_timing.js";
  * @typedef {object} Job
  * @property {("ort" | "tfjs")[]} peers
  * @property {import("./gpu_timing.js").GpuPolicy} policy
- * @property {{spec: string, folder: string, inputs: {name: string, dims: number[]}[], out_bytes: number, depth: number}[]} shapes
+ * @property {{spec: string, folder: string, dtype: "float32" | "float16", inputs: {name: string, dims: number[]}[], out_bytes: number, depth: number}[]} shapes
  */
 
 const PEERS = { ort: onnxRuntimeProduct, tfjs: tensorFlowProduct };

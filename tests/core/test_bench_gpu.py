@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
 from nnjit_studio.bench import gpu_dispatches, gpu_gemv4, gpu_kernels, gpu_tables
 from nnjit_studio.bench.gpu_page import flags_of
 from nnjit_studio.cli_bench_gpu import load_native
+from nnjit_studio.compiler.builders import WorkloadSpec
 from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.compiler.wgsl.subgroup_matrix import FEATURES
 from nnjit_studio.errors import UserError
 from nnjit_studio.link.browsers import Browser, RunningBrowser
 from nnjit_studio.space.gpu_constants import typical
+from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.records import GPU_TIERS, DeviceProfile
 
 ADAPTER = {
@@ -108,7 +113,7 @@ def kernels_result(tmp_path: Path) -> dict[str, Any]:
     }
     row = gpu_kernels._row(shape, message, {"ours": right, "ort": right + 1}, 0.25)
     native = {"library": "torch", "device": "Acme 3000", "how": "graph"}
-    return {**CONDITIONS, "native": native, "rows": [row], "geomean": {}}
+    return {**CONDITIONS, "dtype": "float32", "native": native, "rows": [row], "geomean": {}}
 
 
 def test_a_row_of_kernels(kernels_result: dict[str, Any]) -> None:
@@ -126,6 +131,24 @@ def test_a_row_of_kernels(kernels_result: dict[str, Any]) -> None:
         "seconds": 1.5,
         "pipeline_ms": 6.0,
     }
+
+
+def test_the_lab_wants_matrix_units(tmp_path: Path) -> None:
+    spec = WorkloadSpec.parse("matmul:64x64x64:f32")
+    matrices = GpuProfile(features=FEATURES)
+    device = DeviceProfile("x", "chromium+webgpu", tiers=("wgsl",), gpu=matrices)
+    kernels = gpu_kernels.lab_candidates(3, spec, device)
+    assert len({k["settings"] for k in kernels}) == 3
+    assert all("subgroupMatrixMultiply" in k["document"]["dispatches"][0]["code"] for k in kernels)
+    with pytest.raises(UserError, match="shader-f16"):
+        gpu_kernels.lab_candidates(3, spec, replace(device, gpu=GpuProfile()))
+    odd = WorkloadSpec.parse("matmul:10x64x64:f32")
+    with pytest.raises(UserError, match="no multiple"):
+        gpu_kernels.lab_candidates(3, odd, device)
+    (shape,) = gpu_kernels.prepare([("K", spec)], tmp_path, "float16")
+    inputs = onnx.load(tmp_path / "0" / "one.onnx").graph.input
+    assert {i.type.tensor_type.elem_type for i in inputs} == {onnx.TensorProto.FLOAT16}
+    assert (tmp_path / "0" / "in0.bin").stat().st_size == 2 * 64 * 64 and shape.dtype == "float16"
 
 
 def test_kernels_are_printed_with_their_conditions(kernels_result: dict[str, Any]) -> None:

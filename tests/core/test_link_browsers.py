@@ -204,6 +204,7 @@ def test_gpu_switches_are_only_those_that_are_needed(monkeypatch: pytest.MonkeyP
         assert "unsafe" not in switches("hardware", system=system)
     assert "--use-angle=vulkan --enable-features=Vulkan" in switches("hardware")
     assert "--disable-vulkan-surface" in switches("hardware")
+    assert "--enable-unsafe-webgpu" in switches("lab") and "swiftshader" not in switches("lab")
     assert "--disable-vulkan-surface" not in switches("hardware", headless=False)
     assert "vulkan" not in switches("hardware", system="Darwin")
     chromium = Browser("chromium", "chromium", Path("/b"))
