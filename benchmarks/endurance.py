@@ -181,6 +181,7 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
     from nnjit_studio.ui.main_window import StudioWindow
     from nnjit_studio.ui.page.host import EngineView
     from nnjit_studio.ui.page.process import check_sandbox
+    from nnjit_studio.ui.session import Problem
     from nnjit_studio.workbench import Workbench
 
     assert nnjit_studio.ui
@@ -238,11 +239,15 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
                     bench.database.delete([row.id for row in bench.database.measurements()])
                 QTimer.singleShot(0, partial(session.tune, None))
 
+        def failed(problem: Problem) -> None:
+            complaints.append(f"{problem.job} failed: {problem.error}")
+            leave()
+
         clock = QTimer(interval=10)
         clock.timeout.connect(look)
         clock.start()
         session.done.connect(done)
-        session.problem.connect(lambda p: complaints.append(f"{p.job} failed: {p.error}"))
+        session.problem.connect(failed)
         window.show()
         QTimer.singleShot(0, lambda: window.open_model(model))
         app.exec()
@@ -252,13 +257,13 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
     verdicts = [e for e in session.events if isinstance(e, ev.Measured)]
     states = Counter(row.state for row in rows)
     lost = [e for e in verdicts if "page was lost" in e.reason]
-    passed = passed_over(session.events)
+    missed = without_verdict(session.events)
     bad = sum(states[name] for name in ("wrong", "impossible", "failed")) - len(lost)
     lines = [
         f"{len(on_s)} kills of {times} while {model.name} was tuned, {len(verdicts)} verdicts",
         f"the page said hello again after {median(back_s)} s (median), {most(back_s)} s at most; "
         f"the next verdict came after {median(on_s)} s, {most(on_s)} s at most",
-        f"{len(lost)} candidates failed for a lost page, {passed} were passed over",
+        f"{len(lost)} candidates failed for a lost page, {missed} got no verdict",
         f"{len(rows)} records: {', '.join(f'{n} {name}' for name, n in sorted(states.items()))}; "
         f"the database: {damage}",
         *(f"complaint: {text}" for text in complaints),
@@ -266,7 +271,7 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
     fine = (
         len(on_s) == times
         and max(back_s) <= BACK_S
-        and len(lost) + passed <= times
+        and len(lost) + missed <= times
         and bad <= 0
         and damage == "ok"
         and not complaints
@@ -274,26 +279,22 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
     return lines, fine
 
 
-def passed_over(events: Sequence[Any]) -> int:
-    """Candidates without a verdict, although one of the same workload that was compiled later has
-    one: no session skips what it compiled.
-    """
+def without_verdict(events: Sequence[Any]) -> int:
+    """Candidates that were being measured and never got a verdict, but for a session's last."""
     from nnjit_studio.tuner import events as ev
 
-    waiting: dict[str, list[str]] = {}
-    passed = 0
+    trying = ""
+    missed = 0
     for event in events:
         if isinstance(event, ev.SessionStarted):
-            waiting = {}
-        elif isinstance(event, ev.Compiled) and not event.error:
-            waiting.setdefault(event.workload, []).append(event.candidate)
-        elif isinstance(event, ev.Measured) and event.candidate in (
-            queue := waiting.get(event.workload, [])
-        ):
-            place = queue.index(event.candidate)
-            passed += place
-            del queue[: place + 1]
-    return passed
+            trying = ""
+        elif isinstance(event, ev.Trying) and event.phase in ("check", "duel"):
+            key = f"{event.workload} {event.candidate}"
+            missed += bool(trying) and trying != key
+            trying = key
+        elif isinstance(event, ev.Measured) and trying == f"{event.workload} {event.candidate}":
+            trying = ""
+    return missed
 
 
 def renderers() -> list[int]:

@@ -30,10 +30,13 @@ _MOVES_ONLY = re.compile(rf"{_ONE_MOVE}(?:_{_ONE_MOVE})*")
 
 @dataclass(frozen=True)
 class Run:
-    """Milliseconds of nodes in another run, to set beside the present one."""
+    """Milliseconds of nodes in a run, and the peaks of the threads that ran them, as in
+    :class:`Facts`, where they are known.
+    """
 
     label: str
     ms: Values
+    peak: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ COLOUR_BY = (
              "largest error over the reference's largest magnitude, see the numerical diff",
              "until tensors were compared with ONNX Runtime (F7)"),
     ColourBy("delta", "Change of time", "delta", _delta, "{:+.3f}".format, "ms",
-             "time of the last timed run less that of the run chosen under Compare",
+             "time of the run that is shown less that of the run chosen under Compare",
              "until there are two runs: choose one under Compare"),
 )  # fmt: skip
 
@@ -181,7 +184,8 @@ def errors_of(diff: Diff | None) -> Values:
 def run_of_profile(profile: ModelProfile, label: str, graph: Graph) -> Run:
     """The steps of a saved profile that this graph has too, by name."""
     names = {node.name for node in graph.nodes}
-    return Run(label, {s.node: s.ms for s in profile.steps if s.node in names})
+    ms = {s.node: s.ms for s in profile.steps if s.node in names}
+    return Run(label, ms, peaks_of(profile))
 
 
 def runs_of_backends(found: BackendComparison | None) -> list[Run]:

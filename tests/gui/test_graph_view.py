@@ -23,6 +23,7 @@ from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
 
 from nnjit_studio.graph import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.graph_legend import stops_of
 from nnjit_studio.ui.graph_drawing import arrange
 from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run, only_moves, place, span
@@ -482,8 +483,7 @@ def test_the_details_draw_the_weights_and_say_when_the_file_is_gone(
 
 
 def test_before_and_after_tuning(qtbot, window, panel):
-    panel.compare.setCurrentIndex(1)
-    panel._choose_run(1)
+    panel.runs.compare_with("Before tuning")
     assert panel.colour.currentText() == "Change of time"
     assert panel.legend.words.startswith("Boxes are neutral until there are two runs")
     run(qtbot, window, "tune")
@@ -497,18 +497,64 @@ def test_before_and_after_tuning(qtbot, window, panel):
     assert box.fill.blue() > box.fill.red()
 
 
+def test_two_runs_side_by_side_move_and_select_as_one(qtbot, window, panel):
+    run(qtbot, window, "tune")
+    panel.set_split(True)
+    other, view = panel.sides.views
+    assert panel.runs.compare.currentText() == "Before tuning"
+    assert panel.sides.captions[0].text().startswith("Before tuning: ")
+    assert panel.sides.captions[1].text().startswith("Now: ")
+    name = "/encoder/layer.0/fc/MatMul"
+    state = window.session.state
+    before, now = state.node_ms_before[name], state.node_ms[name]
+    assert panel.cost(view.boxes[name], view).startswith(text.latency(now))
+    assert panel.cost(other.boxes[name], other).startswith(text.latency(before))
+    assert panel.cost(other.boxes[name], other) != panel.cost(view.boxes[name], view)
+    assert other.boxes[name] is not view.boxes[name]
+    other.pick(other.boxes[name])
+    assert view.current.name == name and panel.details._box is view.current_box
+    view.zoom(0.5)
+    view.centerOn(view.boxes[name].pos())
+    assert other.transform() == view.transform()
+    seen = [v.mapToScene(v.viewport().rect().center()) for v in (other, view)]
+    assert (seen[0] - seen[1]).manhattanLength() < 8
+    panel.set_split(False)
+    assert panel.sides.views == (view,)
+
+
+def test_both_sides_are_coloured_on_one_scale(qtbot, window, panel, workbench, tmp_path):
+    saved = profile_of(workbench.model)
+    slower = tuple(replace(s, ms=10 * s.ms, percent_of_peak=None) for s in saved.steps)
+    file = tmp_path / "slow.json"
+    file.write_text(json.dumps(replace(saved, steps=slower).to_json()))
+    run(qtbot, window, "profile")
+    panel.set_split(True)
+    panel.compare_with_file(file)
+    qtbot.waitUntil(lambda: panel.runs.compare.currentText() == "slow.json")
+    panel.colour.setCurrentIndex([by.id for by in COLOUR_BY].index("gflops"))
+    other, view = panel.sides.views
+    name = "/encoder/layer.0/fc/MatMul"
+    fast = BY["gflops"].value(panel._facts, [view.boxes[name].node])
+    slow = BY["gflops"].value(panel._beside, [other.boxes[name].node])
+    assert slow == pytest.approx(fast / 10)
+    assert panel.legend.ends[1] >= fast
+    assert view.boxes[name].fill != other.boxes[name].fill
+    panel.colour.setCurrentIndex([by.id for by in COLOUR_BY].index("peak"))
+    assert other.boxes[name].fill is None, "no peak is known of that run"
+
+
 def test_a_saved_profile_is_set_beside_the_present_run(qtbot, window, panel, workbench, tmp_path):
     saved = profile_of(workbench.model)
     slower = tuple(replace(s, ms=2 * s.ms) for s in saved.steps[1:])
     file = tmp_path / "before.json"
     file.write_text(json.dumps(replace(saved, steps=slower).to_json()))
     run(qtbot, window, "profile")
-    assert "Profile 1: embedded, relaxed-simd" in panel.compare.itemText(2)
+    assert "Profile 1: embedded, relaxed-simd" in panel.runs.compare.itemText(2)
     panel.compare_with_file(file)
-    qtbot.waitUntil(lambda: panel.compare.currentText() == "before.json")
+    qtbot.waitUntil(lambda: panel.runs.compare.currentText() == "before.json")
     node = panel._index.graph.nodes[1]
     assert BY["delta"].value(panel._facts, [node]) == pytest.approx(-panel._facts.ms[node.name])
-    assert panel.compare.toolTip() == "before.json has 6 of 7 steps by name."
+    assert panel.runs.compare.toolTip() == "before.json has 6 of 7 steps by name."
     assert BY["delta"].value(panel._facts, [panel._index.graph.nodes[0]]) is None
 
 
@@ -518,13 +564,13 @@ def test_a_file_that_is_no_profile_is_answered_in_a_sentence(qtbot, window, pane
     panel.compare_with_file(file)
     qtbot.waitUntil(lambda: window.message.isVisible())
     assert "is no profile: it is not JSON" in window.message.text.text()
-    assert panel.compare.currentIndex() == 0
+    assert panel.runs.compare.currentIndex() == 0
 
 
 def test_choosing_a_saved_profile_asks_for_the_file(window, panel):
-    panel._choose_run(panel.compare.count() - 1)
+    panel.runs.compare.activated.emit(panel.runs.compare.count() - 1)
     (dialog,) = window.findChildren(QFileDialog)
-    assert dialog.windowTitle() == "Saved profile" and panel.compare.currentIndex() == 0
+    assert dialog.windowTitle() == "Saved profile" and panel.runs.compare.currentIndex() == 0
     dialog.close()
 
 
@@ -532,5 +578,5 @@ def test_another_model_forgets_runs_errors_and_profile(qtbot, window, panel, mod
     run(qtbot, window, "profile")
     run(qtbot, window, "diff")
     open_it(qtbot, window, model_file)
-    assert panel._errors == {} and panel._profile is None and panel.compare.count() == 3
+    assert panel._errors == {} and panel._profile is None and panel.runs.compare.count() == 3
     assert panel.details.profile is None

@@ -234,15 +234,6 @@ def test_another_model_has_neither(qtbot, opened, model_file):
     assert opened.profile.findings.text() == "" and not opened.profile.trace_button.isEnabled()
 
 
-def test_a_lost_page_is_told_before_any_work(opened, workbench):
-    opened._model_in_page = False
-    for action in ("profile", "diff"):
-        opened.actions_by_id[action].trigger()
-        assert "open the model again" in opened.message.text.text()
-        assert not opened.session.busy
-    assert workbench.compared == []
-
-
 def test_merging_keeps_the_order_and_forgets_older_figures(workbench):
     whole, one = diff_of(workbench.model), diff_of(workbench.model, "n3", off="none")
     found = merged(whole, one)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -28,9 +30,11 @@ from nnjit_studio.ui import graph_facts, text
 from nnjit_studio.ui.docks.diff import merged
 from nnjit_studio.ui.docks.graph_details import NodeDetails
 from nnjit_studio.ui.docks.graph_legend import Legend, colour_of
+from nnjit_studio.ui.docks.graph_runs import BEFORE, RunChoice
 from nnjit_studio.ui.docks.graph_scene import Box, GraphView, Sheet
+from nnjit_studio.ui.docks.graph_sides import Sides
 from nnjit_studio.ui.graph_drawing import arrange
-from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run
+from nnjit_studio.ui.graph_facts import COLOUR_BY, ColourBy, Facts, Run
 from nnjit_studio.ui.graph_index import Index
 from nnjit_studio.ui.session import Problem, Session
 from nnjit_studio.ui.theme import Theme, ink_on, named, panel
@@ -45,8 +49,6 @@ AT_ONCE = 40
 """Nodes of a graph that is laid out without a thread: a few milliseconds."""
 SHADES = 64
 """Colours that a scale is made of."""
-NO_COMPARISON = "Compare: nothing"
-SAVED = "Saved profile…"
 
 
 class GraphPanel(QWidget):
@@ -62,12 +64,15 @@ class GraphPanel(QWidget):
         A file could not be read.
     drawn()
         A graph was laid out and is shown.
+    split_changed(bool)
+        Whether two runs are drawn side by side now.
     """
 
     asked = Signal(str, str)
     wants_profile = Signal()
     problem = Signal(object)
     drawn = Signal()
+    split_changed = Signal(bool)
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__()
@@ -78,10 +83,9 @@ class GraphPanel(QWidget):
         self._closed: frozenset[str] = frozenset()
         self._next: Callable[[], object] | None = None
         self._pending = ""
-        self._facts = Facts()
+        self._facts, self._beside = Facts(), Facts()
         self._profile: ModelProfile | None = None
         self._errors: dict[str, float] = {}
-        self._runs: list[Run] = []
         self._hits: list[Node] = []
         self._hit = -1
         self._worker = Worker(self)
@@ -90,13 +94,18 @@ class GraphPanel(QWidget):
         self._files = Worker(self)
         self._files.returned.connect(lambda _, run: self._add_run(run))
         self._files.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
-        self.view = GraphView(theme)
-        self.view.tip = self.tip
-        self.view.canvas.cost = self.cost
-        self.view.clicked.connect(session.select)
+        self.sides = Sides(theme)
+        self.view = self.sides.view
+        for view in (self.view, self.sides.other):
+            view.tip = partial(self.tip, view=view)
+            view.canvas.cost = partial(self.cost, view=view)
+            view.clicked.connect(session.select)
+            view.wants_open.connect(self.open_group)
+            view.wants_closed.connect(self.close_group)
         self.view.moved.connect(self._moved)
-        self.view.wants_open.connect(self.open_group)
-        self.view.wants_closed.connect(self.close_group)
+        self.runs = RunChoice(self._before)
+        self.runs.wants_file.connect(self.wants_profile)
+        self.runs.changed.connect(self._choose_run)
         self.legend = Legend(theme)
         self.details = NodeDetails(session, theme)
         self.details.asked.connect(self.asked)
@@ -157,6 +166,18 @@ class GraphPanel(QWidget):
     def next_colour(self) -> None:
         self.colour.setCurrentIndex((self.colour.currentIndex() + 1) % self.colour.count())
 
+    def set_split(self, split: bool) -> None:
+        """Draw the run that is compared beside the one that is shown."""
+        self.split_button.setChecked(split)
+        self.sides.set_split(split)
+        if split and self.runs.compared is None and self._before() is not None:
+            self.runs.compare_with(BEFORE)
+        if split and COLOUR_BY[self.colour.currentIndex()].id == "delta":
+            self.colour.setCurrentIndex(0)  # each side tells of one run
+        self._learn()
+        self._mark_hits()
+        self.split_changed.emit(split)
+
     def step_hit(self, step: int) -> None:
         """Go to the next (1) or previous (-1) node that the search found."""
         if self._hits:
@@ -184,18 +205,19 @@ class GraphPanel(QWidget):
         if "graph" in changes and state.model is not None:
             if state.node_ms is not self._facts.ms:
                 self._learn()
-            self.view.select_workload(state.selected)
+            for view in self.sides.views:
+                view.select_workload(state.selected)
         self.details.render(changes)
 
     def set_theme(self, theme: Theme) -> None:
         self.legend.theme = theme
-        self.view.set_theme(theme)
+        self.sides.set_theme(theme)
         self.details.set_theme(theme)
         self._colour()
 
-    def tip(self, box: Box) -> str:
+    def tip(self, box: Box, view: GraphView | None = None) -> str:
         """What a box tells when the pointer rests on it."""
-        unit = box.unit
+        unit, facts = box.unit, self._facts_of(view)
         if not unit.nodes:
             return f"{box.title}  {box.line}"
         lines = [box.warning, ""] if box.warning else []
@@ -204,12 +226,12 @@ class GraphPanel(QWidget):
         else:
             lines += _of_node(unit.nodes[0], self._session)
         for by in COLOUR_BY:
-            value = by.value(self._facts, unit.nodes)
+            value = by.value(facts, unit.nodes)
             if value is not None:
                 lines.append(f"{by.title}: {by.say(value)}")
-        ms = [self._facts.ms[n.name] for n in unit.nodes if n.name in self._facts.ms]
+        ms = [facts.ms[n.name] for n in unit.nodes if n.name in facts.ms]
         if ms:
-            lines.append(f"{text.latency(sum(ms))} ms, in the last timed run")
+            lines.append(f"{text.latency(sum(ms))} ms, {self._said_of(view)}")
         names = list(dict.fromkeys(name for n in unit.nodes for name in n.source))
         if names and not unit.group:
             more = len(names) - 8
@@ -229,17 +251,16 @@ class GraphPanel(QWidget):
         for by in COLOUR_BY:
             self.colour.addItem(by.title, by.id)
         self.colour.currentIndexChanged.connect(lambda _: self._colour())
-        self.compare = named(
-            QComboBox(), "Compare with", "Another run of this model, set beside the present one"
+        self.split_button = named(
+            QToolButton(text="Side by side", checkable=True),
+            "Two graphs side by side",
+            "The run under Compare on the left, the run under Show on the right (Ctrl+B)",
         )
-        self.compare.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
-        self.compare.setMinimumContentsLength(12)
-        self.compare.activated.connect(self._choose_run)
-        first, second = QHBoxLayout(), QHBoxLayout()
+        self.split_button.clicked.connect(self.set_split)
+        first, second, third = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         first.setContentsMargins(8, 6, 8, 2)
-        second.setContentsMargins(8, 2, 8, 4)
+        second.setContentsMargins(8, 2, 8, 2)
+        third.setContentsMargins(8, 2, 8, 4)
         first.addWidget(self.search, 1)
         first.addWidget(self.hits)
         for name, arrow, tip, act in (
@@ -248,15 +269,16 @@ class GraphPanel(QWidget):
             ("Next found", Qt.ArrowType.DownArrow, "Next found (F3)", lambda: self.step_hit(1)),
         ):  # fmt: skip
             first.addWidget(_button(name, arrow, tip, act))
-        second.addWidget(self.colour)
-        second.addWidget(self.compare, 1)
+        second.addWidget(self.colour, 1)
+        second.addWidget(self.split_button)
+        third.addWidget(self.runs)
         empty = QLabel(
             "The model graph appears here.\n\nDrop an .onnx model on the window,\nor press Ctrl+O.",
             alignment=Qt.AlignmentFlag.AlignCenter,
         )
         empty.setObjectName("empty")
         splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        splitter.addWidget(self.view)
+        splitter.addWidget(self.sides)
         splitter.addWidget(self.details)
         splitter.setStretchFactor(0, 1)
         splitter.setSizes([600, 180])
@@ -268,20 +290,19 @@ class GraphPanel(QWidget):
         layout.setSpacing(0)
         layout.addLayout(first)
         layout.addLayout(second)
+        layout.addLayout(third)
         layout.addLayout(self.pages, 1)
         layout.addWidget(self.legend)
-        self._fill_runs()
 
     # Laying out
 
     def _open(self, model: OpenedModel) -> None:
         self._index = None
         self._closed, self._pending = frozenset(), ""
-        self._profile, self._errors, self._runs = None, {}, []
-        self._facts = Facts()
-        self.view.boxes = {}
-        self.view.pick(None)
-        self._fill_runs()
+        self._profile, self._errors = None, {}
+        self._facts, self._beside = Facts(), Facts()
+        self.sides.clear()
+        self.runs.clear()
         self._work(lambda: Index(model.graph, model.workloads), len(model.graph.nodes))
 
     def _lay_out(self, closed: frozenset[str]) -> None:
@@ -317,9 +338,10 @@ class GraphPanel(QWidget):
         arranged = sheet.arranged
         first = not self.view.boxes
         self.pages.setCurrentIndex(1)
-        self.view.show_sheet(sheet)
+        self.sides.show_sheet(sheet)
         self._colour()
-        self.view.select_workload(self._session.state.selected)
+        for view in self.sides.views:
+            view.select_workload(self._session.state.selected)
         self._mark_hits()
         if first:
             self.view.show_top()
@@ -345,39 +367,67 @@ class GraphPanel(QWidget):
         """Take what the session knows into the facts, and show it."""
         if self._index is None:
             return
-        chosen = self.compare.currentData()
-        before = chosen() if callable(chosen) else None
-        peaks = graph_facts.peaks_of(self._profile)
-        ms = self._session.state.node_ms
-        self._facts = Facts(ms, peaks, self._index.nbytes, self._errors, before)
+        nbytes, before = self._index.nbytes, self.runs.compared
+        now = Run("Now", self._session.state.node_ms, graph_facts.peaks_of(self._profile))
+        run = self.runs.shown or now
+        errors = self._errors if run is now else {}
+        self._facts = Facts(run.ms, run.peak, nbytes, errors, before)
+        beside = before or Run("Choose a run under Compare", {})
+        self._beside = Facts(beside.ms, beside.peak, nbytes)
+        for caption, said, facts in zip(
+            self.sides.captions, (beside, run), (self._beside, self._facts), strict=True
+        ):
+            total = f": {text.latency(facts.total_ms)} ms, all steps" if said.ms else ""
+            caption.setText(said.label + total)
         self.details.facts = self._facts
         self._colour()
 
+    def _facts_of(self, view: GraphView | None) -> Facts:
+        return self._beside if view is self.sides.other else self._facts
+
+    def _said_of(self, view: GraphView | None) -> str:
+        chosen = self.runs.compared if view is self.sides.other else self.runs.shown
+        return chosen.label if chosen is not None else "in the last timed run"
+
     def _colour(self) -> None:
-        by = COLOUR_BY[self.colour.currentIndex()]
-        state, facts, theme = self._session.state, self._facts, self.view.theme
-        warning = {key: graph_facts.warning_of(w) for key, w in state.workloads.items()}
-        boxes = [box for box in self.view.boxes.values() if box.unit.nodes]
-        values = [by.value(facts, box.unit.nodes) for box in boxes]
-        known = [v for v in values if v is not None]
-        ends = graph_facts.span(by, known) if known else None
+        by, theme = COLOUR_BY[self.colour.currentIndex()], self.view.theme
+        sides = []
+        for view in self.sides.views:
+            facts = self._facts_of(view)
+            boxes = [box for box in view.boxes.values() if box.unit.nodes]
+            sides.append([(box, by.value(facts, box.unit.nodes)) for box in boxes])
+        known = [value for side in sides for _, value in side if value is not None]
+        ends = graph_facts.span(by, known) if known else None  # one scale for both sides
         shades = [colour_of(theme, by, i / (SHADES - 1)) for i in range(SHADES)]
+        for side in sides:
+            self._fill(side, by, ends, shades)
+        self.legend.show_scale(by, ends, sum(bool(box.warning) for box, _ in sides[-1]))
+        for view in self.sides.views:
+            view.redraw()
+
+    def _fill(
+        self,
+        boxes: Sequence[tuple[Box, float | None]],
+        by: ColourBy,
+        ends: tuple[float, float] | None,
+        shades: Sequence[QColor],
+    ) -> None:
+        workloads = self._session.state.workloads
+        warning = {key: graph_facts.warning_of(w) for key, w in workloads.items()}
         inks = [ink_on(shade) for shade in shades]
-        for box, value in zip(boxes, values, strict=True):
+        for box, value in boxes:
             box.fill = box.ink = None
             if value is not None and ends is not None:
                 shade = round(graph_facts.place(by, value, *ends) * (SHADES - 1))
                 box.fill, box.ink = shades[shade], inks[shade]
             said = (warning.get(n.workload, "") for n in box.unit.nodes)
             box.warning = next(filter(None, said), "")
-        self.legend.show_scale(by, ends, sum(bool(box.warning) for box in boxes))
-        self.view.redraw()
 
-    def cost(self, box: Box) -> str:
+    def cost(self, box: Box, view: GraphView | None = None) -> str:
         """The last line of a box: its time, and what it is coloured by."""
-        by, unit = COLOUR_BY[self.colour.currentIndex()], box.unit
-        value = by.value(self._facts, unit.nodes)
-        ms = [self._facts.ms[n.name] for n in unit.nodes if n.name in self._facts.ms]
+        by, unit, facts = COLOUR_BY[self.colour.currentIndex()], box.unit, self._facts_of(view)
+        value = by.value(facts, unit.nodes)
+        ms = [facts.ms[n.name] for n in unit.nodes if n.name in facts.ms]
         if by.id == "delta" and value is not None:
             return f"{text.latency(sum(ms) - value)} → {text.latency(sum(ms))} ms"
         said = "" if value is None else by.say(value)
@@ -385,56 +435,39 @@ class GraphPanel(QWidget):
 
     # Two runs
 
-    def _choose_run(self, place: int) -> None:
-        if self.compare.itemData(place) == SAVED:
-            self._fill_runs()
-            self.wants_profile.emit()
-            return
-        if self.compare.itemData(place) is not None:
+    def _choose_run(self) -> None:
+        if self.runs.compare.currentIndex() > 0 and not self.sides.split:
             self.colour.setCurrentIndex([by.id for by in COLOUR_BY].index("delta"))
         self._learn()
 
-    def _fill_runs(self, choose: str = "") -> None:
-        """The runs that can be chosen; the chosen one stays, if it is there."""
-        chosen = choose or self.compare.currentText()
-        self.compare.clear()
-        self.compare.addItem(NO_COMPARISON, None)
-        self.compare.addItem("Before tuning", self._before)
-        for run in self._runs:
-            self.compare.addItem(run.label, lambda run=run: run)
-        self.compare.addItem(SAVED, SAVED)
-        self.compare.setCurrentIndex(max(0, self.compare.findText(chosen)))
-
     def _before(self) -> Run | None:
         ms = self._session.state.node_ms_before
-        return Run("Before tuning", ms) if ms else None
+        return Run(BEFORE, ms, graph_facts.peaks_of(self._profile)) if ms else None
 
     def _add_run(self, run: Run) -> None:
         assert self._index is not None
-        self._runs.append(run)
-        self._fill_runs(run.label)
-        self._choose_run(self.compare.currentIndex())
         nodes = len(self._index.graph.nodes)
+        self.runs.add(run)
+        self.runs.compare_with(run.label)
         if len(run.ms) < nodes:
-            self.compare.setToolTip(f"{run.label} has {len(run.ms)} of {nodes} steps by name.")
+            self.runs.compare.setToolTip(f"{run.label} has {len(run.ms)} of {nodes} steps by name.")
 
     def _done(self, job: str, result: object) -> None:
         if self._index is None:
             return
         if isinstance(result, ModelProfile):
             self._profile = result
-            label = f"Profile {sum('Profile' in r.label for r in self._runs) + 1}: "
+            label = f"Profile {self.runs.count('Profile') + 1}: "
             label += f"{result.target}, {result.tier}, {result.warm.median_ms:.2f} ms"
-            self._runs.append(graph_facts.run_of_profile(result, label, self._index.graph))
+            self.runs.add(graph_facts.run_of_profile(result, label, self._index.graph))
         elif isinstance(result, Diff):
             self._errors = {**self._errors, **graph_facts.errors_of(result)}
             old = self.details.diff
             self.details.diff = merged(old, result) if old is not None else result
         elif isinstance(result, BackendComparison):
-            self._runs += graph_facts.runs_of_backends(result)
+            self.runs.add(*graph_facts.runs_of_backends(result))
         else:
             return
-        self._fill_runs()
         self._learn()
         self.details.profile = self._profile
         self.details.show_box(self.view.current_box)
@@ -455,9 +488,10 @@ class GraphPanel(QWidget):
         if self._index is not None:
             shown_as = self._index.groups.shown_as
             keys = {shown_as(node.name, self._closed) for node in self._hits}
-            for box in self.view.boxes.values():
-                box.found = box.unit.key in keys
-            self.view.redraw()
+            for view in self.sides.views:
+                for box in view.boxes.values():
+                    box.found = box.unit.key in keys
+                view.redraw()
 
     def _count(self) -> None:
         place = f"{self._hit + 1} of " if self._hit >= 0 else ""

@@ -6,6 +6,7 @@ what there is. From afar there are plain rectangles and lines, and no text.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -127,6 +128,12 @@ class Sheet:
         for _, rect in self.frames:
             bounds = bounds.united(rect)
         self.bounds = bounds.adjusted(-MARGIN, -MARGIN, MARGIN, MARGIN)
+
+    def twin(self) -> Sheet:
+        """The same drawing with boxes of its own, to be coloured otherwise."""
+        made = copy.copy(self)
+        made.boxes = [Box(box.unit, box.area, box.line) for box in self.boxes]
+        return made
 
 
 class Canvas(QGraphicsItem):
@@ -312,12 +319,15 @@ class GraphView(QGraphicsView):
         The workload of the node that became current.
     moved()
         Another box is current.
+    panned()
+        Another part of the graph is in view, or at another scale.
     wants_open(str), wants_closed(str)
         A group to open, and one to close.
     """
 
     clicked = Signal(str)
     moved = Signal()
+    panned = Signal()
     wants_open = Signal(str)
     wants_closed = Signal(str)
 
@@ -392,9 +402,11 @@ class GraphView(QGraphicsView):
         seen = [b.pos().x() for b in self._order if b.unit.nodes and b.area[1] < ends]
         middle = float(np.median(seen)) if seen else area.center().x()
         self.centerOn(middle, area.top() + height / 2)
+        self.panned.emit()
 
     def fit(self) -> None:
         self.fitInView(self.scene().sceneRect(), Qt.AspectRatioMode.KeepAspectRatio)
+        self.panned.emit()
 
     def set_theme(self, theme: Theme) -> None:
         self.canvas.theme = theme
@@ -416,6 +428,11 @@ class GraphView(QGraphicsView):
         scale = self.transform().m11() * factor
         if ZOOM_MIN <= scale <= ZOOM_MAX:
             self.scale(factor, factor)
+            self.panned.emit()
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        super().scrollContentsBy(dx, dy)
+        self.panned.emit()
 
     def box_at(self, event: QMouseEvent | QHelpEvent | QContextMenuEvent) -> Box | None:
         at = event.position().toPoint() if isinstance(event, QMouseEvent) else event.pos()

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from nnjit_studio.ui.services import EnginePage
 
-LIVES_S = 5.0
+LIVES_S = 1.0
 """A page that lives shorter died at once."""
 MOST_DEATHS = 3
 """One after another, each at once: then it would only happen again."""
