@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed walk screenshots
 
 setup: .venv/ready
 
@@ -121,6 +121,17 @@ soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py
+
+# A stranger with the sample model, through the window's own widgets: seconds of every station.
+walk: .venv/ready
+	.ci/system.sh chromium
+	$(BIN)/python tests/walk/walk.py --out $(OUT)/walk
+
+# Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine.
+screenshots: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx
+	.ci/system.sh vulkan
+	$(BIN)/python tests/walk/screenshots.py --out docs/screenshots \
+	  --decoder $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:
