@@ -1,5 +1,6 @@
 /** What the GPU's benchmark pages share: their job, their reports, the adapter. */
 import { findAdapter } from "../page/gpu/adapter.js";
+import { GpuError } from "../page/gpu/errors.js";
 import { openOurs } from "./gpu_contenders.js";
 import { watchGpu } from "./gpu_record.js";
 import { Warmer } from "./gpu_warm.js";
@@ -59,6 +60,7 @@ export async function conduct(work) {
   try {
     await report({ type: "done", ...(await work()) });
   } catch (e) {
-    await report({ type: "error", error: `The benchmark page failed: ${/** @type {Error} */ (e).stack ?? e}` });
+    const why = e instanceof GpuError ? e.message : /** @type {Error} */ (e).stack;
+    await report({ type: "error", error: `The benchmark page failed: ${why ?? e}` });
   }
 }
