@@ -57,6 +57,7 @@ class SteadyRunner(PageRunner):
         super().__init__(hub, target, flags, timeout_s, threads)
         self.losses = 0
         self._in_a_row = 0
+        self._mended = 0
         self._page = 0  # which of the hub's pages has what is remembered here
         self._mending = threading.RLock()
         self._model: tuple[Plan, Path, Mapping[str, Plan]] | None = None
@@ -128,16 +129,17 @@ class SteadyRunner(PageRunner):
     def _steady(self, call: Callable[[], T]) -> T:
         """A call that is repeated when what it works on was lost under it.
 
-        One loss may meet calls of several threads: the first of them makes it good.
+        One loss may meet calls of several threads, those too that begin while it is made
+        good: the first of them does that.
         """
         while True:
-            losses = self.losses
+            mended = self._mended
             try:
                 page = self._meet()
                 result = call()
             except PageError as error:
                 with self._mending:
-                    if losses == self.losses:
+                    if mended == self._mended:
                         self._make_good(error)
                     else:
                         self._check_loss(error)
@@ -165,6 +167,7 @@ class SteadyRunner(PageRunner):
             except PageError as another:
                 error = another
             else:
+                self._mended += 1
                 return
 
     def _check_loss(self, error: PageError) -> None:

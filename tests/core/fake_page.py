@@ -48,6 +48,21 @@ class FakePage:
                 self._answer(self, header, blobs)
 
 
+class Line:
+    """A lock that counts how many came to it, to stand in a runner."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self.came += 1
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 @contextlib.contextmanager
 def fake_page(hub: Hub, answer: Answer | None = None) -> Iterator[FakePage]:
     page = FakePage(hub, answer)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_page import Answer, FakePage, fake_page
+from fake_page import Answer, FakePage, Line, fake_page
 from waiting import PATIENCE_S, until
 
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
@@ -364,21 +364,6 @@ def test_rates_are_one_row_for_each_item(hub: Hub) -> None:
     with fake_page(hub, says(type="rated", samples_ms=[[1, 2.5]])):
         request = RateRequest((RateItem(0),))
         assert PageRunner(hub, "fake").rates([b"k"], request) == [[1, 2.5]]
-
-
-class Line:
-    """The lock of a runner's calls, which counts who came to it."""
-
-    def __init__(self) -> None:
-        self.came = 0
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self.came += 1
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
 
 
 def test_cancel_ends_the_call_that_waits_and_those_behind_it(hub: Hub) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_page import FakePage
+from fake_page import FakePage, Line
 from test_gpu_runner import FEEDS, FIXTURE, MEASURED, PLAN
 from waiting import PATIENCE_S, until
 
@@ -36,6 +36,8 @@ class Browser:
         self.deadly: list[str] = []
         self.pages: list[list[str]] = []
         self.comes = True
+        self.gate = threading.Event()
+        self.gate.set()
         self._pages: list[FakePage] = []
         self._dying = threading.Lock()
         hub.expect_page()
@@ -62,6 +64,7 @@ class Browser:
             self._pages[-1].close()
             until(lambda: self.hub._page is None)
             if self.comes:
+                assert self.gate.wait(PATIENCE_S)
                 self.open()
             else:
                 self.hub.report_lost("The browser is given up.")
@@ -153,6 +156,24 @@ def test_one_loss_under_two_threads_is_made_good_once(
     with ThreadPoolExecutor(2) as pool:
         for result in pool.map(runner.infer, [FEEDS, FEEDS]):
             np.testing.assert_array_equal(result.outputs["y"], FEEDS["x"])
+    assert runner.losses == 1
+    assert browser.pages[1].count("load") == 1
+
+
+def test_a_call_that_begins_while_a_loss_is_made_good_has_not_lost_again(
+    runner: SteadyRunner, browser: Browser
+) -> None:
+    runner._mending = line = Line()  # type: ignore[assignment]
+    browser.deadly = ["infer"]
+    browser.gate.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(runner.infer, FEEDS)
+        until(lambda: runner.losses)
+        second = pool.submit(runner.infer, FEEDS)
+        until(lambda: line.came == 2)
+        browser.gate.set()
+        for call in (first, second):
+            np.testing.assert_array_equal(call.result(PATIENCE_S).outputs["y"], FEEDS["x"])
     assert runner.losses == 1
     assert browser.pages[1].count("load") == 1
 

@@ -9,7 +9,7 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from pytestqt.qtbot import QtBot
 
 from nnjit_studio.ui import worker
@@ -55,7 +55,9 @@ def collected_here():
 
 @pytest.fixture(autouse=True)
 def collected(collected_here):
+    """Nothing of a test's window is left: the next one would style and draw it too."""
     yield
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
 
 
