@@ -8,6 +8,7 @@ is, and the results transformed back with the epilogue. Transformed weights take
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,10 +31,15 @@ from nnjit_studio.compiler.winograd import (
     transformed_weights,
     winograd_of,
 )
+from nnjit_studio.graph import DTYPE_BYTES
 
 EXTRA_WEIGHTS = 0.3
 """Of the bytes of all weights: what the transformed ones may add. ResNet-18 with all its 3x3
 layers transformed would take a third more memory than the products it saves are worth."""
+
+ROOM_BYTES = 16 << 20
+"""Of transformed tiles and their products, if no step of the model has more tensors anyway: for
+large images they are several times what the convolution itself reads and writes."""
 
 TRANSFORM = 12
 """Multiply-adds that one point of a tile costs on its way in, or out: measured on ResNet-18's
@@ -53,17 +59,19 @@ class _Option:
     def cost(self) -> int:
         """Multiply-adds, transforms counted as such."""
         w = self.sizes
-        return w.points * w.tiles * products_and_transforms(w)
+        both = w.channels + w.out_channels
+        return w.points * w.tiles * (w.channels * w.out_channels + TRANSFORM * both)
+
+    @property
+    def room_bytes(self) -> int:
+        """Of what the product reads and writes, weights apart."""
+        w = self.sizes
+        return 4 * w.points * w.tiles * (w.channels + w.out_channels)
 
     @property
     def extra_bytes(self) -> int:
         """Of weights, beyond those of the convolution."""
         return 4 * (self.sizes.points - 9) * self.conv.channels * self.conv.out_channels
-
-
-def products_and_transforms(w: Winograd) -> int:
-    """Multiply-adds at one point of one tile."""
-    return w.channels * w.out_channels + TRANSFORM * (w.channels + w.out_channels)
 
 
 def use_winograd(calls: ImportedCalls) -> ImportedCalls:
@@ -81,7 +89,10 @@ def choose(calls: Sequence[ProgramCall]) -> list[_Option]:
     constants = {v.name: v.constant for call in calls for v in call.inputs}
     total = sum(data.nbytes for data in constants.values() if data is not None)
     left = EXTRA_WEIGHTS * total
-    open_options = [o for i, call in enumerate(calls) for o in _options(call, i)]
+    room = max(ROOM_BYTES, *(_step_bytes(call.program) for call in calls)) if calls else 0
+    open_options = [
+        o for i, call in enumerate(calls) for o in _options(call, i) if o.room_bytes <= room
+    ]
     chosen: dict[int, _Option] = {}
 
     def gain(option: _Option) -> tuple[float, int]:
@@ -99,6 +110,11 @@ def choose(calls: Sequence[ProgramCall]) -> list[_Option]:
             left -= extra
             chosen[best.position] = best
     return list(chosen.values())
+
+
+def _step_bytes(program: Program) -> int:
+    buffers = (b for b in program.buffers if not b.constant)
+    return sum(math.prod(b.shape) * DTYPE_BYTES[b.dtype] for b in buffers)
 
 
 def _options(call: ProgramCall, position: int) -> Iterator[_Option]:

@@ -164,6 +164,13 @@ def test_what_stays_direct() -> None:
     assert len(choose([big, call("fits", 64, 56, 64)])) == 1
 
 
+def test_tiles_take_no_more_than_the_room_or_the_largest_step() -> None:
+    big = call("big", 512, 4, 512)
+    large = call("large", 32, 320, 32)  # 60 MB of tiles and products, read and written 26 MB
+    assert choose([big, large]) == []
+    assert len(choose([big, large, call("larger", 64, 400, 64, 1)])) == 1
+
+
 def test_steps_of_a_block_that_adds_its_own_input() -> None:
     program = conv((16, 16, 16, 16), 1, BLOCK)
 
