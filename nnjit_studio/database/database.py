@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -49,6 +50,8 @@ from nnjit_studio.space.records import KernelKey, TuningRecord
 BUSY_TIMEOUT_S = 5.0
 HISTORY_LIMIT = 2000
 """Records that :meth:`KernelDatabase.history` gives at most, the newest."""
+AT_A_TIME, BREATH_S = 250, 0.001
+"""Rows that are made into objects before other threads get a turn: about a millisecond's work."""
 T = TypeVar("T")
 
 
@@ -252,6 +255,14 @@ class KernelDatabase:
         ids = f"SELECT id FROM measurements {where}"
         return self._select(f"WHERE r.id IN ({ids}) ORDER BY r.id DESC", values)
 
+    def records_of(self, workloads: Iterable[str]) -> list[TuningRecord]:
+        """Records of these workloads under any key, newest first."""
+        names = {f"w{i}": name for i, name in enumerate(sorted(set(workloads)))}
+        if not names:
+            return []
+        wanted = ", ".join(f":{name}" for name in names)
+        return self._select(f"WHERE r.workload IN ({wanted}) ORDER BY r.id DESC", names)
+
     def rows(
         self,
         limit: int | None = None,
@@ -271,9 +282,17 @@ class KernelDatabase:
 
     def measurements(self) -> list[Measurement]:
         """Every record as a line of a table, newest first, deleted ones too, without samples."""
-        return self._call(
-            lambda: [Measurement(*row) for row in self._db.execute(SELECT_MEASUREMENTS)]
-        )
+
+        def read() -> list[Measurement]:
+            found: list[Measurement] = []
+            cursor = self._db.execute(SELECT_MEASUREMENTS)
+            while rows := cursor.fetchmany(AT_A_TIME):
+                found += [Measurement(*row) for row in rows]
+                # The interpreter's lock goes to whoever draws: it would wait for all of it.
+                time.sleep(BREATH_S)
+            return found
+
+        return self._call(read)
 
     def annotate(self, remarks: Mapping[int, tuple[str, str]]) -> None:
         """Set note and tags of records by their ids, all or none."""

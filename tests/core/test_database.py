@@ -174,6 +174,14 @@ def test_many_threads_commit(db: KernelDatabase) -> None:
     assert db.integrity() == "ok"
 
 
+def test_records_of_some_workloads_come_newest_first(db: KernelDatabase) -> None:
+    other = record(3, workload="matmul:1x2x3:f32")
+    db.add_records([record(1), record(2), other])
+    assert db.records_of([record().workload]) == [record(2), record(1)]
+    assert db.records_of([record().workload, other.workload])[0] == other
+    assert db.records_of(["conv2d"]) == [] == db.records_of([])
+
+
 def test_a_second_writer_is_refused_and_a_reader_is_not(db: KernelDatabase, path: Path) -> None:
     db.commit_record(record(1))
     with pytest.raises(DatabaseError, match=r"kernels\.db is in use.*--database"):

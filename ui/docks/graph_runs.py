@@ -40,7 +40,7 @@ class RunChoice(QWidget):
         )
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        for combo in (self.show_run, self.compare):
+        for combo in (self.compare, self.show_run):  # as the two graphs stand
             combo.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
             )
