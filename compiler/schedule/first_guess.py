@@ -68,7 +68,8 @@ def _dot(c: Contraction) -> Candidate:
 
 
 def _convolution(conv: Conv2d) -> Candidate:
-    pixels = min(_COLUMNS, _widest(conv))
+    # A short last vector costs less than reading the weights once more.
+    pixels = min(_COLUMNS, -(-conv.out_width // LANES) * LANES)
     rows = min(conv.out_channels, _ROWS)
     vectors = pixels // LANES
     step = conv.kernel[0] * conv.kernel[1] * (vectors + rows * (1 + vectors))
