@@ -17,8 +17,9 @@ from nnjit_studio.ui.theme import named
 class ActionSpec:
     """What the user can do.
 
-    ``needs``: ``idle``, ``model`` (and idle), ``busy`` or nothing. ``command``: what does the
-    same on the command line, with ``MODEL`` for the model's path.
+    ``needs``: ``idle``, ``model`` (and idle), ``tuning`` (running or paused), ``busy`` (or
+    paused) or nothing. ``command``: what does the same on the command line, with ``MODEL`` for
+    the model's path.
     """
 
     id: str
@@ -115,7 +116,24 @@ ACTIONS = (
         "Tune the model's kernels, heaviest first",
         command="nnjit tune MODEL",
     ),
+    ActionSpec(
+        "pause",
+        "&Tune",
+        "&Pause",
+        "Ctrl+F5",
+        "tuning",
+        "Pause tuning after this round, or go on; the model is free meanwhile",
+    ),
     ActionSpec("stop", "&Tune", "S&top", "Shift+F5", "busy", "Stop what is running"),
+    ActionSpec(
+        "resume_last",
+        "&Tune",
+        "&Resume the last tuning",
+        "Ctrl+Shift+F5",
+        "idle",
+        "Open the model whose tuning did not end, and go on from what the database knows",
+        command="nnjit tune MODEL",
+    ),
     ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down"),
     ActionSpec("previous", "&Tune", "Select &previous workload", "Alt+Up"),
     ActionSpec(
@@ -189,6 +207,13 @@ ACTIONS = (
     ActionSpec("open_groups", "&View", "Open &all groups of the graph", "Ctrl+Alt+]"),
     ActionSpec("close_groups", "&View", "Close all &groups of the graph", "Ctrl+Alt+["),
     ActionSpec("colour", "&View", "Co&lour the graph by the next value", "Ctrl+L"),
+    ActionSpec(
+        "split",
+        "&View",
+        "&Two graphs side by side",
+        "Ctrl+B",
+        tip="The run under Compare on the left, the run under Show on the right",
+    ),
     ActionSpec("reset_plots", "&View", "Reset &plots", "Ctrl+R"),
     ActionSpec("refresh", "&View", "Refresh &kernel database", "Ctrl+D", command="nnjit db list"),
     ActionSpec("layout_tune", "&View", "Layout for tunin&g", "Ctrl+1"),
@@ -244,8 +269,15 @@ def build(
     return actions, menus
 
 
-def enable(actions: Mapping[str, QAction], busy: bool, has_model: bool) -> None:
-    """Make possible what is possible now."""
-    able = {"": True, "idle": not busy, "model": has_model and not busy, "busy": busy}
+def enable(actions: Mapping[str, QAction], job: str, has_model: bool, paused: bool) -> None:
+    """Make possible what is possible now, while ``job`` runs and a session waits or not."""
+    able = {
+        "": True,
+        "idle": not job,
+        "model": has_model and not job,
+        "tuning": job == "tune" or (paused and not job),
+        "busy": bool(job) or paused,
+    }
+    actions["pause"].setText("&Resume" if paused and not job else "&Pause")
     for spec in ACTIONS:
         actions[spec.id].setEnabled(able[spec.needs])

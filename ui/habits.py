@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QByteArray, QObject
 from PySide6.QtWidgets import QMessageBox
 
-from nnjit_studio.ui import dialogs, drops, layouts, preferences, session_file
+from nnjit_studio.ui import dialogs, drops, layouts, preferences, session_file, unfinished
 from nnjit_studio.ui.record_actions import RecordActions
 from nnjit_studio.ui.session import Problem
 from nnjit_studio.ui.session_file import SavedSession
@@ -31,8 +31,16 @@ class Habits(QObject):
         self._files = Worker(self)
         self._files.returned.connect(self._read)
         self._files.failed.connect(lambda job, e: window._problem(Problem.of(job, e)))
+        self._resuming = False
         window.session.done.connect(self._done)
         window.session.problem.connect(self._failed)
+        window.session.busy_changed.connect(self._begun)
+        window.tuning.show_budget(self.budget_s)
+        window.tuning.budget_chosen.connect(
+            lambda seconds: window.settings.setValue("budget_s", seconds or 0.0)
+        )
+        if (last := unfinished.read(window.settings)) is not None:
+            window.message.say(str(last))
 
     # Dropped files
 
@@ -102,6 +110,7 @@ class Habits(QObject):
                     window.message.say("Something is running: stop it, then change the backend.")
             else:
                 window.settings.setValue(key, value)
+                window.tuning.show_budget(self.budget_s)
         if later:
             window.message.say(f"From the next start on: {', '.join(later)}.")
 
@@ -159,6 +168,11 @@ class Habits(QObject):
         self._awaited = saved if saved.model and window.open_model(saved.model) else None
 
     def _done(self, job: str, _: object) -> None:
+        if job == "tune" and not self._window._closing:
+            unfinished.forget(self._window.settings)
+        if job == "open" and self._resuming:
+            self._resuming = False
+            self._window.start_tuning()
         saved, self._awaited = self._awaited, None
         if job != "open" or saved is None:
             return
@@ -170,7 +184,25 @@ class Habits(QObject):
 
     def _failed(self, problem: Problem) -> None:
         if problem.job == "open":
-            self._awaited = None
+            self._awaited, self._resuming = None, False
+        if problem.job == "tune":
+            unfinished.forget(self._window.settings)
+
+    # Tuning that did not end
+
+    def resume_last(self) -> bool:
+        """Open the model whose tuning did not end, and tune it: known candidates stay known."""
+        last, window = unfinished.read(self._window.settings), self._window
+        if last is None:
+            window.message.say("No tuning waits to be resumed: start one with F5.")
+            return False
+        self._resuming = window.open_model(last.model)
+        return self._resuming
+
+    def _begun(self, job: str) -> None:
+        model = self._window.session.state.model
+        if job == "tune" and model is not None:
+            unfinished.note(self._window.settings, model.path)
 
 
 def handlers(window: StudioWindow) -> dict[str, Callable[[], object]]:

@@ -44,6 +44,14 @@ class Figure(QWidget):
         self.number.setText(shown)
         self.number.setAccessibleName(f"{self._caption}: {shown}")
 
+    def mark(self, good: bool) -> None:
+        """Colour a gain; what is none has the colour of text."""
+        name = "good" if good else ""
+        if self.number.objectName() != name:
+            self.number.setObjectName(name)
+            self.number.style().unpolish(self.number)
+            self.number.style().polish(self.number)
+
 
 class Header(QFrame):
     """Model, phase with progress and Start or Stop, latency figures, badges."""
@@ -76,7 +84,6 @@ class Header(QFrame):
         self.before = Figure("model before", " ms")
         self.now = Figure("model now", " ms")
         self.speedup = Figure("speed-up", "×")  # noqa: RUF001
-        self.speedup.number.setObjectName("good")
 
         row = QHBoxLayout(self)
         row.setContentsMargins(14, 8, 14, 8)
@@ -124,12 +131,14 @@ class Header(QFrame):
             parts.append(text.elapsed(self._session.elapsed_s))
         self.detail.setText("  ·  ".join(parts))
         self._render_progress(busy, tried, total)
-        self.button.setText("Stop" if busy else "Start tuning")
+        idle = "Resume tuning" if self._session.paused else "Start tuning"
+        self.button.setText("Stop" if busy else idle)
         self.button.setEnabled((self._stop if busy else self._tune).isEnabled())
         self.button.setToolTip((self._stop if busy else self._tune).toolTip())
         self.before.show_value(text.latency(state.before_ms))
         self.now.show_value(text.latency(state.now_ms))
         self.speedup.show_value(text.fixed(state.speedup, 2))
+        self.speedup.mark((state.speedup or 0) > 1)
 
     def _render_progress(self, busy: str, tried: int, total: int) -> None:
         budget = self._session.budget_s

@@ -20,7 +20,7 @@ class Layout:
 LAYOUTS = {
     "layout_tune": Layout(
         "Tune",
-        frozenset({"graph", "rounds", "latency", "space", "kernel", "database", "log"}),
+        frozenset({"graph", "tuning", "rounds", "latency", "space", "kernel", "database", "log"}),
         ("space",),
     ),
     "layout_inspect": Layout(

@@ -38,6 +38,7 @@ from nnjit_studio.ui.docks.profile import ProfilePanel
 from nnjit_studio.ui.docks.rounds import RoundsPanel
 from nnjit_studio.ui.docks.space import SpacePanel
 from nnjit_studio.ui.docks.text_generation import TextPanel
+from nnjit_studio.ui.docks.tuning import TuningPanel
 from nnjit_studio.ui.first_run import EXAMINE, FirstRun
 from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
@@ -53,6 +54,7 @@ log = logging.getLogger(__name__)
 
 LOGGERS = ("nnjit_studio", "nnjit")
 LAYOUT_VERSION = 1
+TWO_GRAPHS_WIDTH = 900
 CLOSE_WAIT_S = 5.0
 """How long a closing window waits for its session before it goes anyway."""
 
@@ -144,7 +146,10 @@ class StudioWindow(QMainWindow):
 
     def start_tuning(self, seconds: float | None = None) -> bool:
         self.message.hide()
-        return self.session.tune(self.habits.budget_s if seconds is None else seconds)
+        if seconds is None and self.session.paused:
+            return self.session.resume()
+        seconds = self.habits.budget_s if seconds is None else seconds
+        return self.session.tune(seconds, self.tuning.share_of_serving)
 
     def reset_layout(self) -> None:
         """Put every dock where it was at first."""
@@ -161,6 +166,7 @@ class StudioWindow(QMainWindow):
         theme = self.themes.current
         self.graph = GraphPanel(self.session, theme)
         self.space = SpacePanel(self.session, theme)
+        self.tuning = TuningPanel(self.session, theme, self.actions_by_id)
         self.rounds = RoundsPanel(self.session, theme)
         self.latency = LatencyPanel(self.session, theme)
         self.kernel = KernelPanel(self.session, theme)
@@ -188,6 +194,7 @@ class StudioWindow(QMainWindow):
         self.setCorner(Qt.Corner.BottomRightCorner, area.BottomDockWidgetArea)
         self.docks = {
             "graph": self._dock("Model graph", self.graph, area.LeftDockWidgetArea),
+            "tuning": self._dock("Tuning", self.tuning, area.RightDockWidgetArea),
             "rounds": self._dock("GFLOP/s per round", self.rounds, area.RightDockWidgetArea),
             "latency": self._dock("Model latency", self.latency, area.RightDockWidgetArea),
             "space": self._dock("Lite space", self.space, area.BottomDockWidgetArea),
@@ -218,7 +225,7 @@ class StudioWindow(QMainWindow):
         d, way = self.docks, Qt.Orientation
         self.resizeDocks([d["graph"], d["rounds"]], [400, 620], way.Horizontal)
         self.resizeDocks([d["space"]], [330], way.Vertical)
-        self.resizeDocks([d["rounds"], d["latency"]], [330, 190], way.Vertical)
+        self.resizeDocks([d["tuning"], d["rounds"], d["latency"]], [150, 330, 190], way.Vertical)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         return {
@@ -235,6 +242,8 @@ class StudioWindow(QMainWindow):
             "quit": self.close,
             "tune": self.start_tuning,
             "stop": self.session.cancel,
+            "pause": self.session.pause,
+            "resume_last": lambda: self.habits.resume_last(),
             "next": lambda: self._step_workload(1),
             "previous": lambda: self._step_workload(-1),
             "own": self._own_candidate,
@@ -254,6 +263,7 @@ class StudioWindow(QMainWindow):
             "kernel": lambda: self.kernel_links.inspect(),
             "text": self._show_text,
             "faster": lambda: self._inspect("faster", self.session.faster),
+            "split": self._split_graph,
             "reset_plots": lambda: [plot.reset() for plot in self._plots()],
             "refresh": self.session.read_records,
             "reset_layout": self.reset_layout,
@@ -308,6 +318,7 @@ class StudioWindow(QMainWindow):
         self.graph.details.places = self.docks
         self.graph.asked.connect(self.links.follow)
         self.graph.problem.connect(self._problem)
+        self.graph.split_changed.connect(self._make_room)
         self.graph.wants_profile.connect(
             lambda: dialogs.ask_profile(self, self.saver.folder, self.graph.compare_with_file)
         )
@@ -330,7 +341,8 @@ class StudioWindow(QMainWindow):
 
     def _render(self, changes: frozenset[str]) -> None:
         for panel in (
-            self.graph, self.space, self.rounds, self.latency, self.device, self.profile, self.diff,
+            self.graph, self.space, self.tuning, self.rounds, self.latency, self.device,
+            self.profile, self.diff,
             self.faster, self.kernel, self.text,
         ):  # fmt: skip
             panel.render(changes)
@@ -342,9 +354,9 @@ class StudioWindow(QMainWindow):
             self.header.render()
 
     def _enable(self) -> None:
-        registry.enable(
-            self.actions_by_id, bool(self.session.busy), self.session.state.model is not None
-        )
+        session = self.session
+        has_model = session.state.model is not None
+        registry.enable(self.actions_by_id, session.busy, has_model, session.paused)
         if self.session.busy == EXAMINE:  # what is opened meanwhile waits for its end
             for name in ("open", "sample"):
                 self.actions_by_id[name].setEnabled(True)
@@ -454,6 +466,14 @@ class StudioWindow(QMainWindow):
         self._show_dock("graph")
         self.graph.search.setFocus()
         self.graph.search.selectAll()
+
+    def _split_graph(self) -> None:
+        self._show_dock("graph")
+        self.graph.set_split(not self.graph.sides.split)
+
+    def _make_room(self, for_two_graphs: bool) -> None:
+        if for_two_graphs and self.docks["graph"].width() < TWO_GRAPHS_WIDTH:
+            self.resizeDocks([self.docks["graph"]], [TWO_GRAPHS_WIDTH], Qt.Orientation.Horizontal)
 
     def _show_text(self) -> None:
         self._show_dock("text")

@@ -85,7 +85,7 @@ class Session(QObject):
     problem(Problem)
         A job failed; what was shown before is still true.
     records(list)
-        The kernel database, newest first.
+        What the kernel database has of the open model's workloads, newest first.
     device_changed(MeasuredDevice or None)
         What is known of this device was read or measured anew.
     """
@@ -195,7 +195,9 @@ class Session(QObject):
     def resume(self) -> bool:
         """Go on with the paused session; False when there is none or a job is running."""
         workbench = self.workbench
-        return self.paused and self._start("tune", "Resuming", lambda _: self._to_its_end(workbench.resume()))
+        return self.paused and self._start(
+            "tune", "Resuming", lambda _: self._to_its_end(workbench.resume())
+        )
 
     def set_seconds_left(self, seconds: float | None) -> bool:
         """Change the budget of the session; False when there is none."""
@@ -335,9 +337,7 @@ class Session(QObject):
         """End the running job soon, or the paused session with its summary."""
         if self.paused and not self.busy:
             workbench = self.workbench
-            self._start(
-                "tune", "Stopping", lambda _: self._to_its_end(workbench.resume(stop=True))
-            )
+            self._start("tune", "Stopping", lambda _: self._to_its_end(workbench.resume(stop=True)))
         elif self.busy:
             self._stopping = True
             self.state.set_phase("Stopping")
@@ -414,7 +414,16 @@ class Session(QObject):
         self._end(job)
         self.problem.emit(Problem.of(job, error))
 
+    def _follow_model(self) -> None:
+        """Show the steps that run now: another backend may fuse some of them."""
+        model, shown = self.workbench.model, self.state.model
+        if model is None or shown is None or model.path != shown.path:
+            return
+        if model.plan.steps != shown.plan.steps:
+            self.state.open(model)
+
     def _end(self, job: str) -> None:
+        self._follow_model()
         self.busy_changed.emit("")
         self.refresh()
         if job in ("open", "tune", "try"):

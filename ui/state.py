@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from nnjit_studio.graph import Workload
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS
 from nnjit_studio.text_session import TextEvent
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.rounds import RoundPoint, Rounds
 from nnjit_studio.ui.text import short_key
 from nnjit_studio.ui.text_state import TextState
 
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_TRIED, MEASURING, INCUMBENT = "not tried", "measuring", "incumbent"
-VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase", "text"})
+INVALID, TIMED_OUT = "invalid", "timed out"
+"""How a candidate failed: it could not be built, or did not end."""
+VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase", "text", "now"})
+_LIMIT = re.compile(r"\bwithin [\d.]+ s\b")  # how errors of page and compile process say it
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,6 @@ class CandidateRow:
     speedup_high: float | None = None
 
 
-@dataclass(frozen=True)
-class RoundPoint:
-    """One tuning round of one workload; ``gflops`` is 0 where nothing could be measured."""
-
-    round: int
-    t_s: float
-    candidate: str
-    gflops: float
-    best_gflops: float
-
-
 @dataclass
 class WorkloadState:
     """Everything known of one workload in this session."""
@@ -61,7 +55,8 @@ class WorkloadState:
     naive_size: int = 0
     known: int = 0
     incumbent: str = ""
-    rounds: list[RoundPoint] = field(default_factory=list)
+    tried: int = 0
+    rounds: Rounds = field(default_factory=Rounds)
 
     @property
     def weight(self) -> float:
@@ -75,12 +70,19 @@ class WorkloadState:
             for row in self.candidates.values()
         ]
 
+    @property
+    def total(self) -> int:
+        """Candidates of the lite space."""
+        return len(self.candidates) - (DEFAULT_SETTINGS in self.candidates)
+
     def update(self, settings: str, **changes: object) -> None:
         row = self.candidates.get(settings)
         if row is None:
             reason = "default schedule" if settings == DEFAULT_SETTINGS else "known before"
             row = CandidateRow(settings, reason=reason)
-        self.candidates[settings] = replace(row, **changes)  # type: ignore[arg-type]
+        self.candidates[settings] = new = replace(row, **changes)  # type: ignore[arg-type]
+        if settings != DEFAULT_SETTINGS:
+            self.tried += _has_verdict(new) - _has_verdict(row)
 
 
 class SessionState:
@@ -88,6 +90,9 @@ class SessionState:
 
     ``code`` is what the session's kernels are written in, ``Wasm`` or ``WGSL``.
     ``node_ms_before`` is the first ``node_ms`` since the model was opened or tuning began.
+    ``rounds`` are the model's: its rate as it was estimated after each round of any workload,
+    and as it was timed since the one before. ``left`` is the time of the latest round, and the
+    seconds that were expected to the end then, None before that can be told.
 
     Views read the attributes; :meth:`take_changes` tells them which of
     :data:`VIEWS` need to be drawn again.
@@ -99,6 +104,11 @@ class SessionState:
         self.node_ms: Mapping[str, float] = MappingProxyType({})
         self.node_ms_before: Mapping[str, float] = MappingProxyType({})
         self.latency: list[tuple[float, float]] = []
+        self.rounds = Rounds()
+        self.trying: ev.Trying | None = None
+        self.left: tuple[float, float | None] = (0.0, None)
+        self.served: ev.Served | None = None
+        self.paused = False
         self.phase = ""
         self.target = ""
         self.code = ""
@@ -106,6 +116,7 @@ class SessionState:
         self.failure: Mapping[str, object] | None = None
         self.selected = ""
         self.text = TextState()
+        self._timed_gflops = 0.0
         self._changed: set[str] = set()
 
     def open(self, model: OpenedModel) -> None:
@@ -179,9 +190,12 @@ class SessionState:
 
     def tried(self) -> tuple[int, int]:
         """Candidates with a verdict, and all candidates of the spaces built so far."""
-        every = (row for w in self.workloads.values() for row in w.candidates.values())
-        rows = [row for row in every if row.settings != DEFAULT_SETTINGS]
-        return sum(r.state not in (NOT_TRIED, MEASURING) for r in rows), len(rows)
+        held = self.workloads.values()
+        return sum(w.tried for w in held), sum(w.total for w in held)
+
+    def known(self) -> int:
+        """Candidates of the session that the database knew when it began."""
+        return sum(w.known for w in self.workloads.values())
 
     def reduce(self, events: Iterable[ev.Event]) -> None:
         """Take events in, in order."""
@@ -193,7 +207,9 @@ class SessionState:
         heavy_first = sorted(workloads, key=lambda w: -w.flops * w.uses)
         self.workloads = {w.key: WorkloadState(w, rank) for rank, w in enumerate(heavy_first)}
         self.node_ms = self.node_ms_before = MappingProxyType({})
-        self.latency = []
+        self.latency, self.rounds = [], Rounds()
+        self.trying, self.left, self.served, self.paused = None, (0.0, None), None, False
+        self._timed_gflops = 0.0
         self.summary = self.failure = None
 
     def _settle(self) -> None:
@@ -202,7 +218,8 @@ class SessionState:
             for settings, row in workload.candidates.items():
                 if row.state == MEASURING:
                     workload.update(settings, state=NOT_TRIED)
-        self._changed.add("space")
+        self.trying, self.paused = None, False
+        self._changed |= {"space", "now"}
 
     def _of(self, event: ev.Event) -> WorkloadState | None:
         found = self.find(event.workload)  # type: ignore[attr-defined]
@@ -216,6 +233,20 @@ class SessionState:
                 self._start(event)
             case ev.ModelTimed():
                 self._time(event)
+            case ev.Trying():
+                self.trying = event
+                self._changed.add("now")
+            case ev.Served():
+                self.served = event
+                self._changed.add("now")
+            case ev.Paused():
+                self.trying, self.paused = None, True
+                self.set_phase("Paused")
+                self._changed.add("now")
+            case ev.Resumed():
+                self.paused = False
+                self.set_phase("Tuning")
+                self._changed.add("now")
             case ev.Finished():
                 self.summary = event
                 self._settle()
@@ -248,6 +279,7 @@ class SessionState:
 
     def _time(self, event: ev.ModelTimed) -> None:
         self.latency.append((event.t_s, event.ms))
+        self._timed_gflops = self._model_gflops(event.ms)
         self._changed |= {"latency", "phase"}
         if event.steps_ms and self.model:
             self.take_profile(event.steps_ms)
@@ -290,18 +322,29 @@ class SessionState:
                         ms=result.ms or None,
                     )
                 workload.naive_size, workload.known = event.naive_size, event.known
+                workload.tried = sum(
+                    _has_verdict(row)
+                    for row in workload.candidates.values()
+                    if row.settings != DEFAULT_SETTINGS
+                )
                 self.set_phase(f"Lite space of {name}")
             case ev.Compiled():
                 if event.error:
-                    workload.update(event.candidate, state="failed", verdict=event.error)
+                    workload.update(
+                        event.candidate,
+                        state=shown_state("failed", event.error, built=False),
+                        verdict=event.error,
+                    )
                 else:
                     workload.update(event.candidate, state=MEASURING)
                 self.set_phase(f"Tuning {name}")
             case ev.Measured():
                 measured = bool(event.ms)
+                row = workload.candidates.get(event.candidate)
+                built = row is None or row.state != INVALID
                 workload.update(
                     event.candidate,
-                    state=event.state,
+                    state=shown_state(event.state, event.reason, built),
                     verdict=event.reason,
                     gflops=event.gflops if measured else None,
                     ms=event.ms if measured else None,
@@ -323,8 +366,34 @@ class SessionState:
                         event.round, event.t_s, event.candidate, event.gflops, event.best_gflops
                     )
                 )
-                self._changed |= {"rounds", "phase"}
+                self._model_round(event)
+                self._changed |= {"rounds", "phase", "now"}
         self._changed.add("space")
+
+    def _model_round(self, event: ev.RoundDone) -> None:
+        """The model's rate after a round, and as it was timed since the one before."""
+        self.left = event.t_s, event.left_s
+        if not event.model_ms:
+            return
+        best = max(self._model_gflops(event.model_ms), self.rounds.best)
+        number = len(self.rounds) + 1
+        self.rounds.append(RoundPoint(number, event.t_s, event.candidate, self._timed_gflops, best))
+        self._timed_gflops = 0.0
+
+    def _model_gflops(self, ms: float) -> float:
+        flops = sum(w.workload.flops * w.workload.uses for w in self.workloads.values())
+        return flops / ms / 1e6 if ms else 0.0
+
+
+def _has_verdict(row: CandidateRow) -> bool:
+    return row.state not in (NOT_TRIED, MEASURING)
+
+
+def shown_state(state: str, reason: str, built: bool = True) -> str:
+    """A verdict's state; of what failed, how it did where that is known."""
+    if state != "failed":
+        return state
+    return TIMED_OUT if _LIMIT.search(reason) else state if built else INVALID
 
 
 _END = {

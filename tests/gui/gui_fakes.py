@@ -366,6 +366,9 @@ class FakeWorkbench:
         self.release = threading.Event()
         self.cancelled = threading.Event()
         self.tuned_seconds: list[float | None] = []
+        self.rest = iter(self.script)
+        self.pausing = False
+        self.asked: list[tuple[str, object]] = []
         self.tried: list[tuple[str, str]] = []
         self.requested: list[tuple[str, str]] = []
         self.device: MeasuredDevice | None = None
@@ -394,12 +397,45 @@ class FakeWorkbench:
     def tune(self, seconds=None):
         self.cancelled.clear()
         self.tuned_seconds.append(seconds)
-        for event in self.script:
+        self.rest = iter(self.script)
+        yield from self._play()
+
+    def pause(self, pausing=True):
+        self.pausing = pausing
+        return True
+
+    def resume(self, stop=False):
+        self.cancelled.clear()
+        yield ev.Resumed(1.0, 2.0)
+        if stop:
+            yield replace(self.script[-1], reason="cancelled")
+        else:
+            yield from self._play()
+
+    def set_seconds_left(self, seconds):
+        self.asked.append(("seconds", seconds))
+        return True
+
+    def serve(self, options):
+        self.asked.append(("serve", options))
+
+    def stop_serving(self):
+        self.asked.append(("rest", None))
+
+    def set_serving_budget(self, share):
+        self.asked.append(("share", share))
+
+    def _play(self):
+        for event in self.rest:
             if self.cancelled.is_set():
                 return
             if self.pace_s:
                 time.sleep(self.pace_s)
             yield event
+            if self.pausing and isinstance(event, ev.RoundDone):
+                self.pausing = False
+                yield ev.Paused(event.t_s)
+                return
         if self.tune_error is not None:
             raise self.tune_error
         while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
@@ -501,8 +537,8 @@ class FakeWorkbench:
         out.write_text("<html>")
         return out
 
-    def records(self, limit=5000):
-        return self.stored[:limit]
+    def records(self):
+        return self.stored
 
     def badges(self):
         return [("no sandbox", "The embedded engine runs without its sandbox (root).")]

@@ -71,7 +71,7 @@ def test_a_candidate_goes_through_its_states(state):
     assert show()[a] == "incumbent"
     state.reduce([ev.Compiled(0.4, key, b, 4.0, 0, error="no registers left")])
     row = state.workloads[key].rows()[1]
-    assert (row.state, row.verdict, row.gflops) == ("failed", "no registers left", None)
+    assert (row.state, row.verdict, row.gflops) == ("invalid", "no registers left", None)
     assert state.tried() == (2, 2)
 
 

@@ -20,11 +20,12 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
-from nnjit_studio.errors import ModelError, PageError
+from nnjit_studio.errors import ModelError
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui import recent
 from nnjit_studio.ui.actions import ACTIONS
 from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.ui.page.keeper import MOST_DEATHS
 from nnjit_studio.ui.theme import DARK, LIGHT
 from nnjit_studio.ui.worker import BATCH, Worker
 
@@ -107,7 +108,9 @@ def test_a_session_fills_all_views(qtbot, window, workbench, model_file):
     assert "candidates of 1.2e9 in the naive space, 7 known" in window.space.summary.text()
     assert any(row.state == "incumbent" for row in window.space.model.rows)
     dots, line = window.rounds.items[state.selected]
-    assert len(dots.xData) == sum(p.gflops > 0 for p in state.workloads[state.selected].rounds)
+    assert len(dots.getData()[0]) == sum(
+        p.gflops > 0 for p in state.workloads[state.selected].rounds
+    )
     assert line.yData.max() == state.workloads[state.selected].rounds[-1].best_gflops
     assert window.latency.line.yData[-1] == state.now_ms
     qtbot.waitUntil(lambda: window.database.model.rowCount() == 1)
@@ -127,7 +130,7 @@ def test_selection_is_the_same_everywhere(qtbot, window, model_file):
     window.graph.view.clicked.emit(last)
     assert window.space.chooser.currentData() == last
     assert {b.node.workload for b in window.graph.view.boxes.values() if b.selected} == {last}
-    window.rounds.only.setChecked(True)
+    window.rounds.scope.setCurrentText("selected workload")
     shown = {key for key, (dots, _) in window.rounds.items.items() if dots.isVisible()}
     assert shown == {last}
     window.actions_by_id["previous"].trigger()
@@ -525,45 +528,32 @@ class LostPage(QLabel):
         pass
 
 
-def lose_page(window, monkeypatch, lives_s):
-    monkeypatch.setattr("nnjit_studio.ui.main_window.PAGE_LIVES_S", lives_s)
+def test_a_lost_page_comes_back_and_the_session_goes_on(qtbot, workbench, settings, model_file):
+    window = StudioWindow(workbench, LostPage, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+    qtbot.waitUntil(lambda: window.engine_view.starts == 1)
+    open_it(qtbot, window, model_file)
+    workbench.hold = True
+    assert window.start_tuning()
     window.engine_view.page_lost.emit("The page's process ended.")
-
-
-def test_a_lost_page_comes_back_and_the_model_is_asked_for(
-    qtbot, workbench, settings, model_file, monkeypatch
-):
-    window = StudioWindow(workbench, LostPage, settings)
-    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
-    qtbot.waitUntil(lambda: window.engine_view.starts == 1)
-    open_it(qtbot, window, model_file)
-    script, workbench.pace_s = workbench.script, 0.02
-    workbench.script = [e for e in script if not isinstance(e, ev.Measured)][:9]
-    workbench.tune_error = PageError("The page closed its connection.")
-    with qtbot.waitSignal(window.session.problem):
-        window.start_tuning()
-        lose_page(window, monkeypatch, 0.0)
-    assert "open the model again" in window.message.text.text()
-    assert window.header.phase.text() == "Tuning failed"
-    rows = [r for w in window.session.state.workloads.values() for r in w.candidates.values()]
-    assert rows and all(row.state != "measuring" for row in rows)
     qtbot.waitUntil(lambda: window.engine_view.starts == 2)
-    assert not window.start_tuning()
-    open_it(qtbot, window, model_file)
-    assert not window.message.isVisible()
-    workbench.tune_error, workbench.script = None, script
-    tune_it(qtbot, window)
+    assert "goes on" in window.message.text.text()
+    assert workbench.pages_expected == [(True, ""), (True, "The page's process ended.")]
+    with qtbot.waitSignal(window.session.done):
+        workbench.release.set()
+    assert window.session.state.summary is not None
 
 
-def test_a_page_that_dies_at_once_is_not_loaded_again(qtbot, workbench, settings, monkeypatch):
-    monkeypatch.setattr("nnjit_studio.ui.main_window.PAGE_RESTART_MS", 0)
+def test_a_page_that_dies_again_and_again_is_given_up(qtbot, workbench, settings):
     window = StudioWindow(workbench, LostPage, settings)
     qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
-    qtbot.waitUntil(lambda: window.engine_view.starts == 1)
-    lose_page(window, monkeypatch, 60.0)
-    qtbot.wait(50)
-    assert window.engine_view.starts == 1
+    for starts in range(1, MOST_DEATHS + 1):
+        qtbot.waitUntil(lambda starts=starts: window.engine_view.starts == starts)
+        window.engine_view.page_lost.emit("It trapped.")
+    assert workbench.pages_expected[-1] == (False, "It trapped.")
     assert "start the Studio again" in window.message.text.text()
+    qtbot.wait(1)
+    assert window.engine_view.starts == MOST_DEATHS
 
 
 def test_a_recent_model_that_cannot_be_looked_at_counts_as_missing(window, tmp_path):

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyqtgraph as pg
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QCheckBox, QComboBox
+from PySide6.QtWidgets import QComboBox
 
-from nnjit_studio.ui.docks.plots import PlotPanel, pen, steps
+from nnjit_studio.ui.docks.plots import PlotPanel, pen
+from nnjit_studio.ui.rounds import BY_ROUND, BY_SECONDS, Rounds
 from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.state import WorkloadState
 from nnjit_studio.ui.theme import Theme, named, series_style
 
-BY_ROUND, BY_SECONDS = "by round", "by seconds"
+AXES = {"by round": BY_ROUND, "by seconds": BY_SECONDS}
+ALL, SELECTED, MODEL = "all workloads", "selected workload", "whole model"
 LEGEND_ROWS = 8
 """The legend names the heaviest ones; more would hide the plot."""
 LEGEND_GAP = 16
 """Pixels around the legend."""
+MARGIN = 0.03
+"""Of the width, beside the first and the last round."""
+BEHIND, FRONT = 2, 3
 
 
 class RoundsPanel(PlotPanel):
-    """One pair of plot items per workload, kept for the life of the model."""
+    """One pair of plot items per workload, kept for the life of the model; one of the model.
+
+    The items hold what is in view, thinned to the pixels there are; the state holds all.
+    """
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__(
@@ -35,18 +42,22 @@ class RoundsPanel(PlotPanel):
             theme,
         )
         self._session = session
-        self._shown: object = None
+        self._shown: tuple[object, ...] = ()
         self._drawn: dict[str, int] = {}
-        self.items: dict[str, tuple[pg.PlotDataItem, pg.PlotDataItem]] = {}
+        self.items: dict[str, tuple[pg.ScatterPlotItem, pg.PlotDataItem]] = {}
         self.axis = named(QComboBox(), "Horizontal axis", "What the horizontal axis counts")
-        self.axis.addItems([BY_ROUND, BY_SECONDS])
-        self.axis.currentTextChanged.connect(self._switch_axis)
-        self.only = named(
-            QCheckBox("only selected"), "Only the selected workload", "Hide the other workloads"
+        self.axis.addItems(list(AXES))
+        self.axis.currentTextChanged.connect(self._switch)
+        self.scope = named(
+            QComboBox(),
+            "Rates of",
+            "Every workload, the selected one alone, or the whole model: its FLOPs over its time, "
+            "estimated from the kernels of that round (line) and timed (dots)",
         )
-        self.only.toggled.connect(self.redraw)
+        self.scope.addItems([ALL, SELECTED, MODEL])
+        self.scope.currentTextChanged.connect(self._switch)
         self.bar.insertWidget(0, self.axis)
-        self.bar.insertWidget(1, self.only)
+        self.bar.insertWidget(1, self.scope)
         self.legend = self.item.addLegend(
             offset=(8, 4),
             labelTextSize="7.5pt",
@@ -56,20 +67,26 @@ class RoundsPanel(PlotPanel):
         )
         self._paint_legend()
         self.item.setLimits(yMin=0)
+        self.item.disableAutoRange()
+        # A pan moves the range many times in one frame: it is drawn once.
+        self._later = QTimer(self, interval=0, singleShot=True)
+        self._later.timeout.connect(self.redraw)
+        self.item.getViewBox().sigXRangeChanged.connect(lambda *_: self._later.start())
         self.show_empty(True)
 
     def render(self, changes: frozenset[str]) -> None:
-        state = self._session.state
         if "model" in changes:
             self._clear()
-        if changes & {"rounds", "model"}:
-            selected_changed = state.selected != self._shown
-            self._shown = state.selected
-            for key, workload in state.workloads.items():
-                if selected_changed or self._drawn.get(key) != len(workload.rounds):
-                    self._draw(key, workload)
-            self._frame()
-            self.show_empty(not any(w.rounds for w in state.workloads.values()))
+        if not changes & {"rounds", "model"}:
+            return
+        rounds = self._rounds()
+        asked = (self._session.state.selected, self.scope.currentText())
+        self._frame()
+        for key, held in rounds.items():
+            if asked != self._shown or self._drawn.get(key) != len(held):
+                self._draw(key, held)
+        self._shown = asked
+        self.show_empty(not any(rounds.values()))
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
@@ -80,17 +97,43 @@ class RoundsPanel(PlotPanel):
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
         header = ("workload", "round", "seconds", "candidate", "GFLOP/s", "best GFLOP/s")
         rows = [
-            (key, p.round, p.t_s, p.candidate, p.gflops, p.best_gflops)
-            for key, workload in self._session.state.workloads.items()
-            for p in workload.rounds
+            (key or "model", p.round, p.t_s, p.candidate, p.gflops, p.best_gflops)
+            for key, rounds in self._rounds().items()
+            for p in rounds
         ]
         return header, rows
 
-    def _switch_axis(self, choice: str) -> None:
-        name = "time since start" if choice == BY_SECONDS else "tuning round of the workload"
-        self.label_axes(bottom=(name, "s" if choice == BY_SECONDS else ""))
-        self.redraw()
+    def redraw(self) -> None:
+        for key, rounds in self._rounds().items():
+            self._draw(key, rounds)
+
+    def resizeEvent(self, event: object) -> None:
+        super().resizeEvent(event)
+        self._frame()
+        self._later.start()
+
+    def _rounds(self) -> Mapping[str, Rounds]:
+        """What is shown, by keys of workloads; the model's is empty."""
+        state = self._session.state
+        if self.scope.currentText() == MODEL:
+            return {"": state.rounds}
+        return {key: workload.rounds for key, workload in state.workloads.items()}
+
+    def _switch(self) -> None:
+        seconds, model = self._axis == BY_SECONDS, self.scope.currentText() == MODEL
+        name = "tuning round" if model else "tuning round of the workload"
+        self.label_axes(bottom=("time since start", "s") if seconds else (name, ""))
+        self._clear()
         self.reset()
+
+    def reset(self) -> None:
+        self._zoomed = False
+        self._frame()
+        self.redraw()
+
+    @property
+    def _axis(self) -> str:
+        return AXES[self.axis.currentText()]
 
     def _clear(self) -> None:
         for pair in self.items.values():
@@ -100,25 +143,22 @@ class RoundsPanel(PlotPanel):
         self.items.clear()
         self._drawn.clear()
 
-    def redraw(self) -> None:
-        for key, workload in self._session.state.workloads.items():
-            self._draw(key, workload)
-        self._frame()
-
-    def resizeEvent(self, event: object) -> None:
-        super().resizeEvent(event)
-        self._frame()
-
     def _frame(self) -> None:
-        """Leave room for the legend above the data; a plot too low for both has none."""
-        rates = [p.gflops for w in self._session.state.workloads.values() for p in w.rounds]
-        rates += [
-            w.rounds[-1].best_gflops for w in self._session.state.workloads.values() if w.rounds
-        ]
+        """Show all rounds, below the legend; a plot too low for both has no legend."""
+        held = self._rounds()
+        for key in held:
+            if held[key] and key not in self.items:
+                self.items[key] = self._add(key)
+        rounds = held.values()
         height = self.item.getViewBox().height()
         free = height - self.legend.boundingRect().height() - LEGEND_GAP
-        self.legend.setVisible(free > 0.4 * height)
-        self.frame(max(rates, default=0.0), height / free if self.legend.isVisible() else 1.1)
+        if self.legend.isVisible() != (free > 0.4 * height):
+            self.legend.setVisible(free > 0.4 * height)
+        top = max((r.top for r in rounds), default=0.0)
+        self.frame(top, height / free if self.legend.isVisible() else 1.1)
+        last = max((r.last(self._axis) for r in rounds), default=0.0)
+        if not self._zoomed and last:
+            self.item.setXRange(-MARGIN * last, (1 + MARGIN) * last, padding=0)
 
     def _paint_legend(self) -> None:
         ground = QColor(self.theme.surface)
@@ -126,40 +166,41 @@ class RoundsPanel(PlotPanel):
         self.legend.setBrush(ground)
         self.legend.setLabelTextColor(self.theme.text)
 
-    def _draw(self, key: str, workload: WorkloadState) -> None:
-        self._drawn[key] = len(workload.rounds)
-        if not workload.rounds:
+    def _draw(self, key: str, rounds: Rounds) -> None:
+        self._drawn[key] = len(rounds)
+        if not rounds:
             return
-        selected = self._session.state.selected
-        hidden = self.only.isChecked() and key != selected
-        colour, dash = series_style(self.theme, workload.rank)
-        if key not in self.items:
-            self.items[key] = self._add(workload)
+        state = self._session.state
+        front = key in ("", state.selected)
+        hidden = self.scope.currentText() == SELECTED and not front
         dots, line = self.items[key]
-        points = workload.rounds
-        seconds = self.axis.currentText() == BY_SECONDS
-        x = np.array([p.t_s if seconds else p.round for p in points], dtype=np.float64)
-        rate = np.array([p.gflops for p in points], dtype=np.float64)
-        best = np.array([p.best_gflops for p in points], dtype=np.float64)
-        measured = rate > 0
-        dots.setData(x[measured], rate[measured])
-        dots.setSymbolBrush(pg.mkBrush(colour))
-        line.setData(*steps(x, best))
-        line.setPen(pen(colour, 4.0 if key == selected else 2.2, dash))
-        line.setZValue(3 if key == selected else 2)
+        if not hidden:
+            box = self.item.getViewBox()
+            low, high = box.viewRange()[0]
+            columns = max(1, int(box.width()))
+            dots.setData(*rounds.dots(self._axis, low, high, columns))
+            line.setData(*rounds.line(self._axis, low, high, columns))
+        colour, dash = self._style(key)
+        line.setPen(pen(colour, 4.0 if front else 2.2, dash))
+        line.setZValue(FRONT if front else BEHIND)
         for plotted in (dots, line):
             plotted.setVisible(not hidden)
-            plotted.setOpacity(1.0 if key == selected or not selected else 0.75)
+            plotted.setOpacity(1.0 if front or not state.selected else 0.75)
 
-    def _add(self, workload: WorkloadState) -> tuple[pg.PlotDataItem, pg.PlotDataItem]:
-        dots = pg.PlotDataItem(
-            pen=None, symbol="o", symbolSize=5, symbolPen=None, skipFiniteCheck=True
-        )
+    def _style(self, key: str) -> tuple[str, tuple[float, ...]]:
+        workload = self._session.state.workloads.get(key)
+        return series_style(self.theme, workload.rank if workload else 0)
+
+    def _add(self, key: str) -> tuple[pg.ScatterPlotItem, pg.PlotDataItem]:
+        colour, _ = self._style(key)
+        dots = pg.ScatterPlotItem(symbol="o", size=5, pen=None, brush=pg.mkBrush(colour))
         line = pg.PlotDataItem(skipFiniteCheck=True)
-        self.item.addItem(dots)
-        self.item.addItem(line)
+        # The view follows the state, not the items, which hold only what is seen.
+        self.item.addItem(dots, ignoreBounds=True)
+        self.item.addItem(line, ignoreBounds=True)
+        workload = self._session.state.workloads.get(key)
         if len(self.legend.items) < LEGEND_ROWS:
-            self.legend.addItem(line, workload.workload.name)
+            self.legend.addItem(line, workload.workload.name if workload else "whole model")
         line.setCurveClickable(True, width=8)
-        line.sigClicked.connect(lambda *_, key=workload.workload.key: self._session.select(key))
+        line.sigClicked.connect(lambda *_: self._session.select(key))
         return dots, line
