@@ -37,7 +37,7 @@ def conv2d_template(
         When the candidate is no GPU candidate, or does not fit.
     """
     conv = remembered_subject(program)
-    if not isinstance(conv, Conv2d):
+    if not isinstance(conv, Conv2d) or program.buffer(conv.weights).dtype != "f32":
         return None
     if candidate is None:
         # What has no place in a tile, such as results that share words, runs anyway.

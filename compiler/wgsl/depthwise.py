@@ -21,9 +21,10 @@ from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.words import moved, plus, times, vector
 from nnjit_studio.errors import CompileError
 from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.space.gpu_conv2d_space import MOST_TAPS
 from nnjit_studio.space.gpu_usage import WIDTH, tile_width
 
-MAX_TAPS = 4096
+MAX_PRODUCTS = 4096
 """Multiply-adds of a thread, all unrolled."""
 
 
@@ -36,11 +37,15 @@ def depthwise(program: Program, conv: Conv2d, candidate: GpuCandidate) -> Kernel
         When the candidate does not fit this convolution or any device.
     """
     check_threads(candidate, candidate.threads)
-    steps = candidate.x0 * candidate.y0 * conv.taps
-    if steps > MAX_TAPS or candidate.x0 % tile_width(candidate.x0) or candidate.x0 == 3:
+    if conv.taps > MOST_TAPS:
+        raise CompileError(
+            f"The kernel has {conv.taps} taps, more than {MOST_TAPS}.", "Use the default schedule."
+        )
+    products = candidate.x0 * candidate.y0 * conv.taps
+    if products > MAX_PRODUCTS or candidate.x0 % tile_width(candidate.x0) or candidate.x0 == 3:
         raise CompileError(
             f"A tile of {candidate.y0}x{candidate.x0} pixels is no tile of this kernel.",
-            f"Use x0 of 1, 2 or a multiple of 4, and at most {MAX_TAPS} multiply-adds.",
+            f"Use x0 of 1, 2 or a multiple of 4, and at most {MAX_PRODUCTS} multiply-adds.",
         )
     tile = _Tile(conv, candidate)
     c = replace(
@@ -77,7 +82,6 @@ def depthwise(program: Program, conv: Conv2d, candidate: GpuCandidate) -> Kernel
         f"let tx = at % {tile.across}u;",
         f"let taps = {times(f'({kernel})', conv.taps)};",
         f"let plane = {times(f'({plane})', conv.height * conv.width // tile.load)};",
-        *(f"let w{t} = W[{plus('taps', str(t))}];" for t in range(conv.taps)),
         *tile.body(),
     ]
     for y in range(candidate.y0):
@@ -129,11 +133,22 @@ class _Tile:
             for ky in range(conv.kernel[0]):
                 row = y * conv.stride[0] + ky * conv.dilation[0]
                 meetings.setdefault(row, []).append((y, ky))
+        loaded: set[int] = set()
         for row, met in sorted(meetings.items()):
             lines += self._row(row)
+            # Late, for then only the taps of a few rows are in registers.
+            lines += [line for _, ky in met if ky not in loaded for line in self._taps(ky)]
+            loaded |= {ky for _, ky in met}
             for y, ky in met:
                 lines += self._products(row, y, ky)
         return lines
+
+    def _taps(self, ky: int) -> list[str]:
+        """Loads of a row of the kernel."""
+        width = self.conv.kernel[1]
+        return [
+            f"let w{t} = W[{plus('taps', str(t))}];" for t in range(ky * width, (ky + 1) * width)
+        ]
 
     def _columns(self) -> list[int]:
         """Columns of the image that a tile's row reads, from its first pixel on."""

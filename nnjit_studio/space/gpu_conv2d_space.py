@@ -37,6 +37,8 @@ ROW_CHOICES = (1, 2, 4, 8)
 THREAD_CHOICES = (64, 128, 256)
 MOST_PRODUCTS = 1024
 """Multiply-adds of a thread, all unrolled: one kernel stays one small function."""
+MOST_TAPS = 256
+"""Of a depthwise kernel, for the same reason."""
 MOST_CANDIDATES = 24
 """How many are in the space of a depthwise convolution, the fastest expected first."""
 LOAD_INSTRUCTIONS = 8.0
@@ -95,7 +97,8 @@ class DepthwiseProblem(GpuProblem):
         )
 
     def registers(self, c: GpuCandidate) -> int:
-        return c.x0 * c.y0 + self.window(c)[1] + self.k + FIXED_REGISTERS
+        taps = min(self.kernel[0], c.y0) * self.kernel[1]
+        return c.x0 * c.y0 + self.window(c)[1] + taps + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
         return 0
@@ -144,7 +147,7 @@ def untuned_conv2d(dims: tuple[int, ...]) -> GpuCandidate:
     problem = conv2d_gpu_problem(dims, ANY_GPU)
     if isinstance(problem, DepthwiseProblem):
         found = depthwise_candidates(problem)
-        return found[0] if found else GpuCandidate(4, 1, 1, 4 * 64, 1, 1)
+        return found[0] if found else GpuCandidate(1, 1, 1, 64, 1, 1)
     return problem.tiles[0] if problem.tiles else GpuCandidate(4, 4, 4, 32, 32, 16)
 
 
@@ -177,7 +180,7 @@ def image_size(c: GpuCandidate, p: DepthwiseProblem) -> tuple[bool, str]:
 def function_size(c: GpuCandidate, p: DepthwiseProblem) -> tuple[bool, str]:
     """All taps of a tile are unrolled."""
     products = c.x0 * c.y0 * p.k
-    ok = products <= MOST_PRODUCTS or c.x0 * c.y0 == 1
+    ok = products <= MOST_PRODUCTS and p.k <= MOST_TAPS
     return ok, f"{products} of at most {MOST_PRODUCTS} multiply-adds in the unrolled body"
 
 

@@ -303,7 +303,7 @@ def registers(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
         return False, text + "; does not fit"
     least = min(by_memory, by_threads)
     # Few rows wait for memory, not for registers; and who fits in at once waits for nobody.
-    enough = p.few_rows or least * p.threads(c) >= BUSY_THREADS
+    enough = p.m <= MATVEC_ROWS or least * p.threads(c) >= BUSY_THREADS
     at_once = p.workgroups(c) * c.split <= least * p.gpu.cores
     ok = least >= REGISTER_RELAXATION * by_registers or enough or at_once
     return ok, text + ("" if ok else f"; RegLimit is not within {REGISTER_RELAXATION:g} of it")

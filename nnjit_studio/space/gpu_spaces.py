@@ -17,7 +17,7 @@ from nnjit_studio.space import (
 from nnjit_studio.space.conv2d_space import CONV2D, CONV2D_DIMS
 from nnjit_studio.space.gpu_attention_space import ATTENTION
 from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.gpu_conv2d_space import DepthwiseProblem, conv2d_gpu_problem
+from nnjit_studio.space.gpu_conv2d_space import MOST_TAPS, DepthwiseProblem, conv2d_gpu_problem
 from nnjit_studio.space.gpu_int8_space import int8_problem
 from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.gpu_space import GpuProblem, gpu_problem
@@ -90,6 +90,11 @@ def gpu_space_of(workload: Workload, gpu: GpuProfile) -> GpuSpace:
     problem = conv2d_gpu_problem(workload.dims, gpu)
     if not isinstance(problem, DepthwiseProblem):
         return _tiles("gpu-conv2d", problem)
+    if problem.k > MOST_TAPS:
+        raise UserError(
+            f"There is no lite space for the workload {workload.name} on a GPU.",
+            f"Depthwise convolutions have at most {MOST_TAPS} taps there.",
+        )
     return GpuSpace(
         "gpu-depthwise",
         problem,

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
+from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space import conv2d_space, dot_space
 from nnjit_studio.space.candidate import ORDERS, Candidate
 from nnjit_studio.space.conv2d_space import CONV2D, ConvProblem, conv_problem
 from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_problem
 from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.gpu_space import gpu_problem
+from nnjit_studio.space.gpu_space import gpu_candidates
+from nnjit_studio.space.gpu_spaces import gpu_space_of
 from nnjit_studio.space.gpu_wide_space import gpu_wide_candidates
 from nnjit_studio.space.heuristics import (
     LANES,
@@ -56,7 +58,13 @@ def build_wide_space(
         When no lite space exists for this kind or dtype.
     """
     if device.gpu is not None:
-        return gpu_wide_candidates(gpu_problem(workload, device.gpu), times)
+        space = gpu_space_of(workload, device.gpu)
+        if space.find is not gpu_candidates:
+            raise UserError(
+                f"There is no wider space of {workload.name} on a GPU.",
+                "Those of tiled products and convolutions are.",
+            )
+        return gpu_wide_candidates(space.problem, times)
     entries = build_lite_space(workload, device, packable).entries
     lite = [e.candidate for e in entries if isinstance(e.candidate, Candidate)]
     if workload.kind == CONV2D:

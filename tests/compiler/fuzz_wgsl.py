@@ -1,5 +1,7 @@
 """The fuzzer's random programs as WGSL on wgpu-native: ``make fuzz-wgsl N=1000 SEED=1``.
 
+Products, convolutions and products of bytes run with a random tile as well.
+
 64-bit integers become 32-bit ones: in WGSL kernels only the low word counts.
 """
 
@@ -10,15 +12,18 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+from byte_products import byte_product
 from fuzz_kernels import KINDS, Generator, Wrong, campaign, compare, contractions, inputs_of
 from wgsl_harness import has_subgroups, run_program
 
 from nnjit_studio.compiler.affine import rewrite
 from nnjit_studio.compiler.reference import evaluate_with_bound
 from nnjit_studio.compiler.schedule.rewrite import map_steps
+from nnjit_studio.compiler.subject import subject_of
 from nnjit_studio.compiler.tensor_ir import Cast, Const, Expr, Program, Store
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 from nnjit_studio.errors import CompileError
+from nnjit_studio.space.gpu_candidate import GpuCandidate
 from nnjit_studio.space.records import GPU_TIERS
 
 
@@ -48,6 +53,24 @@ def narrowed(program: Program) -> Program:
     return Program(program.name, tuple(buffers), tuple(stages))
 
 
+def products(rng: np.random.Generator) -> Program:
+    """A random product or convolution of floats, or one of bytes."""
+    if rng.random() < 0.8:
+        return contractions(rng)[0]
+    m, words, n = (int(rng.integers(1, 40)) for _ in range(3))
+    return byte_product(m, 4 * words, n, str(rng.choice(["u8", "i8"])), bool(rng.integers(2)))
+
+
+def candidates(program: Program, rng: np.random.Generator) -> list[GpuCandidate | None]:
+    """The first guess, and a small tile where there is a template."""
+    if subject_of(program) is None:
+        return [None]
+    x0, y0, r0 = (int(rng.choice(sizes)) for sizes in ((1, 2, 4, 8), (1, 2, 4), (1, 2, 4)))
+    across, down, depth = (int(rng.choice((1, 2, 4, 8))) for _ in range(3))
+    split, vec = int(rng.choice((1, 1, 2, 3))), int(rng.choice((1, 2, 4)))
+    return [None, GpuCandidate(x0, y0, r0, x0 * across, y0 * down, r0 * depth, split, vec)]
+
+
 def fuzz(cases: int, seed: int, share: float = 0.7) -> tuple[Counter[str], list[Wrong]]:
     """Run so many cases; equal arguments run equal cases. ``share`` are not contractions."""
     rng = np.random.default_rng(seed)
@@ -55,28 +78,31 @@ def fuzz(cases: int, seed: int, share: float = 0.7) -> tuple[Counter[str], list[
     counts: Counter[str] = Counter()
     wrong: list[Wrong] = []
     while counts["cases"] < cases:
-        whole = generator.program() if rng.random() < share else contractions(rng)[0]
+        whole = generator.program() if rng.random() < share else products(rng)
         program = narrowed(whole)
         given = [inputs_of(program, rng, kind) for kind in KINDS]
         with np.errstate(all="ignore"):
             expected = [evaluate_with_bound(program, inputs) for inputs in given]
-        for tier in GPU_TIERS[: 1 + has_subgroups()]:
+        tried = [(c, t) for c in candidates(program, rng) for t in GPU_TIERS[: 1 + has_subgroups()]]
+        for candidate, tier in tried:
             try:
-                data = compile_wgsl(program, None, tier).data
+                data = compile_wgsl(program, candidate, tier).data
             except CompileError as e:
-                if program.stages[0].steps and "buffers at once" in str(e):
+                if candidate is not None or (
+                    program.stages[0].steps and "buffers at once" in str(e)
+                ):
                     counts["refused"] += 1  # serial loops are not taken apart
                     continue
                 wrong.append(Wrong("refused", program, None, tier, "", str(e)))
                 continue
-            if tier != GPU_TIERS[0] and b"subgroup" not in data:
+            if tier != GPU_TIERS[0] and b"subgroup" not in data and b'requires":[]' in data:
                 continue  # the same kernel again
             counts["kernels"] += 1
             for kind, inputs, wanted in zip(KINDS, given, expected, strict=True):
                 counts["cases"] += 1
                 detail = check(program, data, inputs, wanted, counts)
                 if detail:
-                    wrong.append(Wrong("wrong", program, None, tier, kind, detail))
+                    wrong.append(Wrong("wrong", program, candidate, tier, kind, detail))
     return counts, wrong
 
 

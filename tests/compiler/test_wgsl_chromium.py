@@ -7,15 +7,19 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from byte_products import byte_product
 from wgsl_programs import PROGRAMS
 
+from nnjit_studio.compiler.builders import program_for
 from nnjit_studio.compiler.fixture import make_fixture
 from nnjit_studio.compiler.subject import subject_of, workload_for
+from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl import pipeline
 from nnjit_studio.link.browsers import find, is_root, launch
 from nnjit_studio.link.gpu_runner import GpuRunner
 from nnjit_studio.link.hub import Hub
 from nnjit_studio.space.backend import Backend
+from nnjit_studio.space.gpu_candidate import GpuCandidate
 from nnjit_studio.space.records import GPU_TIERS, Kernel, MeasurePolicy
 
 pytestmark = pytest.mark.chromium
@@ -36,18 +40,38 @@ def runner() -> Iterator[GpuRunner]:
         )
 
 
+TEMPLATES = {
+    "convolution": (
+        program_for("conv2d:1x5x13x11x9x3x3x2x1x1x1:f32+bias+relu"),
+        (4, 4, 4, 32, 16, 8),
+    ),
+    "depthwise": (program_for("conv2d:1x6x14x12x6x3x3x1x1x1x6:f32+bias"), (4, 2, 1, 128, 2, 1)),
+    "bytes": (byte_product(17, 36, 22, "u8", dequantised=True), (4, 4, 2, 32, 16, 4)),
+}
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_right_within_guards(name: str, runner: GpuRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "TEMPLATES", ())
-    program = PROGRAMS[name]
+    check(PROGRAMS[name], None, runner)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates(name: str, runner: GpuRunner) -> None:
+    program, settings = TEMPLATES[name]
+    check(program, GpuCandidate(*settings), runner)
+
+
+def check(program: Program, candidate: GpuCandidate | None, runner: GpuRunner) -> None:
+    """Right in each tier whose kernel is another one."""
     workload = workload_for(program, subject_of(program))
     runner.set_fixture(make_fixture(workload.key, program))
     seen = set()
     for tier in GPU_TIERS:
-        data = pipeline.compile_wgsl(program, None, tier).data
+        data = pipeline.compile_wgsl(program, candidate, tier).data
         if data not in seen:
             seen.add(data)
-            kernel = Kernel(workload.key, None, tier, data, hashlib.sha256(data).hexdigest())
+            kernel = Kernel(workload.key, candidate, tier, data, hashlib.sha256(data).hexdigest())
             result = runner.measure(kernel, None, POLICY)
             assert result.error == ""
             assert result.guard_ok

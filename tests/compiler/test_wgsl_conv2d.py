@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from wgsl_harness import run_document
@@ -10,6 +12,8 @@ from nnjit_studio.compiler.builders_conv2d import conv2d_program
 from nnjit_studio.compiler.fixture import make_fixture
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.conv2d import conv2d_template
+from nnjit_studio.errors import CompileError
+from nnjit_studio.space.candidate import Candidate
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 
 TILE = GpuCandidate(4, 4, 4, 32, 16, 8)
@@ -55,7 +59,7 @@ def test_products(spec: str) -> None:
 @pytest.mark.parametrize(
     "candidate",
     [
-        GpuCandidate(8, 8, 16, 64, 32, 16),
+        GpuCandidate(8, 8, 2, 32, 32, 8),
         GpuCandidate(4, 2, 2, 16, 8, 8),
         GpuCandidate(2, 4, 1, 8, 16, 4),
         GpuCandidate(1, 1, 1, 4, 4, 4),
@@ -69,23 +73,39 @@ def test_tiles(candidate: GpuCandidate | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "candidate"),
     [
-        "1x6x14x9x6x3x3x1x1x1x6+bias+relu6",
-        "1x5x16x16x5x3x3x2x1x1x5+bias",
-        "2x3x12x12x6x5x5x1x2x1x3+bias",  # two output channels of each input channel
-        "1x4x9x8x4x3x3x1x2x2x4+residual",
-        "1x4x8x12x4x3x3x1x0x1x4",
-    ],
-)
-@pytest.mark.parametrize(
-    "candidate",
-    [
-        None,
-        GpuCandidate(4, 2, 1, 128, 2, 1),
-        GpuCandidate(8, 1, 1, 256, 1, 1),
-        GpuCandidate(1, 3, 1, 64, 3, 1),
+        ("1x6x14x9x6x3x3x1x1x1x6+bias+relu6", GpuCandidate(4, 2, 1, 128, 2, 1)),
+        ("1x5x16x16x5x3x3x2x1x1x5+bias", GpuCandidate(8, 1, 1, 256, 1, 1)),
+        ("1x5x16x16x5x3x3x2x1x1x5+bias", None),
+        ("2x3x12x12x6x5x5x1x2x1x3+bias", GpuCandidate(4, 2, 1, 128, 2, 1)),  # 2 of each channel
+        ("1x4x9x8x4x3x3x1x2x2x4+residual", GpuCandidate(1, 3, 1, 64, 3, 1)),
+        ("1x4x8x12x4x3x3x1x0x1x4", GpuCandidate(2, 2, 1, 64, 2, 1, 1, 1)),
     ],
 )
 def test_depthwise(spec: str, candidate: GpuCandidate | None) -> None:
     check(convolution(spec), candidate)
+
+
+def test_what_no_template_takes_is_refused_with_the_way_out() -> None:
+    many = convolution("1x2x40x40x2x31x31x1x15x1x2")
+    assert conv2d_template(many, None, "wgsl") is None
+    with pytest.raises(CompileError, match="961 taps"):
+        conv2d_template(many, TILE, "wgsl")
+    with pytest.raises(CompileError, match="no tile of this kernel"):
+        conv2d_template(
+            convolution("1x4x9x8x4x3x3x1x1x1x4"), GpuCandidate(6, 1, 1, 6, 1, 1), "wgsl"
+        )
+    with pytest.raises(CompileError, match="Wasm kernels"):
+        conv2d_template(many, Candidate(8, 2, 4, 8, 2, 8), "wgsl")
+
+
+def test_a_kernel_longer_than_a_word_has_bits() -> None:
+    long = convolution("1x4x1x90x6x1x40x1x20x1x1")
+    assert conv2d_template(long, None, "wgsl") is None
+
+
+def test_weights_in_f16_are_left_to_the_default_schedule() -> None:
+    program = convolution("1x4x9x8x6x3x3x1x1x1x1")
+    halves = tuple(replace(b, dtype="f16") if b.name == "in1" else b for b in program.buffers)
+    assert conv2d_template(replace(program, buffers=halves), None, "wgsl") is None
