@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,20 +11,16 @@ from nnjit_studio.diff import Diff
 from nnjit_studio.faster import BackendComparison
 from nnjit_studio.graph import Graph, Node, Workload
 from nnjit_studio.profile import ModelProfile
-from nnjit_studio.profile.findings import MOVERS
+from nnjit_studio.profile.findings import only_moves
 from nnjit_studio.profile.rows import bytes_moved
 from nnjit_studio.ui import text
 from nnjit_studio.ui.state import WorkloadState
 
 Values = Mapping[str, float]
-ALSO_MOVE = ("cast", "gather", "expand_dims", "squeeze", "broadcast_to", "repeat", "flip", "copy")
 PRODUCTS = ("matmul", "batch_matmul", "conv")
 BROKEN = ("failed", "wrong", "impossible")
 LEAST_ERROR, MOST_ERROR = 1e-8, 1e-1
 """Ends of the scale of relative errors: float32 rounds at 6e-8, a tenth is plainly wrong."""
-
-_ONE_MOVE = rf"(?:te_)?(?:dynamic_)?(?:{'|'.join((*MOVERS, *ALSO_MOVE))})(?:_nd|_elements)?\d*"
-_MOVES_ONLY = re.compile(rf"{_ONE_MOVE}(?:_{_ONE_MOVE})*")
 
 
 @dataclass(frozen=True)
@@ -196,11 +191,6 @@ def runs_of_backends(found: BackendComparison | None) -> list[Run]:
         Run("Wasm, as compared last", {s.node: s.wasm_ms for s in found.steps}),
         Run("WebGPU, as compared last", {s.node: s.webgpu_ms for s in found.steps}),
     ]
-
-
-def only_moves(kind: str) -> bool:
-    """Whether a fused operator moves data and computes nothing, by the names in its kind."""
-    return _MOVES_ONLY.fullmatch(kind) is not None
 
 
 def warning_of(workload: WorkloadState) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,13 @@ NOTHING_TO_GAIN = 85.0
 """Percent of the roof."""
 WORTH_A_WORD = 0.03
 """Share of the time."""
-MOVERS = ("transpose", "concatenate", "reshape", "strided_slice", "split", "take", "pad", "tile")
-"""Kinds that move data and compute nothing."""
+MOVERS = (
+    "transpose", "concatenate", "reshape", "strided_slice", "split", "take", "pad", "tile",
+    "cast", "gather", "expand_dims", "squeeze", "broadcast_to", "repeat", "flip", "copy",
+)  # fmt: skip
+"""Operators that move data and compute nothing."""
+_MOVE = rf"(?:te_)?(?:dynamic_)?(?:{'|'.join(MOVERS)})(?:_nd|_elements)?\d*"
+_ONLY_MOVES = re.compile(rf"{_MOVE}(?:_{_MOVE})*")
 
 
 TUNE, SHOW, DIFF, MEMORY, LEDGER, DEVICE = "tune", "show", "diff", "memory", "ledger", "device"
@@ -59,6 +65,11 @@ def kind_of(step: StepProfile) -> str:
     return step.workload.split(":")[0]
 
 
+def only_moves(kind: str) -> bool:
+    """Whether each operator fused into a kind of workload moves data and computes nothing."""
+    return _ONLY_MOVES.fullmatch(kind) is not None
+
+
 def _share(steps: Sequence[StepProfile]) -> float:
     return sum(step.share for step in steps)
 
@@ -66,7 +77,7 @@ def _share(steps: Sequence[StepProfile]) -> float:
 def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
     text = f"{_share(steps):.0%} of the time in {_count(steps, kind)}"
     slowest = max(steps, key=lambda s: s.ms).node
-    if any(kind.startswith(mover) for mover in MOVERS):
+    if only_moves(kind):
         moves = "move" if len(steps) > 1 else "moves"
         text += f", which only {moves} data: an export in the layout that is needed saves it."
         return Finding(text, (SHOW,), slowest)

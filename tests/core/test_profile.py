@@ -28,6 +28,7 @@ from nnjit_studio.profile import (
 )
 from nnjit_studio.profile.compare import as_csv, as_markdown
 from nnjit_studio.profile.compare import as_text as comparison_text
+from nnjit_studio.profile.findings import only_moves
 from nnjit_studio.profile.records import Steady
 from nnjit_studio.profile.rows import bytes_moved
 from nnjit_studio.profile.run import steady
@@ -82,6 +83,16 @@ def test_findings_are_computed() -> None:
     assert "furthest off is product (19 %, 0.001 ms)" in slow[0]
     assert any("A run takes 0.001 ms (30.0%) more than its steps" in t for t in findings(profile()))
     assert any("most of it, 0.02 s, is 'compiling kernels'" in t for t in told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "moves"),
+    [("transpose", True), ("take", True), ("expand_dims_cast", True), ("te_gather_nd", True),
+     ("transpose_add", False), ("less_add_where", False), ("cast_multiply", False),
+     ("matmul", False), ("takeaway", False)],
+)  # fmt: skip
+def test_kinds_that_only_move_data(kind: str, moves: bool) -> None:
+    assert only_moves(kind) == moves
 
 
 def test_text_has_every_step_slowest_first_and_the_findings() -> None:

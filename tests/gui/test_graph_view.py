@@ -26,7 +26,7 @@ from nnjit_studio.graph import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSp
 from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.graph_legend import stops_of
 from nnjit_studio.ui.graph_drawing import arrange
-from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run, only_moves, place, span
+from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run, place, span
 from nnjit_studio.ui.graph_groups import OPEN_AT_FIRST, Groups, scopes
 from nnjit_studio.ui.main_window import StudioWindow
 from nnjit_studio.ui.theme import DARK, LIGHT
@@ -307,15 +307,6 @@ def test_colours_follow_tuning(qtbot, window, panel):
     assert seen[-1] is not None
     total = sum(BY["share"].value(panel._facts, [n]) for n in panel._index.graph.nodes)
     assert total == pytest.approx(100)
-
-
-@pytest.mark.parametrize(
-    ("kind", "moves"),
-    [("transpose", True), ("take", True), ("expand_dims_cast", True), ("te_gather_nd", True),
-     ("less_add_where", False), ("cast_multiply", False), ("matmul", False), ("takeaway", False)],
-)  # fmt: skip
-def test_kinds_that_only_move_data(kind, moves):
-    assert only_moves(kind) == moves
 
 
 def test_movers_and_fallbacks_are_marked_with_the_reason(panel, monkeypatch):
