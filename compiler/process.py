@@ -43,13 +43,28 @@ KEPT_FIXTURE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """What the parent keeps of an import; ``weights`` is a file of the plan's layout."""
+    """What the parent keeps of an import; ``weights`` is a file of the plan's layout.
+
+    ``gpu`` is the same model as a GPU runs it, where steps are fused that Wasm runs apart.
+    """
 
     graph: Graph
     workloads: tuple[Workload, ...]
     plan: Plan
     packable: frozenset[str]
     weights: Path
+    gpu: ImportedModel | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], weights: Path) -> ImportedModel:
+        return cls(
+            Graph.from_json(data["graph"]),
+            tuple(workload_from_json(w) for w in data["workloads"]),
+            Plan.from_json(data["plan"]),
+            frozenset(data["packable"]),
+            weights,
+            cls.from_json(data["gpu"], weights) if "gpu" in data else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -144,13 +159,7 @@ class CompileProcess:
         _raise_loss(header, f"The import of {path.name!r}")
         _raise_failure(header)
         self._programs.update(zip(header["keys"], blobs, strict=True))
-        return ImportedModel(
-            Graph.from_json(header["graph"]),
-            tuple(workload_from_json(w) for w in header["workloads"]),
-            Plan.from_json(header["plan"]),
-            frozenset(header["packable"]),
-            weights,
-        )
+        return ImportedModel.from_json(header, weights)
 
     def open_reference(self, path: Path) -> list[tuple[str, tuple[str, ...]]]:
         """Open a model in native ONNX Runtime; the name and the outputs of each of its nodes.
@@ -233,16 +242,7 @@ class CompileProcess:
         _raise_loss(header, f"The import of {path.name!r}")
         _raise_failure(header)
         self._programs.update(zip(header["keys"], blobs, strict=True))
-        models = [
-            ImportedModel(
-                Graph.from_json(m["graph"]),
-                tuple(workload_from_json(w) for w in m["workloads"]),
-                Plan.from_json(m["plan"]),
-                frozenset(m["packable"]),
-                weights,
-            )
-            for m in header["models"]
-        ]
+        models = [ImportedModel.from_json(m, weights) for m in header["models"]]
         return Generation.from_json(header["facts"]), models
 
     def native_decoder(self, path: Path, prompt: Sequence[int]) -> None:

@@ -20,10 +20,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnjit_studio.errors import CompileError, ModelError, NnjitError, UnsupportedOpError, UserError
 from nnjit_studio.graph import GenerationRequest, GivenShapes
+
+if TYPE_CHECKING:
+    from nnjit_studio.compiler.importer.build import BuiltModel
+    from nnjit_studio.compiler.tensor_ir import Program
 
 
 def send(pipe: Connection, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
@@ -86,6 +90,23 @@ def _settle() -> None:
     gc.freeze()
 
 
+def _described(built: BuiltModel) -> tuple[dict[str, Any], dict[str, Program]]:
+    """A model as Wasm runs it, under ``gpu`` as a GPU does where that differs; all programs."""
+    from nnjit_studio.compiler.importer.fuse_attention import fuse_attention
+
+    def plain(form: BuiltModel) -> dict[str, Any]:
+        return {
+            "graph": form.graph.to_json(),
+            "workloads": [asdict(w) for w in form.workloads],
+            "plan": form.plan.to_json(),
+            "packable": form.packable,
+        }
+
+    on_gpu = fuse_attention(built)
+    described = plain(built) | ({} if on_gpu is built else {"gpu": plain(on_gpu)})
+    return described, {**built.programs, **on_gpu.programs}
+
+
 class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
@@ -138,14 +159,9 @@ class _Worker:
             GivenShapes.from_json(given),
             winograd,
         )
-        self.programs.update(built.programs)
-        return {
-            "graph": built.graph.to_json(),
-            "workloads": [asdict(w) for w in built.workloads],
-            "plan": built.plan.to_json(),
-            "packable": built.packable,
-            "keys": list(built.programs),
-        }, [pickle.dumps(p) for p in built.programs.values()]
+        described, programs = _described(built)
+        self.programs.update(programs)
+        return {**described, "keys": list(programs)}, [pickle.dumps(p) for p in programs.values()]
 
     def op_import_generation(
         self, blobs: list[bytes], path: str, weights_file: str, request: dict[str, Any]
@@ -158,20 +174,12 @@ class _Worker:
             GenerationRequest.from_json(request),
             lambda phase: send(self.pipe, {"phase": phase}),
         )
-        plans = [built.decode, *([built.prefill] if built.prefill else [])]
-        programs = {key: p for b in plans for key, p in b.programs.items()}
+        plans = [_described(b) for b in (built.decode, built.prefill) if b is not None]
+        programs = {key: p for _, found in plans for key, p in found.items()}
         self.programs.update(programs)
         return {
             "facts": built.facts.to_json(),
-            "models": [
-                {
-                    "graph": b.graph.to_json(),
-                    "workloads": [asdict(w) for w in b.workloads],
-                    "plan": b.plan.to_json(),
-                    "packable": b.packable,
-                }
-                for b in plans
-            ],
+            "models": [described for described, _ in plans],
             "keys": list(programs),
         }, [pickle.dumps(p) for p in programs.values()]
 

@@ -188,7 +188,9 @@ def compile_kernel(
 def space(subject: str, settings: str | None, backend: str, on: str, as_json: bool) -> None:
     candidate = None if settings is None else parse_candidate(settings)
     device = assumed_device(backend, on)
-    rows = [_space_row(w, p, device, candidate) for w, p in _workloads(subject)]
+    rows = [
+        _space_row(w, p, device, candidate) for w, p in _workloads(subject, device.gpu is not None)
+    ]
     if as_json:
         print_json({"ok": True, "device": _facts(device), "workloads": rows})
         return
@@ -213,13 +215,14 @@ def space(subject: str, settings: str | None, backend: str, on: str, as_json: bo
                 )
 
 
-def _workloads(subject: str) -> list[tuple[Workload, bool]]:
+def _workloads(subject: str, on_gpu: bool) -> list[tuple[Workload, bool]]:
     with compile_process() as compiler:
         if looks_like_spec(subject):
             found = [compiler.define(subject)]
         else:
             with tempfile.TemporaryDirectory() as folder:
                 model = compiler.import_model(Path(subject), Path(folder) / "weights.bin", note)
+            model = (model.gpu if on_gpu else None) or model
             found = [(w, w.key in model.packable) for w in model.workloads]
     found = [(w, packable) for w, packable in found if w.tunable]
     if not found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -172,17 +172,39 @@ def compare_backends(
         raise UserError("No model is open.", "Open an .onnx file first.")
     before = _side(bench, WASM, runs, on_phase)
     webgpu = _side(bench, gpu, runs, on_phase)
+    on_gpu = _calls(bench.model.plan)
     after = _side(bench, WASM, runs, on_phase)
     wasm = min(before, after, key=lambda side: side.whole.median_ms)
-    calls = [step for step in bench.model.plan.steps if step.op == "call"]
-    pairs = zip(calls, wasm.steps_ms, webgpu.steps_ms, strict=True)
     return BackendComparison(
         bench.model.graph.name,
         wasm,
         webgpu,
-        tuple(StepPair(call.node, call.workload, a, b) for call, a, b in pairs),
+        tuple(_pairs(_calls(bench.model.plan), wasm.steps_ms, on_gpu, webgpu.steps_ms)),
         _by(after.whole.median_ms, before.whole.median_ms),
     )
+
+
+def _calls(plan: Plan) -> list[PlanStep]:
+    return [step for step in plan.steps if step.op == "call"]
+
+
+def _pairs(
+    on_wasm: Sequence[PlanStep],
+    wasm_ms: Sequence[float],
+    on_gpu: Sequence[PlanStep],
+    gpu_ms: Sequence[float],
+) -> Iterator[StepPair]:
+    """The GPU's steps; what only Wasm has is part of the next step that is another one there."""
+    there = {call.node: (call, ms) for call, ms in zip(on_gpu, gpu_ms, strict=True)}
+    fused_ms = 0.0
+    for call, ms in zip(on_wasm, wasm_ms, strict=True):
+        if call.node not in there:
+            fused_ms += ms
+            continue
+        other, other_ms = there[call.node]
+        if other.workload != call.workload:
+            ms, fused_ms = ms + fused_ms, 0.0
+        yield StepPair(call.node, other.workload, ms, other_ms)
 
 
 def _side(bench: Comparable, backend: Backend, runs: int, on_phase: Callable[[str], None]) -> Side:

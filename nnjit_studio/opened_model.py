@@ -7,25 +7,29 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.compiler.process import CompileProcess, ImportedModel
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
 from nnjit_studio.profile.memory import check_fits, forecast
+from nnjit_studio.space.backend import Backend
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model that was imported; ``import_ms`` by phase."""
+    """A model that was imported, as one backend runs it; ``import_ms`` by phase.
+
+    ``forms`` has it by the backend's name, where backends run other steps.
+    """
 
     path: Path
     graph: Graph
@@ -34,6 +38,20 @@ class OpenedModel:
     weights: Path
     packable: frozenset[str]
     import_ms: dict[str, float] = field(default_factory=dict)
+    forms: Mapping[str, ImportedModel] = field(default_factory=dict)
+
+    def on(self, backend: Backend) -> OpenedModel:
+        """The model as this backend runs it: the same weights, buffers, inputs and outputs."""
+        form = self.forms.get(backend.name)
+        if form is None:
+            return self
+        return replace(
+            self,
+            graph=form.graph,
+            workloads=form.workloads,
+            plan=form.plan,
+            packable=form.packable,
+        )
 
 
 @contextlib.contextmanager
@@ -104,6 +122,7 @@ def import_model(
         weights,
         imported.packable,
         {a[0]: (b[1] - a[1]) * 1e3 for a, b in itertools.pairwise(phases)},
+        {"wasm": imported, "webgpu": imported.gpu} if imported.gpu else {},
     )
 
 

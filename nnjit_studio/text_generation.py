@@ -99,6 +99,8 @@ class TextGenerator:
         bench = self._bench
         weights = next(self._weights)
         facts, models = bench.compiler.import_generation(path, weights, request, on_phase)
+        if bench.backend.is_gpu:
+            models = [model.gpu or model for model in models]
         opened = OpenedDecoder(path, facts, models[0], models[1] if len(models) > 1 else None)
         check_fits(forecast(opened.decode.plan, [m.plan for m in models[1:]]))
         on_phase("waiting for the page")
