@@ -15,7 +15,8 @@ class Operand:
     """A strided view of a flat buffer; strides and offset in elements.
 
     For A, ``row`` is the stride of m and ``column`` of k; for B of k and n.
-    ``batch`` has one stride for each batch axis, 0 where it is broadcast.
+    ``batch`` has one stride for each batch axis, 0 where it is broadcast. ``dtype`` is
+    what it is stored in: f32, or f16 for a weight.
     """
 
     buffer: str
@@ -23,6 +24,7 @@ class Operand:
     batch: tuple[int, ...]
     row: int
     column: int
+    dtype: str = "f32"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from nnjit_studio.compiler.tensor_ir import (
 def recognize(program: Program) -> Contraction | None:
     """Read a program as ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``, if it is one.
 
-    The first stage must be the sum, of f32 inputs at affine indices; every
+    The first stage must be the sum, of f32 inputs, or weights in f16, at affine indices; every
     other stage must be pointwise over its points, and is inlined into the
     epilogue. A workspace that held the sum, or a value between two such
     stages, is no longer needed: a kernel made from the contraction may leave
@@ -109,7 +109,7 @@ def _factors(expr: Expr) -> list[Expr]:
 
 
 def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
-    """Read a stage as a sum of products of two f32 inputs, if it is one."""
+    """Read a stage as a sum of products of two inputs that are computed in f32, if it is one."""
     extents = _extents(stage.axes)
     if len(stage.body) != 1 or len(stage.init) != 1:
         return None
@@ -147,7 +147,8 @@ def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
             return None
         views.append(View(load.buffer, index))
     target = View(store.buffer, form)
-    if any(program.buffer(v.buffer).dtype != "f32" for v in (target, *views)):
+    buffers = [program.buffer(v.buffer) for v in (target, *views)]
+    if any(b.dtype != "f32" and (b.dtype, b.constant) != ("f16", True) for b in buffers):
         return None
     return SumOfProducts(stage, target, views[0], views[1], scale)
 
@@ -339,6 +340,7 @@ def _classify(program: Program, total: SumOfProducts, fused: Fused) -> Contracti
             tuple(strides.get(v, 0) for v in batch_vars),
             strides[row[0]] if row else 0,
             strides[column[0]] if column else 0,
+            program.buffer(view.buffer).dtype,
         )
 
     left, right = operand(a, m_merged, k_merged), operand(b, k_merged, n_merged)

@@ -152,7 +152,7 @@ class Buffer:
     """A kernel parameter: ``role`` is ``input``, ``output`` or ``workspace``.
 
     ``shape`` is the logical shape (row-major); indices in the IR are flat.
-    ``constant`` marks an input whose bytes are known weights.
+    ``constant`` marks an input whose bytes are known weights; those in f16 are finite.
     """
 
     name: str

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nnjit_studio.graph import NUMPY_DTYPES, Graph, Node, Plan
+from nnjit_studio.graph.plan import HALF_SCALE
 
 BINS = 48
 MOST = 1 << 22
@@ -68,7 +69,7 @@ def histograms(file: Path, graph: Graph, plan: Plan, node: Node) -> list[Histogr
             continue
         every = -(-spec.size // MOST)
         stored = np.memmap(file, NUMPY_DTYPES[spec.dtype], "r", place.offset, (spec.size,))
-        values = stored[::every].astype(np.float64)
+        values = stored[::every].astype(np.float64) / (HALF_SCALE if spec.dtype == "f16" else 1)
         finite = values[np.isfinite(values)]
         counts, ends = np.histogram(finite, BINS)
         found.append(

@@ -49,8 +49,9 @@ def import_model(
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer.decompose import decompose
     from nnjit_studio.compiler.importer.fold import fold
-    from nnjit_studio.compiler.importer.widen import widen
+    from nnjit_studio.compiler.importer.widen import has_halves, widen
 
+    halves = has_halves(model)
     model = decompose(widen(fold(check.inlined(model))))
     check.check_operators(model, tvm_adapter.supported_operators())
     on_phase("importing and fusing")
@@ -77,6 +78,7 @@ def import_model(
         check.weights_by_content(model),
         check.consumers_of_weights(model),
         weights_file,
+        halves=halves,
         winograd=winograd,
     )
     plan = built.plan

@@ -12,6 +12,7 @@ import numpy as np
 
 from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.fuse_pointwise import fuse_pointwise
+from nnjit_studio.compiler.importer.halves import imported, keep_halves
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.importer.merge_products import merge_products
 from nnjit_studio.compiler.importer.split_columns import split_columns
@@ -47,13 +48,12 @@ from nnjit_studio.graph import (
     TensorSpec,
     Workload,
 )
+from nnjit_studio.graph.plan import HALF_BYTES, WORD_BYTES
 
 PART_OF_WINOGRAD = {INPUT: " (winograd tiles)", PRODUCT: " (winograd product)"}
 """Of a step's name; the last of the three steps has the convolution's own."""
 WIDEST_PANEL = 16
 """Columns; the capacity of a packable weight has room for this padding."""
-WORD_BYTES = 4
-"""What panels are made of."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ def build(
     weight_readers: Mapping[str, tuple[str, ...]],
     weights: Path | Weights,
     states: Collection[str] = (),
+    halves: bool = False,
     winograd: bool = True,
 ) -> BuiltModel:
     """Assemble everything and write the weights file.
@@ -110,12 +111,14 @@ def build(
     states
         Inputs that are kept from run to run and written by appends alone;
         neither they nor outputs that are such a state are ports of the plan.
+    halves
+        Whether weights that are halves by value are stored as such.
     winograd
         Whether convolutions may become :mod:`.winograd`'s three steps.
     """
     store = Weights(weights) if isinstance(weights, Path) else weights
     builder = _Builder(
-        name, calls, input_names, output_names, weight_names, weight_readers, store, states
+        name, calls, input_names, output_names, weight_names, weight_readers, store, states, halves
     )
     builder.winograd = winograd
     built = builder.run()
@@ -135,6 +138,7 @@ class _Builder:
         weight_readers: Mapping[str, tuple[str, ...]],
         weights: Weights,
         states: Collection[str],
+        halves: bool,
     ) -> None:
         self.name = name
         self.calls = tie_weights(split_columns(merge_products(calls)))
@@ -143,6 +147,7 @@ class _Builder:
         self.weight_readers = weight_readers
         self.store = weights
         self.states = states
+        self.halves = halves
         self.state_bytes = 0
         self.root: dict[str, str] = {}  # a view's name -> the name of what it views
         self.label = dict(zip((v.name for v in calls.inputs), input_names, strict=True))
@@ -160,6 +165,8 @@ class _Builder:
         if self.winograd:
             fused = use_winograd(fused)
         calls = [replace(c, program=prepared(c.program)) for c in fused.calls]
+        if self.halves:
+            calls = list(keep_halves(calls))
         for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
             self.label.setdefault(self._root(value.name), onnx_name)
         for call in self.calls.calls:
@@ -298,15 +305,16 @@ class _Builder:
         use = (value.name, key if pack else "")
         if use not in self.weights:
             data = np.ascontiguousarray(value.constant)
-            nbytes = data.nbytes
+            nbytes, unit = data.nbytes, WORD_BYTES
             if pack is not None:
                 columns = -(-pack.n // WIDEST_PANEL) * WIDEST_PANEL
-                nbytes = pack.k * columns * WORD_BYTES
+                unit = HALF_BYTES if value.dtype == "f16" else WORD_BYTES
+                nbytes = pack.k * columns * unit
             sizes = (pack.k, pack.n) if pack else None
             offset = self.store.place(data, nbytes, sizes)
-            self.buffers.append(PlanBuffer("weight", offset, nbytes, sizes))
+            self.buffers.append(PlanBuffer("weight", offset, nbytes, sizes, unit))
             self.weights[use] = len(self.buffers) - 1
-            known = self.weight_names.get(content_key(data), "")
+            known = self.weight_names.get(content_key(imported(value)), "")
             self.weight_label[value.name] = known or f"constant_{value.name}"
         return self.weights[use]
 

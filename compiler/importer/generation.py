@@ -52,11 +52,11 @@ def import_generation(
         )
     on_phase("fixing the decode step's shapes")
     cache.fix_shapes(model, decoder, 1, capacity - 1)
-    model = _prepared(model)
+    model, halves = _prepared(model)
     layout = cache.decode_over_cache(model, decoder, capacity)
     pasts = frozenset(p.input for p in decoder.pasts)
     store = Weights(weights_file)
-    decode = _import(path, model, store, pasts, on_phase)
+    decode = _import(path, model, store, pasts, halves, on_phase)
     del model
     rows = 0
     prefill = None
@@ -71,9 +71,9 @@ def import_generation(
             cache.fix_shapes(model, decoder, rows, 0)
         else:
             rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), capacity)
-        model = _prepared(model)
+        model, halves = _prepared(model)
         last = cache.prefill_over_cache(model, decoder, layout, rows)
-        prefill = _import(source, model, store, pasts, on_phase)
+        prefill = _import(source, model, store, pasts, halves, on_phase)
     store.finish_plan()
     facts = Generation(
         capacity, rows, cache.IDS, cache.MASK, decoder.logits, decoder.positions, cache.SLOT, last
@@ -122,17 +122,21 @@ def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
     return rows
 
 
-def _prepared(model: Any) -> Any:
-    """The model in operators that the importer has, what follows from its shapes computed."""
+def _prepared(model: Any) -> tuple[Any, bool]:
+    """The model in operators that the importer has, what follows from its shapes computed.
+
+    The second says whether it came with weights in f16.
+    """
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer import check
     from nnjit_studio.compiler.importer.decompose import decompose
     from nnjit_studio.compiler.importer.fold import fold
-    from nnjit_studio.compiler.importer.widen import widen
+    from nnjit_studio.compiler.importer.widen import has_halves, widen
 
+    halves = has_halves(model)
     model = decompose(widen(fold(check.inlined(model)), keep_ports=False))
     check.check_operators(model, tvm_adapter.supported_operators())
-    return model
+    return model, halves
 
 
 def _import(
@@ -140,6 +144,7 @@ def _import(
     model: Any,
     store: Weights,
     pasts: frozenset[str],
+    halves: bool,
     on_phase: Callable[[str], None],
 ) -> BuiltModel:
     from nnjit_studio.compiler import tvm_adapter
@@ -159,4 +164,5 @@ def _import(
         check.consumers_of_weights(model),
         store,
         pasts,
+        halves,
     )

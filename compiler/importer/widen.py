@@ -1,18 +1,16 @@
 """Models in half precision, computed in single precision.
 
 Wasm has no arithmetic of halves, so a kernel would widen and round every element that it
-touches. Widened once, such a model runs by the kernels of its float32 form.
+touches. Widened here, such a model runs by the kernels of its float32 form; which weights
+those read as halves is decided behind the import (:mod:`.halves`).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.check import check_memory
 from nnjit_studio.compiler.importer.decompose import types_of
 from nnjit_studio.compiler.importer.rewriter import Types
 from nnjit_studio.compiler.onnx_arrays import array_of
@@ -33,16 +31,11 @@ def widen(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
     keep_ports
         Whether inputs and outputs stay f16, with a Cast behind or in front of each.
 
-    Raises
-    ------
-    ModelError
-        When the widened weights do not fit a page's memory.
     """
     graph = model.graph
     if not _has_halves(graph):
         return model
     halves = [t for t in graph.initializer if t.data_type == _HALF]
-    check_memory(4 * sum(math.prod(t.dims) for t in halves), "f16 weights, as float32,")
     types = types_of(model)
     weights = {t.name for t in graph.initializer}
     ports = (*(p for p in graph.input if p.name not in weights), *graph.output)
@@ -76,6 +69,17 @@ def widen(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
     del graph.node[:]
     graph.node.extend(nodes)
     return model
+
+
+def has_halves(model: onnx.ModelProto) -> bool:
+    """Whether weights of the model are stored in f16."""
+    return any(
+        t.data_type == _HALF
+        for t in (
+            *model.graph.initializer,
+            *(a.t for n in model.graph.node for a in n.attribute if a.HasField("t")),
+        )
+    )
 
 
 def _has_halves(graph: onnx.GraphProto) -> bool:

@@ -78,6 +78,12 @@ class Epilogue:
         c = self.contraction
         return {c.m_var: plus(Var(ROW), row), c.n_var: plus(Var(COLUMN), column)}
 
+    def store_lane(self, local: str, lane: int, row: int, column: int) -> Statement:
+        """One lane of an accumulator as it is, to a place of its own."""
+        index = self.raw_index(row, column)
+        assert self.raw is not None
+        return StoreVector(local, self.raw.buffer, index, 1, lane)
+
     def store_raw(self, local: str, row: int, column: int, lanes: int) -> list[Statement]:
         """The first ``lanes`` of an accumulator as they are."""
         index = self.raw_index(row, column)

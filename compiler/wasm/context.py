@@ -85,6 +85,7 @@ class Context:
         self.vectors: set[str] = set()
         self.known: dict[str, tuple[int, int]] = {}
         self.dtypes: Mapping[str, str] = {b.name: b.dtype for b in program.buffers}
+        self.weights = {b.name for b in program.buffers if b.constant}
         self.sizes = {b.name: _size(b.shape) for b in program.buffers}
         for buffer in program.buffers:
             if buffer.dtype not in STORAGE_BYTES:

@@ -12,6 +12,7 @@ Let = Callable[[Node], Node]
 _OVERFLOW = 0x477FF000  # bits of 65520, the smallest number that rounds to infinity
 _NORMAL = 0x38800000  # bits of 2**-14
 _INFINITY = 0x7F800000
+_SIGN_AND_HALF = -0x70002000  # 0x8FFFE000: a sign, and the exponent and fraction of a half
 
 
 def _i(name: str, *args: Node) -> Node:
@@ -27,6 +28,17 @@ def to_float(let: Let, half: Node) -> Node:
     beyond = Op("v128.and", (_i("ge_s", bits, integers(31 << 23)), integers(_INFINITY)))
     sign = _i("shl", Op("v128.and", (half, integers(0x8000))), i32(16))
     return Op("v128.or", (Op("v128.or", (value, beyond)), sign))
+
+
+FROM_THE_BOTTOM, FROM_THE_TOP = 13, -3
+"""Bits to the left that bring a half's exponent in place: from a lane's low bits, where it is
+extended by its sign, and from its high ones."""
+
+
+def finite(halves: Node, left: int) -> Node:
+    """f32x4 of halves that are neither infinite nor NaN: exact, denormals included."""
+    moved = _i("shl", halves, i32(left)) if left > 0 else _i("shr_s", halves, i32(-left))
+    return Op("f32x4.mul", (Op("v128.and", (moved, integers(_SIGN_AND_HALF))), constant(2.0**112)))
 
 
 def from_float(let: Let, value: Node) -> Node:

@@ -133,6 +133,8 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
 
 def _element(ctx: Context, element: Element) -> Node:
     buffer, lanes = element.buffer, element.lanes
+    if ctx.dtypes[buffer] == "f16":
+        return _half_element(ctx, element)
     address = ctx.address(buffer, element.index)
     if lanes == 0:
         return Op("f32x4.splat", (ir.Load("f32.load", address, 0, buffer),))
@@ -145,6 +147,23 @@ def _element(ctx: Context, element: Element) -> Node:
         return pair
     third = ctx.address(buffer, Affine(element.index.terms, element.index.constant + 2))
     return ir.Load("v128.load32_lane", third, 0, buffer, pair, 2)
+
+
+def _half_element(ctx: Context, element: Element) -> Node:
+    """An element of a weight in f16, widened: weights are finite."""
+    buffer, lanes = element.buffer, element.lanes
+    address = ctx.address(buffer, element.index)
+    if lanes == 0:
+        pairs = ir.Load("v128.load16_splat", address, 0, buffer)
+        return half.finite(pairs, half.FROM_THE_TOP)
+    if lanes == 4:
+        return half.finite(ir.Load("v128.load16x4_s", address, 0, buffer), half.FROM_THE_BOTTOM)
+    terms, first = element.index
+    low: Node = constant(0.0)
+    for lane in range(lanes):
+        at = ctx.address(buffer, Affine(terms, first + lane))
+        low = ir.Load("v128.load16_lane", at, 0, buffer, low, 2 * lane + 1)
+    return half.finite(low, half.FROM_THE_TOP)
 
 
 def _widened(ctx: Context, value: Widened) -> Node:

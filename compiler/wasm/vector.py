@@ -126,6 +126,10 @@ def _load(ctx: Context, expr: Load, var: str) -> Node:
     address = ctx.address(expr.buffer, affine(expr.index))
     if dtype in ("f32", "i32"):
         return ir.Load("v128.load", address, 0, expr.buffer)
+    if dtype == "f16" and expr.buffer in ctx.weights:
+        return half.finite(
+            ir.Load("v128.load16x4_s", address, 0, expr.buffer), half.FROM_THE_BOTTOM
+        )
     if dtype == "f16":
         halves = ir.Load("v128.load64_zero", address, 0, expr.buffer)
         return half.to_float(ctx.keep_vector, Op("i32x4.extend_low_i16x8_u", (halves,)))

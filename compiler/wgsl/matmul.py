@@ -101,7 +101,7 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
     finish = Finish(program, c, plan.columns)
     shader = Shader()
     for side, load in ((plan.a, plan.load_a), (plan.b, plan.load_b)):
-        shader.bind(finish.argument(side.buffer), side.name, f"array<{vector(load)}>")
+        side.bind(shader, finish.argument(side.buffer), load)
     guards = [f"n >= {c.n}u"] * plan.guarded
     function = "keep" if plan.parts > 1 else "finish"
     if plan.parts > 1:
@@ -156,8 +156,7 @@ def tiled(
     finish = Finish(program, c, b.width, b.lane_step, arithmetic.total)
     shader = Shader()
     for fetch in (a, b):
-        name = finish.argument(fetch.side.buffer)
-        shader.bind(name, fetch.side.name, f"array<{fetch.side.vector(fetch.load)}>")
+        fetch.side.bind(shader, finish.argument(fetch.side.buffer), fetch.load)
     if arithmetic.dot:
         shader.line(arithmetic.dot)
     guards = [f"m >= {c.m}u"] * bool(c.m % candidate.y1) + [f"n >= {c.n}u"] * bool(

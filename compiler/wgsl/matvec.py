@@ -140,7 +140,7 @@ def _load_a(plan: Matvec) -> list[str]:
         for e in range(0, plan.unroll, load):
             row = str(m * side.across // load)
             index = plus("beginA", times(k, side.along), row, str(e * side.along // load))
-            lines.append(f"let a{m}_{e} = A[{index}];")
+            lines.append(f"let a{m}_{e} = {side.element(index)};")
     return lines
 
 
@@ -155,7 +155,7 @@ def _outer(plan: Matvec) -> list[str]:
     column = times("column" if load == 1 else f"column / {load}u", side.across)
     for e in range(plan.unroll):
         row = plus(times("k", side.along // load), str(e * side.along // load))
-        lines.append(f"let x{e} = B[{plus('beginB', row, column)}];")
+        lines.append(f"let x{e} = {side.element(plus('beginB', row, column))};")
     for e in range(plan.unroll):
         for m in range(plan.c.m):
             factor = _element(plan, m, e)
@@ -171,7 +171,8 @@ def _dots(plan: Matvec) -> list[str]:
     for j in range(plan.columns):
         for e in range(0, plan.unroll, load):
             row = plus(times("column", side.across // load), str(j * side.across // load))
-            lines.append(f"let x{j}_{e} = B[{plus('beginB', row, k, str(e // load))}];")
+            index = plus("beginB", row, k, str(e // load))
+            lines.append(f"let x{j}_{e} = {side.element(index)};")
     for m in range(plan.c.m):
         sums = []
         for j in range(plan.columns):

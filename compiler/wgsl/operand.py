@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.contraction import Contraction, Operand
+from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.words import indented, plus, times, vector
 from nnjit_studio.space.gpu_candidate import VECTOR_WIDTHS, GpuCandidate
 from nnjit_studio.space.gpu_usage import row_vectors, tile_width
@@ -33,6 +34,8 @@ class Side:
         WGSL's type of an element.
     flips
         Bits of an element that are flipped on the way into workgroup memory.
+    halves
+        Whether the elements are stored in f16, two to a word.
     """
 
     name: str
@@ -45,6 +48,24 @@ class Side:
     k: int
     scalar: str = "f32"
     flips: int = 0
+    halves: bool = False
+
+    def bind(self, shader: Shader, argument: str, load: int) -> None:
+        """Let the side's name stand for its elements, ``load`` of them together."""
+        if not self.halves:
+            shader.bind(argument, self.name, f"array<{self.vector(load)}>")
+            return
+        shader.bind(argument, self.name, f"array<{vector(-(-load // 2), 'u32')}>")
+        value = {
+            1: f"unpack2x16float({self.name}[i >> 1u])[i & 1u]",
+            2: f"unpack2x16float({self.name}[i])",
+            4: f"vec4<f32>(unpack2x16float({self.name}[i].x), unpack2x16float({self.name}[i].y))",
+        }[load]
+        shader.line(f"fn {self.name}_at(i: u32) -> {self.vector(load)} {{ return {value}; }}")
+
+    def element(self, index: str) -> str:
+        """The element, or vector of elements, at an index."""
+        return f"{self.name}_at({index})" if self.halves else f"{self.name}[{index}]"
 
     def vector(self, width: int) -> str:
         """The type of so many elements."""
@@ -76,9 +97,15 @@ def sides(c: Contraction) -> tuple[Side, Side]:
 
     a, b = c.a, c.b
     return (
-        Side("A", a.buffer, a.offset, strides(a), a.row, c.m, a.column, c.k),
-        Side("B", b.buffer, b.offset, strides(b), b.column, c.n, b.row, c.k),
-    )
+        Side(
+            "A", a.buffer, a.offset, strides(a), a.row, c.m, a.column, c.k,
+            halves=a.dtype == "f16",
+        ),
+        Side(
+            "B", b.buffer, b.offset, strides(b), b.column, c.n, b.row, c.k,
+            halves=b.dtype == "f16",
+        ),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -195,7 +222,7 @@ class Fetch:
             if rest:
                 k = f"min(k, {s.k // self.per_k - 1}u)"
             for i in range(self.loads):
-                value = f"{name}[{plus(f'at{name}{q}_{i}', times(k, stride))}]"
+                value = s.element(plus(f"at{name}{q}_{i}", times(k, stride)))
                 if s.flips:
                     value += f" ^ {s.vector(self.load)}({s.flips}u)"
                 if rest:

@@ -13,6 +13,7 @@ from nnjit_studio.graph import (
     PlanStep,
     TensorSpec,
 )
+from nnjit_studio.graph.plan import HALF_BYTES, WORD_BYTES
 
 MEMORY_BYTES = 2**32
 """Addresses of a Wasm memory are 32 bits."""
@@ -52,9 +53,11 @@ def plan_problems(
         ):
             yield f"Buffer {i} is misaligned or outside its {buffer.region} region."
         if buffer.pack and (
-            buffer.region != "weight" or not 0 < _panel_bytes(buffer.pack, 1) <= buffer.nbytes
+            buffer.region != "weight" or not 0 < buffer.panel_bytes(1) <= buffer.nbytes
         ):
             yield f"Buffer {i} is too small for its packable weight, or no weight."
+        if buffer.unit_bytes not in (HALF_BYTES, WORD_BYTES):
+            yield f"Buffer {i} has elements of {buffer.unit_bytes} bytes."
     yield from _port_problems(plan)
     yield from _step_problems(plan, kernels, pointers, {} if layouts is None else layouts)
 
@@ -78,9 +81,14 @@ def _step_problems(
     pointers: Mapping[str, int],
     layouts: dict[int, int],
 ) -> Iterator[str]:
-    ops = [step.op for step in plan.steps]
-    if ops[-1:] != ["return"] or not set(ops[:-1]) <= {"call", "append"}:
-        yield "The steps are not calls and one return at the end, with appends between."
+    for steps in (plan.steps, plan.on_gpu.steps):
+        ops = [step.op for step in steps]
+        if ops[-1:] != ["return"] or not set(ops[:-1]) <= {"call", "append"}:
+            yield "The steps are not calls and one return at the end, with appends between."
+            break
+    for i, step in enumerate(plan.gpu_steps):
+        if not all(0 <= arg < len(plan.buffers) for arg in step.args):
+            yield f"Step {i} of a GPU names a buffer that does not exist."
     missing: set[str] = set()
     for i, step in enumerate(plan.steps):
         if not all(0 <= arg < len(plan.buffers) for arg in step.args):
@@ -104,7 +112,7 @@ def _step_problems(
             yield f"Step {i} has no argument {position}, which its kernel wants in panels."
         for position, arg in enumerate(step.args):
             width, buffer = widths.get(position, 0), plan.buffers[arg]
-            if width and (not buffer.pack or _panel_bytes(buffer.pack, width) > buffer.nbytes):
+            if width and (not buffer.pack or buffer.panel_bytes(width) > buffer.nbytes):
                 yield f"Step {i} wants buffer {arg} in panels of {width}, which do not fit."
             # The engine keeps one copy of a weight, so its readers must agree on the layout.
             if buffer.pack and layouts.setdefault(buffer.offset, width) != width:
@@ -157,9 +165,3 @@ def generation_problems(facts: Generation, decode: Plan, prefill: Plan | None) -
 
 
 _NONE = TensorSpec("", (), "f32")
-
-
-def _panel_bytes(pack: tuple[int, int], width: int) -> int:
-    """Bytes of a K x N weight of f32 in panels, the last one padded (docs/protocol.md)."""
-    k, n = pack
-    return -(-n // width) * width * k * 4

@@ -232,7 +232,7 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
                 GpuCandidate.parse(kernel.settings)
         files = {file.file for kernel in manifest.gpu_kernels for file in kernel.tiers.values()}
         documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
-        plans = [plan, *([prefill] if prefill else [])]
+        plans = [p.on_gpu for p in (plan, prefill) if p is not None]
         yield from kernel_problems(manifest.gpu_kernels, documents, plans)
     if plan.weights_bytes != manifest.weights.nbytes:
         yield "The weights file and the plan differ in size."
@@ -251,7 +251,7 @@ def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
 def _read_plan(archive: zipfile.ZipFile, file: BundleFile) -> Plan:
     data = _read_json(archive, file.file, LIMIT_BYTES["plan"])
     try:
-        if data["version"] not in (STATELESS_VERSION, PLAN_VERSION):
+        if data["version"] not in range(STATELESS_VERSION, PLAN_VERSION + 1):
             raise ValueError(f"its version is {data['version']!r}")
         plan = Plan.from_json(data)
         # Arithmetic on what is no number fails here rather than in the checks.
@@ -259,8 +259,10 @@ def _read_plan(archive: zipfile.ZipFile, file: BundleFile) -> Plan:
         numbers += [p.buffer for p in plan.inputs]
         numbers += [p.buffer for p in plan.outputs]
         numbers += [n for p in (*plan.inputs, *plan.outputs) for n in p.spec.shape]
-        numbers += [n for b in plan.buffers for n in (b.offset, b.nbytes, *(b.pack or ()))]
-        numbers += [arg for step in plan.steps for arg in step.args]
+        numbers += [
+            n for b in plan.buffers for n in (b.offset, b.nbytes, b.unit_bytes, *(b.pack or ()))
+        ]
+        numbers += [arg for step in (*plan.steps, *plan.gpu_steps) for arg in step.args]
         if not all(type(n) is int for n in numbers):
             raise ValueError("a size or an index is not an integer")
         return plan

@@ -2,21 +2,27 @@
 
 After the instruction set of Nimble (appendix C). A static model is the
 straight-line case: ``call`` steps and one ``return``. Version 2 adds state
-that outlives a run, and ``append``, which writes into it. Other instructions
-have a place by name, and the engine refuses those that it does not know.
+that outlives a run, and ``append``, which writes into it; version 3 weights
+whose panels are made of halves. Other instructions have a place by name, and the
+engine refuses those that it does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from nnjit_studio.graph.model import TensorSpec
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
+STATE_VERSION = 2
 STATELESS_VERSION = 1
-"""What a plan without state is written as, so that older engines run it too."""
+"""What a plan without halves, and one without state, is written as: older engines run it too."""
+WORD_BYTES, HALF_BYTES = 4, 2
+"""What panels are made of: words, and halves where a buffer says so."""
+HALF_SCALE = 2.0**10
+"""Weights in f16 are stored so many times as large: then none is a denormal half."""
 ALIGNMENT_BYTES = 64
 
 
@@ -36,12 +42,26 @@ class PlanBuffer:
     pack
         ``(K, N)`` of a matmul weight that a kernel may want in panels, else
         None. The weights file holds it row-major, K x N.
+    unit_bytes
+        Of one of its K x N elements: 4, or 2 for weights in f16.
     """
 
     region: str
     offset: int
     nbytes: int
     pack: tuple[int, int] | None = None
+    unit_bytes: int = WORD_BYTES
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        if self.unit_bytes == WORD_BYTES:
+            del data["unit_bytes"]
+        return data
+
+    def panel_bytes(self, width: int) -> int:
+        """Of a packable weight in panels of ``width`` columns, the last one padded."""
+        k, n = self.pack or (0, 0)
+        return -(-n // width) * width * k * self.unit_bytes
 
 
 @dataclass(frozen=True)
@@ -89,6 +109,11 @@ class PlanStep:
             del data["append"]
         return data
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PlanStep:
+        append = Append(**data["append"]) if data.get("append") else None
+        return cls(data["op"], data["workload"], tuple(data["args"]), data["node"], append)
+
 
 @dataclass(frozen=True)
 class PlanPort:
@@ -100,7 +125,11 @@ class PlanPort:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything the engine needs to run a model, but kernels and weights."""
+    """Everything the engine needs to run a model, but kernels and weights.
+
+    ``gpu_steps`` is in bundles alone: what a GPU runs in place of ``steps``, over the same
+    buffers; empty where it runs these.
+    """
 
     name: str
     inputs: tuple[PlanPort, ...]
@@ -110,13 +139,28 @@ class Plan:
     weights_bytes: int
     arena_bytes: int
     state_bytes: int = 0
+    gpu_steps: tuple[PlanStep, ...] = ()
+
+    @property
+    def on_gpu(self) -> Plan:
+        """The plan of a GPU."""
+        return replace(self, steps=self.gpu_steps, gpu_steps=()) if self.gpu_steps else self
 
     def to_json(self) -> dict[str, Any]:
-        data = {**asdict(self), "steps": [step.to_json() for step in self.steps]}
-        if self.state_bytes:
-            return {"version": PLAN_VERSION, **data}
-        del data["state_bytes"]
-        return {"version": STATELESS_VERSION, **data}
+        data = {
+            **asdict(self),
+            "buffers": [buffer.to_json() for buffer in self.buffers],
+            "steps": [step.to_json() for step in self.steps],
+        }
+        version = STATE_VERSION if self.state_bytes else STATELESS_VERSION
+        if not self.state_bytes:
+            del data["state_bytes"]
+        del data["gpu_steps"]
+        if self.gpu_steps:
+            data["gpu_steps"] = [step.to_json() for step in self.gpu_steps]
+        if any(buffer.unit_bytes != WORD_BYTES for buffer in self.buffers):
+            version = PLAN_VERSION
+        return {"version": version, **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
@@ -134,20 +178,13 @@ class Plan:
                     b["offset"],
                     b["nbytes"],
                     (b["pack"][0], b["pack"][1]) if b["pack"] else None,
+                    b.get("unit_bytes", WORD_BYTES),
                 )
                 for b in data["buffers"]
             ),
-            tuple(
-                PlanStep(
-                    s["op"],
-                    s["workload"],
-                    tuple(s["args"]),
-                    s["node"],
-                    Append(**s["append"]) if s.get("append") else None,
-                )
-                for s in data["steps"]
-            ),
+            tuple(PlanStep.from_json(s) for s in data["steps"]),
             data["weights_bytes"],
             data["arena_bytes"],
             data.get("state_bytes", 0),
+            tuple(PlanStep.from_json(s) for s in data.get("gpu_steps", ())),
         )

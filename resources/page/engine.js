@@ -4,7 +4,7 @@ import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { feedsOf } from "./feeds.js";
 import { compileKernel, linkKernel } from "./kernel.js";
-import { checkPlan, checkTogether, layoutMemory, PAGE_BYTES, specBytes, WEIGHTS_BASE } from "./plan.js";
+import { checkPlan, checkTogether, layoutMemory, PAGE_BYTES, specBytes, unitOf, WEIGHTS_BASE } from "./plan.js";
 import { layoutBytes, relayout } from "./repack.js";
 import { checkTaps, quantile, repeatable, runTapped, timeSteps } from "./steps.js";
 
@@ -375,11 +375,12 @@ export class Engine {
         if (!(arg in step.args)) throw new EngineError(`The kernel of ${step.workload} has no argument ${arg} to pack.`);
       step.args.forEach((buffer, arg) => {
         const { pack, nbytes, offset } = plan.buffers[buffer];
+        const unit = unitOf(plan.buffers[buffer]);
         const width = panels.get(arg) ?? 0;
         if (width && !pack)
           throw new EngineError(`The kernel of ${step.workload} wants panels in argument ${arg}, which is no packable weight.`);
         if (!pack) return;
-        if (!(Number.isInteger(width) && width >= 0) || layoutBytes(...pack, width) > nbytes)
+        if (!(Number.isInteger(width) && width >= 0) || layoutBytes(...pack, width, unit) > nbytes)
           throw new EngineError(`Panels of width ${width} do not fit into the weight of ${step.node || step.workload}.`);
         const weight = /** @type {Weight} */ (this.#weights.get(offset));
         if ((widths.get(weight) ?? width) !== width)
@@ -398,7 +399,7 @@ export class Engine {
    */
   #repack(weight, width) {
     const { memory } = this.#loaded();
-    relayout(memory.buffer, WEIGHTS_BASE + weight.buffer.offset, ...weight.pack, weight.width, width);
+    relayout(memory.buffer, WEIGHTS_BASE + weight.buffer.offset, ...weight.pack, weight.width, width, unitOf(weight.buffer));
     weight.width = width;
   }
 

@@ -1,7 +1,7 @@
 /** Memory for one workload's measurements: seeded arguments between red zones. */
 import { EngineError } from "./errors.js";
 import { aligned, DTYPE_BYTES, PAGE_BYTES, WEIGHTS_BASE } from "./plan.js";
-import { layoutBytes, pack } from "./repack.js";
+import { layoutBytes, pack, WORD_BYTES, wordsAt } from "./repack.js";
 
 /** @typedef {{role: string, dtype: string, nbytes: number, pack: [number, number] | null, blob: number | null}} FixtureArg */
 /** @typedef {{workload: string, args: FixtureArg[], outputs: {expected: number, bound: number}[]}} FixtureHeader */
@@ -111,17 +111,19 @@ export class FixtureMemory {
    * @returns {Uint8Array | null} null for outputs and workspaces
    */
   #source(arg, width) {
-    const { blob, pack: shape } = this.args[arg];
+    const { blob, dtype, pack: shape } = this.args[arg];
     if (blob === null) return null;
     const rows = this.blobs[blob];
     if (!shape) return rows;
     const [K, N] = shape;
-    if (rows.length < K * N * 4) throw new EngineError(`The data of argument ${arg} is smaller than its ${K} x ${N} weight.`);
-    if (!width) return rows.subarray(0, K * N * 4);
-    const panels = new Uint32Array(layoutBytes(K, N, width) / 4);
-    panels.set(new Uint32Array(rows.buffer, rows.byteOffset, K * N));
-    pack(panels, K, N, width);
-    return new Uint8Array(panels.buffer);
+    const unit = unitOf(dtype);
+    const dense = layoutBytes(K, N, 0, unit);
+    if (rows.length < dense) throw new EngineError(`The data of argument ${arg} is smaller than its ${K} x ${N} weight.`);
+    if (!width) return rows.subarray(0, dense);
+    const panels = new Uint8Array(layoutBytes(K, N, width, unit));
+    panels.set(rows.subarray(0, dense));
+    pack(wordsAt(panels.buffer, 0, panels.length, unit), K, N, width);
+    return panels;
   }
 
   /** @param {number} nbytes */
@@ -132,6 +134,9 @@ export class FixtureMemory {
     new Uint8Array(this.memory.buffer, have).fill(GUARD);
   }
 }
+
+/** Bytes of a packable weight's elements: bytes and nibbles go four and eight to a word. @param {string} dtype */
+export const unitOf = (dtype) => (dtype === "f16" ? DTYPE_BYTES.f16 : WORD_BYTES);
 
 /**
  * @param {Uint8Array} bytes

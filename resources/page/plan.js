@@ -4,9 +4,10 @@
  */
 import { checkAppend } from "./append.js";
 import { EngineError } from "./errors.js";
+import { layoutBytes, WORD_BYTES } from "./repack.js";
 
 export const ENGINE_VERSION = "0.1.0";
-export const PLAN_VERSION = 2;
+export const PLAN_VERSION = 3;
 /** A plan without state, which the hub writes as version 1. */
 const OLDEST_PLAN_VERSION = 1;
 export const PAGE_BYTES = 65536;
@@ -20,7 +21,7 @@ export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1
 
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
 /** @typedef {{spec: TensorSpec, buffer: number}} PlanPort */
-/** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null}} PlanBuffer */
+/** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
 /** @typedef {import("./append.js").Append} Append */
 /** @typedef {{op: string, workload: string, args: number[], node: string, append?: Append}} PlanStep */
 /**
@@ -31,6 +32,7 @@ export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1
  * @property {PlanPort[]} outputs
  * @property {PlanBuffer[]} buffers
  * @property {PlanStep[]} steps
+ * @property {PlanStep[]} [gpu_steps] in a bundle: what a GPU runs in place of `steps`
  * @property {number} weights_bytes
  * @property {number} arena_bytes
  * @property {number} [state_bytes] memory that keeps its contents from run to run
@@ -44,8 +46,24 @@ export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1
  * @property {number} pages
  */
 
+/**
+ * The plan as a GPU runs it.
+ * @param {Plan} plan
+ * @returns {Plan}
+ */
+export const onGpu = (plan) => ({ ...plan, steps: plan.gpu_steps ?? plan.steps });
+
 /** @param {number} n */
 export const aligned = (n) => Math.ceil(n / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+
+/**
+ * Bytes of one element of a packable weight: a word, or a half of an f16 weight.
+ * @param {PlanBuffer} buffer
+ */
+export function unitOf({ unit_bytes = WORD_BYTES }) {
+  if (unit_bytes !== WORD_BYTES && unit_bytes !== 2) throw new EngineError(`The plan has weights of ${unit_bytes} bytes an element.`);
+  return unit_bytes;
+}
 
 /** @param {TensorSpec} spec */
 export function specBytes(spec) {
@@ -74,7 +92,7 @@ export function checkPlan(plan) {
     if (size === undefined) throw new EngineError(`Buffer ${i} of the plan lies in the unknown region ${b.region}.`);
     if (b.offset < 0 || b.offset % ALIGNMENT_BYTES || b.nbytes < 0 || b.offset + b.nbytes > size)
       throw new EngineError(`Buffer ${i} of the plan is misaligned or outside its ${b.region} region.`);
-    if (b.pack && b.pack[0] * b.pack[1] * 4 > b.nbytes)
+    if (b.pack && layoutBytes(...b.pack, 0, unitOf(b)) > b.nbytes)
       throw new EngineError(`Buffer ${i} of the plan is too small for its ${b.pack.join(" x ")} weight.`);
   });
   for (const { spec, buffer } of [...plan.inputs, ...plan.outputs])

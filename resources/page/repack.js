@@ -3,9 +3,14 @@
  * panels, each K rows of w columns, the last one padded with zeros.
  *
  * A layout changes where the weight lies, a strip of columns at a time, so that
- * a vocabulary of 150 MB needs no second 150 MB. Works on 32-bit words, not on
- * floats: a float's NaN bits may change on the way through JavaScript.
+ * a vocabulary of 150 MB needs no second 150 MB. Works on words of 32 bits (of 16
+ * for f16 weights), not on floats: a float's NaN bits may change on the way through
+ * JavaScript.
  */
+
+/** @typedef {Uint16Array | Uint32Array} Words */
+
+export const WORD_BYTES = 4;
 
 /** Words of a strip: what is copied outside of the weight. */
 export const STRIP_WORDS = 1 << 22;
@@ -14,10 +19,27 @@ export const STRIP_WORDS = 1 << 22;
  * @param {number} K
  * @param {number} N
  * @param {number} width 0 is row-major
+ * @param {number} unit bytes of a word
  */
-export function layoutBytes(K, N, width) {
-  return (width ? Math.ceil(N / width) * width : N) * K * 4;
+export function layoutBytes(K, N, width, unit = WORD_BYTES) {
+  return (width ? Math.ceil(N / width) * width : N) * K * unit;
 }
+
+/**
+ * @param {ArrayBufferLike} memory
+ * @param {number} address
+ * @param {number} nbytes
+ * @param {number} unit bytes of a word
+ * @returns {Words}
+ */
+export const wordsAt = (memory, address, nbytes, unit) =>
+  unit === WORD_BYTES ? new Uint32Array(memory, address, nbytes / unit) : new Uint16Array(memory, address, nbytes / unit);
+
+/**
+ * @param {Words} words
+ * @param {number} count
+ */
+const same = (words, count) => (words instanceof Uint32Array ? new Uint32Array(count) : new Uint16Array(count));
 
 /**
  * Columns of a strip: whole panels, at least one.
@@ -33,7 +55,7 @@ function stripColumns(K, width, limit) {
  * Row-major to panels, in place: the rows move to the end of the range, and
  * strip by strip leave it for the front while the rest closes up.
  *
- * @param {Uint32Array} words as long as the panels; the rows at its start
+ * @param {Words} words as long as the panels; the rows at its start
  * @param {number} K
  * @param {number} N
  * @param {number} width
@@ -41,7 +63,7 @@ function stripColumns(K, width, limit) {
  */
 export function pack(words, K, N, width, limit = STRIP_WORDS) {
   const size = words.length;
-  const strip = new Uint32Array(Math.min(size, K * stripColumns(K, width, limit)));
+  const strip = same(words, Math.min(size, K * stripColumns(K, width, limit)));
   words.copyWithin(size - K * N, 0, K * N);
   let done = 0;
   for (let left = N; left > 0; ) {
@@ -68,7 +90,7 @@ export function pack(words, K, N, width, limit = STRIP_WORDS) {
 
 /**
  * Inverse of `pack`; the padding is dropped.
- * @param {Uint32Array} words as long as the panels
+ * @param {Words} words as long as the panels
  * @param {number} K
  * @param {number} N
  * @param {number} width
@@ -77,7 +99,7 @@ export function pack(words, K, N, width, limit = STRIP_WORDS) {
 export function unpack(words, K, N, width, limit = STRIP_WORDS) {
   const size = words.length;
   const wide = stripColumns(K, width, limit);
-  const strip = new Uint32Array(Math.min(size, K * wide));
+  const strip = same(words, Math.min(size, K * wide));
   let there = 0; // columns that are row-major again: the last ones, at the end of the range
   while (there < N) {
     const first = Math.floor((N - there - 1) / wide) * wide;
@@ -110,9 +132,10 @@ export function unpack(words, K, N, width, limit = STRIP_WORDS) {
  * @param {number} N
  * @param {number} from panel width now, 0 is row-major
  * @param {number} to panel width wanted, 0 is row-major
+ * @param {number} unit bytes of a word
  */
-export function relayout(memory, address, K, N, from, to) {
+export function relayout(memory, address, K, N, from, to, unit = WORD_BYTES) {
   if (from === to) return;
-  if (from) unpack(new Uint32Array(memory, address, layoutBytes(K, N, from) / 4), K, N, from);
-  if (to) pack(new Uint32Array(memory, address, layoutBytes(K, N, to) / 4), K, N, to);
+  if (from) unpack(wordsAt(memory, address, layoutBytes(K, N, from, unit), unit), K, N, from);
+  if (to) pack(wordsAt(memory, address, layoutBytes(K, N, to, unit), unit), K, N, to);
 }

@@ -60,7 +60,8 @@ def run_kernel(
         if buffer.role == "input":
             array = np.ascontiguousarray(inputs[buffer.name], dtype)
             if position in widths:
-                words = array.reshape(buffer.shape[0], -1).view(np.int32)  # all that panels know
+                word = np.int16 if buffer.dtype == "f16" else np.int32  # all that panels know
+                words = array.reshape(buffer.shape[0], -1).view(word)
                 array = pack_panels(words, widths[position])
             blob = array.tobytes()
         else:

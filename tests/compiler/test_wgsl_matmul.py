@@ -42,6 +42,16 @@ def check(program: Program, candidate: GpuCandidate | None) -> None:
 
 
 @pytest.mark.parametrize("vec", [1, 2, 4])
+@pytest.mark.parametrize("spec", ["matmul:33x16x12", "matmul:2x17x9", "matmul_dot:1x24x20"])
+def test_weights_in_halves(spec: str, vec: int) -> None:
+    program = program_for(f"{spec}:f32")
+    a, b, out = program.buffers
+    halves = replace(b, dtype="f16", constant=True)
+    candidate = TILE if spec.startswith("matmul:33") else ROW
+    check(replace(program, buffers=(a, halves, out)), replace(candidate, vec=vec))
+
+
+@pytest.mark.parametrize("vec", [1, 2, 4])
 @pytest.mark.parametrize("shape", ["33x17x9", "61x40x37", "64x64x64", "9x6x70", "70x1x50"])
 def test_odd_shapes(shape: str, vec: int) -> None:
     check(program_for(f"matmul:{shape}:f32"), replace(TILE, vec=vec))

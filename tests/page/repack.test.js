@@ -58,3 +58,16 @@ test("the bits of a NaN survive", () => {
   relayout(memory, 0, 2, 1, 4, 0);
   assert.deepEqual([...new Uint32Array(memory, 0, 2)], [0x7fa00001, 0xffc12345]);
 });
+
+test("panels of halves, and back", () => {
+  const [K, N] = [5, 19];
+  const memory = new ArrayBuffer(layoutBytes(K, N, 16, 2));
+  const rows = Uint16Array.from({ length: K * N }, (_, i) => 60000 + i);
+  new Uint16Array(memory).set(rows);
+  relayout(memory, 0, K, N, 0, 8, 2);
+  const expected = [...panelsOf(K, N, 8)].map((word) => word && word + 59999);
+  assert.deepEqual([...new Uint16Array(memory, 0, expected.length)], expected);
+  relayout(memory, 0, K, N, 8, 16, 2);
+  relayout(memory, 0, K, N, 16, 0, 2);
+  assert.deepEqual(new Uint16Array(memory, 0, K * N), rows);
+});

@@ -1,7 +1,9 @@
 /** Buffers for one workload's measurements on a GPU: seeded arguments between red zones. */
 import { errorRatio } from "../compare.js";
 import { EngineError } from "../errors.js";
+import { unitOf } from "../fixture.js";
 import { DTYPE_BYTES } from "../plan.js";
+import { layoutBytes } from "../repack.js";
 import { words } from "./kernels.js";
 import { padded } from "./store.js";
 
@@ -44,7 +46,7 @@ export class GpuFixture {
       if ((a.role === "input") !== (a.blob !== null) || !(a.dtype in DTYPE_BYTES))
         throw new EngineError(`Argument ${i} of the fixture of ${header.workload} is not as docs/protocol.md says.`);
       const data = a.blob === null ? null : blobs[a.blob];
-      const source = data && a.pack ? data.subarray(0, a.pack[0] * a.pack[1] * 4) : data;
+      const source = data && a.pack ? data.subarray(0, layoutBytes(...a.pack, 0, unitOf(a.dtype))) : data;
       const nbytes = source?.length ?? a.nbytes;
       const size = words(nbytes);
       return { buffer: device.createBuffer(zone + size + zone, `${a.role} ${i}`), offset: zone, size, nbytes, source };

@@ -1,5 +1,7 @@
 /** Buffers with contents of their own on the GPU: weights and state, one for each range of the plans. */
 import { EngineError } from "../errors.js";
+import { unitOf } from "../plan.js";
+import { layoutBytes } from "../repack.js";
 import { words } from "./kernels.js";
 
 /** @typedef {import("./types.js").GpuBuf} GpuBuf */
@@ -9,7 +11,10 @@ import { words } from "./kernels.js";
 const ZEROS_BYTES = 4 * 2 ** 20;
 
 /** Bytes of a weight, which are fewer than its room for panels. @param {PlanBuffer} buffer */
-const sizeOf = ({ nbytes, pack }) => (pack ? Math.min(nbytes, pack[0] * pack[1] * 4) : nbytes);
+const sizeOf = (buffer) => {
+  const { nbytes, pack } = buffer;
+  return pack ? Math.min(nbytes, layoutBytes(...pack, 0, unitOf(buffer))) : nbytes;
+};
 
 /** @param {PlanBuffer} buffer */
 const keyOf = (buffer) => `${buffer.offset}:${sizeOf(buffer)}`;
