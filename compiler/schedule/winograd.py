@@ -29,6 +29,7 @@ from nnjit_studio.compiler.schedule.loops import (
     Put,
     Scheduled,
     Statement,
+    When,
 )
 from nnjit_studio.compiler.schedule.padding import padded, padding_of
 from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
@@ -37,7 +38,7 @@ from nnjit_studio.compiler.tensor_ir import Axis, Binary, Const, Expr, Program, 
 from nnjit_studio.compiler.winograd import Winograd, recognize_input, recognize_output
 
 BLOCK = 16
-"""Output channels of one parallel step: a cache line of each point."""
+"""Output channels of one parallel step, a row of tiles: a cache line of each point."""
 
 _Lines = list[tuple[str, Expr]]
 
@@ -126,23 +127,22 @@ def _output(program: Program, w: Winograd, stores: Sequence[Store]) -> Scheduled
         labels=(),
     )
     epilogue = plan_epilogue(program, sums)
-    whole, rest = divmod(w.out_size[0], w.m)
-    body: list[Statement] = []
-    if whole:
-        body.append(For("ty", int32(0), int32(whole), 1, _tiles(w, epilogue, w.m)))
-    if rest:
-        body.append(Let("ty", int32(whole), _tiles(w, epilogue, rest)))
-    body = [Let("$first", times(Var("$p"), BLOCK), body)]
-    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], w.out_channels // BLOCK)
+    rows = w.grid[0]
+    block = Binary("floordiv", Var("$p"), int32(rows))
+    body: list[Statement] = [
+        Let("ty", Binary("floormod", Var("$p"), int32(rows)), _tiles(w, epilogue))
+    ]
+    body = [Let("$first", times(block, BLOCK), body)]
+    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], w.out_channels // BLOCK * rows)
 
 
-def _tiles(w: Winograd, epilogue: Epilogue, rows: int) -> list[Statement]:
-    """One row of tiles, of which ``rows`` rows of pixels are wanted."""
+def _tiles(w: Winograd, epilogue: Epilogue) -> list[Statement]:
+    """One row of tiles."""
     together = LANES // w.m
     whole, rest = divmod(w.out_size[1], LANES)
 
     def channels(tiles: int, pixels: int) -> list[Statement]:
-        column = Let(TILE_COLUMN, times(Var("tx"), w.m), _tile(w, epilogue, rows, tiles, pixels))
+        column = Let(TILE_COLUMN, times(Var("tx"), w.m), _tile(w, epilogue, tiles, pixels))
         end = plus(Var("$first"), BLOCK)
         return [For(TILE_CHANNEL, Var("$first"), end, LANES, [column])]
 
@@ -155,8 +155,8 @@ def _tiles(w: Winograd, epilogue: Epilogue, rows: int) -> list[Statement]:
     return body
 
 
-def _tile(w: Winograd, epilogue: Epilogue, rows: int, tiles: int, pixels: int) -> list[Statement]:
-    """``rows`` x ``pixels`` outputs of four channels, from tiles side by side."""
+def _tile(w: Winograd, epilogue: Epilogue, tiles: int, pixels: int) -> list[Statement]:
+    """Rows of ``pixels`` outputs of four channels, from tiles side by side."""
     body: list[Statement] = []
     step = w.out_channels
     at = {"ty": w.grid[1] * w.points * step, "tx": w.points * step, TILE_CHANNEL: 1}
@@ -168,8 +168,9 @@ def _tile(w: Winograd, epilogue: Epilogue, rows: int, tiles: int, pixels: int) -
                 body.append(_load(name, "in0", linear_expr((point, at))))
             lines, values = out_of_tiles(w.m, names)
             body += _assign(lines)
-            body += _assign([(f"h{tile}_{i}_{b}", v) for i, v in enumerate(values[:rows])])
-    for i in range(rows):
+            body += _assign([(f"h{tile}_{i}_{b}", v) for i, v in enumerate(values)])
+    last = w.out_size[0] % w.m or w.m
+    for i in range(w.m):
         columns = []
         for tile in range(tiles):
             lines, values = out_of_tiles(w.m, [f"h{tile}_{i}_{b}" for b in range(w.side)])
@@ -179,8 +180,10 @@ def _tile(w: Winograd, epilogue: Epilogue, rows: int, tiles: int, pixels: int) -
             columns += [name for name, _ in found]
         columns += columns[:1] * (LANES - len(columns))
         body += transposed(columns, [acc(k, 0) for k in range(LANES)])
-        row = plus(times(Var("ty"), w.m), i)
-        body.append(Let(ROW, row, finish(epilogue, LANES, (pixels,))))
+        end = finish(epilogue, LANES, (pixels,))
+        if i >= last:
+            end = [When(Binary("lt", Var(ROW), int32(w.out_size[0])), end, [])]
+        body.append(Let(ROW, plus(times(Var("ty"), w.m), i), end))
     return body
 
 
