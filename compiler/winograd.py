@@ -9,6 +9,7 @@ they are one matmul for each of the (m + 2)^2 points.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -325,7 +326,7 @@ def winograd_labels(program: Program) -> tuple[str, ...]:
 
 
 def _tile_of(points: int) -> int:
-    return round(points**0.5) - 2
+    return math.isqrt(points) - 2
 
 
 _Place = tuple[dict[str, int], int]

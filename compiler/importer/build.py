@@ -50,7 +50,7 @@ from nnjit_studio.graph import (
 )
 from nnjit_studio.graph.plan import HALF_BYTES, WORD_BYTES
 
-PART_OF_WINOGRAD = {INPUT: " (winograd tiles)", PRODUCT: " (winograd product)"}
+PART_OF_WINOGRAD = {INPUT: " (tiles)", PRODUCT: " (winograd)"}
 """Of a step's name; the last of the three steps has the convolution's own."""
 WIDEST_PANEL = 16
 """Columns; the capacity of a packable weight has room for this padding."""
@@ -118,9 +118,17 @@ def build(
     """
     store = Weights(weights) if isinstance(weights, Path) else weights
     builder = _Builder(
-        name, calls, input_names, output_names, weight_names, weight_readers, store, states, halves
+        name,
+        calls,
+        input_names,
+        output_names,
+        weight_names,
+        weight_readers,
+        store,
+        states,
+        halves,
+        winograd,
     )
-    builder.winograd = winograd
     built = builder.run()
     if isinstance(weights, Path):
         store.finish_plan()
@@ -139,6 +147,7 @@ class _Builder:
         weights: Weights,
         states: Collection[str],
         halves: bool,
+        winograd: bool,
     ) -> None:
         self.name = name
         self.calls = tie_weights(split_columns(merge_products(calls)))
@@ -148,6 +157,7 @@ class _Builder:
         self.store = weights
         self.states = states
         self.halves = halves
+        self.winograd = winograd
         self.state_bytes = 0
         self.root: dict[str, str] = {}  # a view's name -> the name of what it views
         self.label = dict(zip((v.name for v in calls.inputs), input_names, strict=True))
@@ -156,8 +166,6 @@ class _Builder:
         self.weights: dict[tuple[str, str], int] = {}
         self.weight_label: dict[str, str] = {}
         self.node_names: set[str] = set()
-
-    winograd = True
 
     def run(self) -> BuiltModel:
         kept = tuple(c for c in self.calls.calls if not self._take_view(c))

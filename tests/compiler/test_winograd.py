@@ -219,8 +219,8 @@ def test_labels_and_names_of_a_model(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", nodes, {"x": [1, 16, 16, 16]}, {"y": [1, 16]}, weights)
     built = import_model(path, tmp_path / "w.bin")
     assert [(n.name, n.op) for n in built.graph.nodes[:3]] == [
-        ("layer (winograd tiles)", "winograd_input"),
-        ("layer (winograd product)", "batch_matmul"),
+        ("layer (tiles)", "winograd_input"),
+        ("layer (winograd)", "batch_matmul"),
         ("layer", "winograd_output+bias+relu"),
     ]
     assert built.graph.nodes[2].source == ("layer", "act")
