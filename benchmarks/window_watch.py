@@ -2,8 +2,8 @@
 
 The plot of rounds holds 100,000 points before the measured part begins and is panned 60 times a
 second at three scales. A timer ticks every 5 ms: a tick that comes L ms late stands for events
-that would have waited L, L - 5, L - 10 ms and so on, and counts as all of them. The longest events are
-printed with the class of their receiver, each without those that it sends itself, and a second
+that would have waited L, L - 5, L - 10 ms and so on, and counts as all of them. The longest events
+are printed with the class of their receiver, each without those that it sends itself, and a second
 thread notes in which function of ours Qt's thread was when it was late. ``work`` is the processor
 time of Qt's thread from tick to tick: a wait that is much longer was for a core, or for Python's
 lock.
@@ -170,6 +170,8 @@ class Filled:
                         event.t_s * (1 + i / self._points) / 2, key, i + 1, "made up", rate, top,
                         "default", 9,
                     )  # fmt: skip
+                    if i % 100 == 0:  # else this thread keeps Python's lock
+                        time.sleep(0.004)
                 self.filled.wait()
 
 
@@ -254,6 +256,7 @@ class Run:
         if max(held, default=0) >= self.filled._points:
             self._wait.stop()
             self.filled.filled.set()
+            self.window.session.set_seconds_left(self._seconds)
             self.watch.begin("tuning")
             self._begun = time.perf_counter()
             self._pan.start()

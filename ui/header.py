@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio.ui import text
 from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.theme import ElidedLabel, named, scaled_font
+from nnjit_studio.ui.theme import ElidedLabel, SteadyLabel, named, scaled_font
 
 
 class Figure(QWidget):
@@ -28,7 +28,7 @@ class Figure(QWidget):
         super().__init__()
         self._unit = unit
         self._caption = caption
-        self.number = QLabel(text.NONE, alignment=Qt.AlignmentFlag.AlignRight)
+        self.number = SteadyLabel(text.NONE, Qt.AlignmentFlag.AlignRight, characters=7)
         self.number.setFont(scaled_font(self.font(), 1.7, bold=True))
         self.number.setMinimumWidth(self.number.fontMetrics().horizontalAdvance("188.8 ms"))
         label = QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight)
@@ -71,9 +71,9 @@ class Header(QFrame):
         self.model.setFont(scaled_font(self.font(), 1.25, bold=True))
         self.details = ElidedLabel("Drop an .onnx model here, or press Ctrl+O")
         self.details.setObjectName("muted")
-        self.phase = ElidedLabel("Idle")
+        self.phase = SteadyLabel("Idle")
         self.progress = named(QProgressBar(textVisible=False), "Progress")
-        self.detail = ElidedLabel()
+        self.detail = SteadyLabel()
         self.detail.setObjectName("muted")
         self.detail.setFont(scaled_font(self.font(), 1.0))
         self.button = named(QPushButton(), "Start or stop")
@@ -134,7 +134,9 @@ class Header(QFrame):
         idle = "Resume tuning" if self._session.paused else "Start tuning"
         self.button.setText("Stop" if busy else idle)
         self.button.setEnabled((self._stop if busy else self._tune).isEnabled())
-        self.button.setToolTip((self._stop if busy else self._tune).toolTip())
+        tip = (self._stop if busy else self._tune).toolTip()
+        if self.button.toolTip() != tip:
+            self.button.setToolTip(tip)
         self.before.show_value(text.latency(state.before_ms))
         self.now.show_value(text.latency(state.now_ms))
         self.speedup.show_value(text.fixed(state.speedup, 2))

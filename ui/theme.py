@@ -126,6 +126,9 @@ class Themes(QObject):
         self.apply()
 
     def apply(self) -> None:
+        # What Qt does not draw by the palette follows this: the engine's page above all.
+        scheme = {"dark": Qt.ColorScheme.Dark, "light": Qt.ColorScheme.Light}
+        self._app.styleHints().setColorScheme(scheme.get(self.choice, Qt.ColorScheme.Unknown))
         self.current = self._resolve()
         self._app.setPalette(_palette(self.current))
         self._app.setStyleSheet(_style_sheet(self.current))
@@ -141,8 +144,13 @@ class Themes(QObject):
         return DARK if self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
 
 
+LEFT = Qt.AlignmentFlag.AlignLeft
+
+
 class ElidedLabel(QLabel):
     """A line that ends in an ellipsis where it has no room; its tooltip then says all."""
+
+    _alignment = LEFT
 
     def __init__(self, text: str = "") -> None:
         super().__init__(text)
@@ -159,7 +167,7 @@ class ElidedLabel(QLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        place = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        place = Qt.AlignmentFlag.AlignVCenter | self._alignment
         self.style().drawItemText(
             painter,
             self.contentsRect(),
@@ -175,6 +183,35 @@ class ElidedLabel(QLabel):
             cut = self.text() if self.shown() != self.text() else ""
             self.setToolTip("\n".join(line for line in (cut, self.tip) if line))
         return super().event(event)
+
+
+class SteadyLabel(ElidedLabel):
+    """A line whose size does not depend on its text, for what changes many times a second.
+
+    Each text of a QLabel lays out the whole window anew, up to 25 ms on a busy machine.
+    """
+
+    def __init__(
+        self, text: str = "", alignment: Qt.AlignmentFlag = LEFT, characters: int = 30
+    ) -> None:
+        super().__init__()
+        self._text = ""
+        self._alignment = alignment
+        self._characters = characters
+        self.setText(text)
+
+    def text(self) -> str:
+        return self._text
+
+    def setText(self, text: str) -> None:
+        if text != self._text:
+            self._text = text
+            self.setAccessibleDescription(text)
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        return QSize(metrics.averageCharWidth() * self._characters, metrics.height())
 
 
 def named(widget: W, name: str, tip: str = "") -> W:
@@ -253,6 +290,7 @@ def _style_sheet(t: Theme) -> str:
     QCheckBox::indicator:checked {{ background: {t.accent}; border-color: {t.accent}; }}
     QCheckBox::indicator:focus {{ border: 2px solid {t.accent}; }}
     QGraphicsView, QPlainTextEdit {{ border: none; background: {t.surface}; }}
+    QToolButton[popupMode="2"] {{ padding-right: 14px; }}
     #panel {{ background: {t.surface}; }}
     #header {{ background: {t.surface}; border-bottom: 1px solid {t.line}; }}
     #muted {{ color: {t.muted}; }}

@@ -279,6 +279,7 @@ class TuningSession:
             self._states.append(state)
             known = stored_default(state, past[i])
             if known is None:
+                yield self._trying(state, DEFAULT_SETTINGS, "check")
                 self._runner.set_fixture(queue.fixture(workload))
                 if i + 1 < len(keys) and not past[i + 1]:  # made while the page measures
                     queue.fixture_ahead(self._workloads[i + 1])

@@ -77,6 +77,16 @@ def test_a_paused_session_pauses_again_and_may_be_cancelled(bench: Workbench) ->
     assert isinstance(end, Finished) and end.reason == "cancelled"
 
 
+def test_a_paused_session_may_be_stopped(bench: Workbench) -> None:
+    paused(bench)
+    rest = list(bench.resume(stop=True))
+    assert isinstance(rest[-1], Finished) and rest[-1].reason == "cancelled"
+    assert not any(isinstance(e, RoundDone) for e in rest)
+    paused(bench, 1)
+    bench._use(bench.backend)
+    assert list(bench.resume(stop=True)) == []
+
+
 def test_with_another_runner_a_new_session_takes_the_rest_of_the_budget(bench: Workbench) -> None:
     paused(bench, 1, seconds=1000.0)
     assert bench.set_seconds_left(1.0)

@@ -416,6 +416,9 @@ class FakeWorkbench:
         self.asked.append(("seconds", seconds))
         return True
 
+    def seconds_left(self):
+        return self.tuned_seconds[-1]
+
     def serve(self, options):
         self.asked.append(("serve", options))
 

@@ -9,7 +9,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.space.candidate import DEFAULT_SETTINGS
 from nnjit_studio.space.gpu_candidate import parse_candidate
 from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.theme import ElidedLabel, Theme, named
+from nnjit_studio.ui.theme import SteadyLabel, Theme, named
 
 EXAMPLES = {
     "Wasm": "x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,order=nm,pack=1",
@@ -42,7 +42,7 @@ class OwnCandidateBar(QWidget):
             "Compile it, check its result, time it beside the kernel that runs now",
         )
         self.button.clicked.connect(self.measure)
-        self.verdict = ElidedLabel()
+        self.verdict = SteadyLabel()
         self._judge_later = QTimer(self, interval=JUDGE_AFTER_MS, singleShot=True)
         self._judge_later.timeout.connect(self.judge)
         row = QHBoxLayout(self)
@@ -119,4 +119,6 @@ class OwnCandidateBar(QWidget):
     def _say(self, text: str, tone: str) -> None:
         self.verdict.setText(text)
         colour = getattr(self._theme, tone or "text")
-        self.verdict.setStyleSheet(f"color: {colour}")
+        sheet = f"color: {colour}"
+        if self.verdict.styleSheet() != sheet:
+            self.verdict.setStyleSheet(sheet)

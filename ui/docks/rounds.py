@@ -92,6 +92,7 @@ class RoundsPanel(PlotPanel):
         super().set_theme(theme)
         self._paint_legend()
         self._clear()
+        self._frame()
         self.redraw()
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:

@@ -15,7 +15,7 @@ from nnjit_studio.ui.docks.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.state import INCUMBENT, MEASURING, NOT_TRIED, CandidateRow, WorkloadState
 from nnjit_studio.ui.tables import Column, TablePanel
-from nnjit_studio.ui.theme import ElidedLabel, Theme, named
+from nnjit_studio.ui.theme import SteadyLabel, Theme, named
 
 GLYPHS = {
     INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
@@ -130,12 +130,13 @@ class SpacePanel(TablePanel):
         self._labels: list[tuple[str, str]] = []
         self.view.sortByColumn(GFLOPS_COLUMN, Qt.SortOrder.DescendingOrder)
         self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
-        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.chooser.setMinimumWidth(300)
-        self.chooser.setMaximumWidth(400)
+        # Its width must not follow the shares of time, which change with every timed run.
+        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        self.chooser.setSizeAdjustPolicy(policy)
+        self.chooser.setMinimumWidth(360)
         self.filter.setMaximumWidth(160)
         self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
-        self.summary = ElidedLabel("Open a model to see its lite spaces.")
+        self.summary = SteadyLabel("Open a model to see its lite spaces.")
         self.summary.setObjectName("muted")
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.bar.takeAt(0)
@@ -172,10 +173,14 @@ class SpacePanel(TablePanel):
     def _choose(self, workloads: list[WorkloadState], selected: str) -> None:
         labels = [(_label(w), w.workload.key) for w in workloads]
         if labels != self._labels and not self.chooser.view().isVisible():
+            if [key for _, key in labels] != [key for _, key in self._labels]:
+                self.chooser.clear()
+                for label, key in labels:
+                    self.chooser.addItem(label, key)
+            for place, (label, _) in enumerate(labels):
+                if self.chooser.itemText(place) != label:
+                    self.chooser.setItemText(place, label)
             self._labels = labels
-            self.chooser.clear()
-            for label, key in labels:
-                self.chooser.addItem(label, key)
         self.chooser.setCurrentIndex(self.chooser.findData(selected))
 
 
@@ -191,10 +196,9 @@ def describe(workload: WorkloadState | None) -> str:
         return "Open a model to see its lite spaces."
     if not workload.workload.tunable:
         return "This workload has no schedule template: it runs its default kernel."
-    if not workload.candidates:
+    if not workload.total:
         return "Start tuning (F5) to build this workload's lite space."
-    built = len(workload.candidates)
     return (
-        f"{built} candidates of {text.count(workload.naive_size)} in the naive space, "
+        f"{workload.total} candidates of {text.count(workload.naive_size)} in the naive space, "
         f"{workload.known} known from the database"
     )

@@ -18,11 +18,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from nnjit_studio.space.candidate import DEFAULT_SETTINGS
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui import text
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.state import SessionState
-from nnjit_studio.ui.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.theme import SteadyLabel, Theme, named, panel
 
 BUDGETS_S = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, None)
 """Stops of the slider; None: until nothing more is expected."""
@@ -42,12 +43,16 @@ def trying_text(trying: ev.Trying | None, names: Mapping[str, str]) -> str:
         return ""
     if trying.phase not in PHASES:
         return "Timing the whole model"
+    if trying.candidate == DEFAULT_SETTINGS:
+        return f"{names.get(trying.workload, trying.workload)}  ·  checking its default kernel"
     phase = PHASES[trying.phase].format(pairs=trying.pairs)
     return f"{names.get(trying.workload, trying.workload)}  ·  {trying.candidate}  ·  {phase}"
 
 
 def left_text(state: SessionState, since_s: float, budget_left_s: float | None) -> str:
     """How long it still takes, told ``since_s`` ago; what is not known is said to be so."""
+    if budget_left_s is not None and budget_left_s < 1:
+        return "The budget is used up: what has begun still ends"
     limit = "" if budget_left_s is None else f"at most {text.elapsed(budget_left_s)} by the budget"
     left_s = state.left[1]
     if left_s is None:
@@ -64,6 +69,8 @@ def served_text(served: ev.Served | None) -> str:
     """How the model does that serves meanwhile."""
     if served is None:
         return ""
+    if not served.inferences:
+        return "Serving: no inference was answered since the last look"
     quiet = served.p95_reference_ms
     untouched = "" if quiet is None else f", {quiet:.2f} ms untouched"
     return (
@@ -95,10 +102,10 @@ class TuningPanel(QWidget):
         self._session = session
         self._heard_s = 0.0
         self._left: tuple[float, float | None] = (0.0, None)
-        self.now = ElidedLabel()
-        self.left = ElidedLabel()
-        self.known = ElidedLabel()
-        self.served = ElidedLabel()
+        self.now = SteadyLabel()
+        self.left = SteadyLabel()
+        self.known = SteadyLabel()
+        self.served = SteadyLabel()
         for label, name in (
             (self.now, "Tried right now"), (self.left, "Time left"),
             (self.known, "Known before"), (self.served, "Serving"),
@@ -196,8 +203,6 @@ class TuningPanel(QWidget):
         self.now.setText(trying_text(state.trying, names) if running else state.phase)
         self.known.setText(known_text(state.known(), state.tried()[1]))
         self.served.setText(served_text(state.served) if running else "")
-        self.known.setVisible(bool(self.known.text()))
-        self.served.setVisible(bool(self.served.text()))
         self._tick()
 
     def set_theme(self, theme: Theme) -> None:
@@ -206,8 +211,7 @@ class TuningPanel(QWidget):
     def _tick(self) -> None:
         session, state = self._session, self._session.state
         if session.busy == "tune":
-            budget = session.budget_s
-            limit_s = None if budget is None else max(0.0, budget - session.elapsed_s)
+            limit_s = session.workbench.seconds_left()
             self.left.setText(left_text(state, time.monotonic() - self._heard_s, limit_s))
         elif session.paused:
             self.left.setText("Profile, compare, try candidates: tuning goes on with F5")
