@@ -1,0 +1,196 @@
+"""The dock of the running session, what it says, and what the user does with it."""
+
+from __future__ import annotations
+
+import pytest
+from gui_fakes import candidates, play, small_model
+
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui import actions as registry
+from nnjit_studio.ui import unfinished
+from nnjit_studio.ui.docks.tuning import (
+    BUDGETS_S,
+    SHARES,
+    known_text,
+    left_text,
+    served_text,
+    trying_text,
+)
+from nnjit_studio.ui.state import INVALID, TIMED_OUT, SessionState, shown_state
+
+
+@pytest.fixture
+def state():
+    made = SessionState()
+    made.open(small_model())
+    return made
+
+
+def first(state):
+    return state.by_share()[0].workload.key
+
+
+def test_what_is_tried_is_told_with_its_phase():
+    names = {"k": "matmul"}
+    tell = lambda phase, pairs=0: trying_text(ev.Trying(1.0, "k", "x0=8", phase, pairs), names)  # noqa: E731
+    assert tell("compile") == "matmul  ·  x0=8  ·  compiling"
+    assert "against the reference, first 2 pairs" in tell("check", 2)
+    assert "up to 16 pairs" in tell("duel", 16)
+    assert trying_text(ev.Trying(1.0, "", "", "timing"), names) == "Timing the whole model"
+    assert "default kernel" in trying_text(ev.Trying(1.0, "k", "default", "check"), names)
+    assert trying_text(None, names) == ""
+
+
+def test_time_left_is_unknown_until_the_session_tells(state):
+    assert left_text(state, 0.0, None) == "Time left: unknown until a few rounds are measured"
+    assert left_text(state, 0.0, 30.0).endswith("at most 0:30 by the budget")
+    state.reduce([ev.RoundDone(1.0, first(state), 1, "c", 5.0, 5.0, "c", 3, 9.0, 20.0)])
+    assert left_text(state, 4.0, None) == "About 0:16 left"
+    assert left_text(state, 4.0, 9.0) == "About 0:09 left, at most 0:09 by the budget"
+    assert left_text(state, 60.0, None) == "About 0:00 left"
+    assert left_text(state, 0.0, 0.2).startswith("The budget is used up")
+
+
+def test_what_was_known_and_what_is_served_stand_in_words():
+    assert known_text(0, 10) == ""
+    assert known_text(7, 10) == "Goes on from what is known: 7 of 10 candidates are in the database"
+    served = ev.Served(1.0, 9, 20.0, 21.5, 20.5, 0.43)
+    assert served_text(served) == (
+        "Serving: p95 21.50 ms, 20.50 ms untouched; tuning had 43% of the time"
+    )
+    assert "no inference" in served_text(ev.Served(1.0, 0, 0.0, 0.0, None, 0.9))
+    assert served_text(None) == ""
+
+
+def test_a_pause_is_a_state_and_ends_with_the_session(state):
+    key = first(state)
+    state.reduce([ev.Trying(1.0, key, "x0=8", "compile")])
+    assert state.trying is not None
+    state.reduce([ev.Paused(1.5)])
+    assert state.paused and state.trying is None and state.phase == "Paused"
+    state.reduce([ev.Resumed(1.5, 9.0)])
+    assert not state.paused
+    state.reduce([ev.Paused(2.0), *(e for e in play(state.model) if isinstance(e, ev.Finished))])
+    assert not state.paused
+
+
+def test_the_model_has_rounds_of_its_own(state):
+    key = first(state)
+    flops = sum(w.flops * w.uses for w in state.model.workloads)
+    round_ = lambda t, ms: ev.RoundDone(t, key, 1, "c", 5.0, 5.0, "c", 3, ms)  # noqa: E731
+    state.reduce([ev.ModelTimed(0.5, 4.0, (4.0,)), round_(1.0, 2.0), round_(2.0, 3.0)])
+    first_, second = state.rounds
+    assert first_.gflops == pytest.approx(flops / 4e6) and second.gflops == 0
+    assert first_.best_gflops == second.best_gflops == pytest.approx(flops / 2e6)
+    assert [p.round for p in state.rounds] == [1, 2]
+
+
+def test_a_failure_says_how():
+    assert shown_state("failed", "no answer within 20 s", built=False) == TIMED_OUT
+    assert shown_state("failed", "too many locals", built=False) == INVALID
+    assert shown_state("failed", "The page took no sample.") == "failed"
+    assert shown_state("slower", "0.9x within 3 s") == "slower"
+
+
+def test_tried_is_counted_as_it_would_be_from_the_rows(state):
+    key = first(state)
+    a, b, c = candidates()[:3]
+    known = ev.KnownCandidate(a, "slower", 12.0, 2.5)
+    state.reduce([ev.SpaceBuilt(0.1, key, (a, b, c), ("",) * 3, 1000, 1, (known,))])
+    assert state.tried() == (1, 3) and state.known() == 1
+    measured = ev.Measured(0.3, key, b, "slower", "", 1.0, 0.5)
+    state.reduce([ev.Compiled(0.2, key, b, 4.0, 900), measured, measured])
+    assert state.tried() == (2, 3)
+    state.reduce([ev.Compiled(0.4, key, b, 4.0, 900)])
+    assert state.tried() == (1, 3), "it is measured again"
+
+
+def test_unfinished_tuning_is_offered_while_its_model_is_there(settings, tmp_path):
+    assert unfinished.read(settings) is None
+    model = tmp_path / "a model.onnx"
+    model.write_bytes(b"")
+    unfinished.note(settings, model)
+    found = unfinished.read(settings)
+    assert found is not None and found.model == model
+    assert "Tuning of a model.onnx" in str(found) and "Ctrl+Shift+F5" in str(found)
+    model.unlink()
+    assert unfinished.read(settings) is None
+    model.write_bytes(b"")
+    unfinished.forget(settings)
+    assert unfinished.read(settings) is None
+    for broken in ("{", "[]", '{"model": 3}', "null"):
+        settings.setValue(unfinished.KEY, broken)
+        assert unfinished.read(settings) is None
+
+
+def enabled(window):
+    return {
+        name
+        for name in ("tune", "pause", "stop", "profile")
+        if window.actions_by_id[name].isEnabled()
+    }
+
+
+def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench, model_file):
+    workbench.hold, workbench.pace_s = False, 0.002
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    window.tuning.budget.setValue(BUDGETS_S.index(30.0))
+    assert window.habits.budget_s == 30.0
+    window.start_tuning()
+    assert unfinished.read(window.settings) is not None
+    assert enabled(window) == {"pause", "stop"}
+    with qtbot.waitSignal(window.session.done) as ended:
+        window.actions_by_id["pause"].trigger()
+    assert ended.args[0] == "pause" and window.session.paused
+    assert workbench.tuned_seconds == [30.0]
+    assert enabled(window) == {"tune", "pause", "stop", "profile"}
+    assert window.actions_by_id["pause"].text() == "&Resume"
+    assert window.header.button.text() == "Resume tuning"
+    window.tuning.budget.setValue(0)
+    assert workbench.asked == [("seconds", BUDGETS_S[0])]
+    with qtbot.waitSignal(window.session.done):
+        window.session.profile()
+    assert window.session.paused and unfinished.read(window.settings) is not None
+    with qtbot.waitSignal(window.session.done) as ended:
+        window.actions_by_id["tune"].trigger()
+    assert ended.args[0] == "tune" and not window.session.paused
+    assert window.session.state.summary is not None
+    assert not any(isinstance(e, ev.Trying) for e in window.session.events)
+    assert unfinished.read(window.settings) is None
+
+
+def test_a_paused_session_stops_and_a_serving_one_rests(qtbot, window, workbench, model_file):
+    workbench.pace_s = 0.002
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    window.tuning.serve.setChecked(True)
+    window.start_tuning()
+    with qtbot.waitSignal(window.session.done):
+        window.actions_by_id["pause"].trigger()
+    window.tuning.share.setValue(SHARES.index(0.5))
+    with qtbot.waitSignal(window.session.done) as ended:
+        window.actions_by_id["stop"].trigger()
+    assert ended.args[0] == "tune" and window.session.state.summary.reason == "cancelled"
+    assert [what for what, _ in workbench.asked] == ["serve", "share", "rest"]
+    assert workbench.asked[0][1].budget == SHARES[1] and workbench.asked[1][1] == 0.5
+
+
+def test_the_last_tuning_is_resumed_by_a_command(qtbot, window, workbench, model_file):
+    window.actions_by_id["resume_last"].trigger()
+    assert "No tuning waits" in window.message.text.text()
+    unfinished.note(window.settings, model_file)
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda job, _: job == "tune"):
+        window.actions_by_id["resume_last"].trigger()
+    assert window.session.state.summary is not None
+    assert workbench.tuned_seconds == [None]
+
+
+def test_every_state_of_the_window_leaves_a_way_on(window):
+    for job in ("", "tune", "profile"):
+        for paused in (False, True):
+            registry.enable(window.actions_by_id, job, True, paused)
+            assert enabled(window), (job, paused)
+            assert window.actions_by_id["pause"].isEnabled() == (
+                job == "tune" or (paused and not job)
+            )
