@@ -131,6 +131,9 @@ class Workbench(Protocol):
     def set_seconds_left(self, seconds: float | None) -> bool:
         """Change the budget of the session, running or paused; False when there is none."""
 
+    def seconds_left(self) -> float | None:
+        """Of the session's budget; None without a limit or a session. Any thread may ask."""
+
     def serve(self, options: ServeOptions) -> None:
         """Have the page run the open model on and on; sessions keep to its budget."""
 

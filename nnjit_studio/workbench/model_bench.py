@@ -78,6 +78,11 @@ class ModelBench(PageBench):
         self._keep_ledger(phases)
         return opened
 
+    def close(self) -> None:
+        """As of the page; a session that pauses ends first."""
+        self.drop_paused()
+        super().close()
+
     def drop_paused(self) -> None:
         """End a session that pauses, without a summary; what it measured is in the database."""
         if self._rested is not None:

@@ -71,8 +71,10 @@ class Workbench(ModelBench):
             session.pause(pausing)
         return session is not None
 
-    def resume(self) -> Iterator[Event]:
+    def resume(self, stop: bool = False) -> Iterator[Event]:
         """Go on with the paused session; where the backend has changed, with a new one.
+
+        With ``stop`` it only times the model and sums up.
 
         Raises
         ------
@@ -86,7 +88,11 @@ class Workbench(ModelBench):
         if runner is self.runner:
             self._rested = None
             self._cancelled.clear()
+            if stop:
+                self.cancel()
             yield from self._until_paused(events)
+        elif stop:
+            self.drop_paused()
         else:
             yield from self.tune(session.seconds_left)
 
@@ -96,6 +102,11 @@ class Workbench(ModelBench):
         if session is not None:
             session.set_seconds_left(seconds)
         return session is not None
+
+    def seconds_left(self) -> float | None:
+        """Of the session's budget; None without a limit or a session. Thread-safe."""
+        session = self._session
+        return None if session is None else session.seconds_left
 
     def set_serving_budget(self, share: float) -> None:
         """Change what tuning may add to the latency of the serving model. Thread-safe."""
