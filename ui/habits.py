@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QByteArray, QObject
 from PySide6.QtWidgets import QMessageBox
 
-from nnjit_studio.ui import dialogs, drops, layouts, preferences, session_file, unfinished
+from nnjit_studio.ui import (
+    dialogs,
+    drops,
+    layouts,
+    preferences,
+    recent,
+    session_file,
+    unfinished,
+)
 from nnjit_studio.ui.record_actions import RecordActions
+from nnjit_studio.ui.record_store import WindowChange
 from nnjit_studio.ui.session import Problem
 from nnjit_studio.ui.session_file import SavedSession
 from nnjit_studio.ui.worker import Worker
 
 if TYPE_CHECKING:
+    from nnjit_studio.ui.docks.database import DatabasePanel
     from nnjit_studio.ui.main_window import StudioWindow
 
 
@@ -26,8 +36,6 @@ class Habits(QObject):
         super().__init__(window)
         self._window = window
         self._awaited: SavedSession | None = None
-        self.records = RecordActions(window, window.database, window.saver, window.message)
-        window.database.store.problem.connect(window._problem)
         self._files = Worker(self)
         self._files.returned.connect(self._read)
         self._files.failed.connect(lambda job, e: window._problem(Problem.of(job, e)))
@@ -41,6 +49,18 @@ class Habits(QObject):
         )
         if (last := unfinished.read(window.settings)) is not None:
             window.message.say(str(last))
+
+    @property
+    def records(self) -> RecordActions:
+        """What is done to records; makes their view if need be."""
+        assert self._window.database
+        return self._records
+
+    def use_records(self, panel: DatabasePanel) -> None:
+        """Act on the records of this view."""
+        window = self._window
+        self._records = RecordActions(window, panel, window.saver, window.message)
+        panel.store.problem.connect(window._problem)
 
     # Dropped files
 
@@ -88,8 +108,32 @@ class Habits(QObject):
 
     def arrange(self, action: str) -> None:
         """Take one of the named layouts."""
-        self._window.reset_layout()
-        layouts.arrange(self._window.docks, layouts.LAYOUTS[action])
+        window, layout = self._window, layouts.LAYOUTS[action]
+
+        def take() -> None:
+            window.reset_layout()
+            layouts.arrange(window.docks, layout)
+
+        self.rearrange(f"Took the layout {layout.name}", take)
+
+    def rearrange(self, done: str, take: Callable[[], object]) -> None:
+        """Move docks, so that undo puts them back where the user had them."""
+        window, before = self._window, self._window.saveState(session_file.VERSION)
+        window.database.store.change_window(
+            WindowChange(done, take, lambda: window.restoreState(before, session_file.VERSION))
+        )
+
+    def clear_recent(self) -> None:
+        """Empty the list of recent models, so that undo fills it again."""
+        settings = self._window.settings
+        paths = recent.recent(settings)
+        self._window.database.store.change_window(
+            WindowChange(
+                "Cleared the list of recent models",
+                lambda: recent.forget(settings),
+                lambda: recent.put_back(settings, paths),
+            )
+        )
 
     def ask_settings(self) -> None:
         values = preferences.read(self._window.settings)
@@ -164,7 +208,11 @@ class Habits(QObject):
     def _take_session(self, saved: SavedSession) -> None:
         window = self._window
         self.apply(saved.settings)
-        window.restoreState(QByteArray(saved.layout), session_file.VERSION)
+        layout = QByteArray(saved.layout)
+        self.rearrange(
+            "Took the session's layout",
+            lambda: window.restoreState(layout, session_file.VERSION),
+        )
         self._awaited = saved if saved.model and window.open_model(saved.model) else None
 
     def _done(self, job: str, _: object) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QDockWidget,
     QMainWindow,
     QMenuBar,
     QVBoxLayout,
@@ -21,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio.space.measured_device import MeasuredDevice
 from nnjit_studio.ui import actions as registry
-from nnjit_studio.ui import dialogs, habits, recent
+from nnjit_studio.ui import dialogs, habits, recent, views
 from nnjit_studio.ui.backend_choice import BackendChoice
 from nnjit_studio.ui.docks.database import DatabasePanel
 from nnjit_studio.ui.docks.device import DevicePanel
@@ -44,11 +42,11 @@ from nnjit_studio.ui.header import Header
 from nnjit_studio.ui.message_bar import MessageBar
 from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.palette import Palette
-from nnjit_studio.ui.perfetto import TraceSaved
+from nnjit_studio.ui.record_store import RecordStore
 from nnjit_studio.ui.saving import Saver
 from nnjit_studio.ui.services import EnginePage, Workbench
 from nnjit_studio.ui.session import Problem, Session
-from nnjit_studio.ui.theme import Themes, named
+from nnjit_studio.ui.theme import Theme, Themes, named
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +70,20 @@ class StudioWindow(QMainWindow):
 
     closed = Signal()
 
+    graph: GraphPanel = views.view("graph")
+    space: SpacePanel = views.view("space")
+    tuning: TuningPanel = views.view("tuning")
+    rounds: RoundsPanel = views.view("rounds")
+    latency: LatencyPanel = views.view("latency")
+    kernel: KernelPanel = views.view("kernel")
+    database: DatabasePanel = views.view("database")
+    device: DevicePanel = views.view("device")
+    profile: ProfilePanel = views.view("profile")
+    diff: DiffPanel = views.view("diff")
+    faster: FasterPanel = views.view("faster")
+    text: TextPanel = views.view("text")
+    log_panel: LogPanel = views.view("log")
+
     def __init__(
         self,
         workbench: Workbench,
@@ -91,9 +103,10 @@ class StudioWindow(QMainWindow):
         self.setDockNestingEnabled(True)
         self._closing = self._closed = False
         self._lost_during = ""
-        self._log_handler = LineHandler()
+        self.results: dict[str, object] = {}
+        self.log_handler = LineHandler()
         for name in LOGGERS:
-            logging.getLogger(name).addHandler(self._log_handler)
+            logging.getLogger(name).addHandler(self.log_handler)
             logging.getLogger(name).setLevel(logging.DEBUG)  # the log's level chooser hides lines
 
         self.menu_bar = QMenuBar()
@@ -124,6 +137,10 @@ class StudioWindow(QMainWindow):
         self.setFocus()
         self.session.read_records()
         self.session.read_device()
+
+    @property
+    def theme(self) -> Theme:
+        return self.themes.current
 
     # What the user can do
 
@@ -163,21 +180,6 @@ class StudioWindow(QMainWindow):
     # Building
 
     def _build_views(self) -> None:
-        theme = self.themes.current
-        self.graph = GraphPanel(self.session, theme)
-        self.space = SpacePanel(self.session, theme)
-        self.tuning = TuningPanel(self.session, theme, self.actions_by_id)
-        self.rounds = RoundsPanel(self.session, theme)
-        self.latency = LatencyPanel(self.session, theme)
-        self.kernel = KernelPanel(self.session, theme)
-        self.database = DatabasePanel(self.session, theme, self.actions_by_id)
-        self.device = DevicePanel(self.session, theme)
-        self.profile = ProfilePanel(self.session, theme, self.actions_by_id)
-        self.diff = DiffPanel(self.session, theme, self.actions_by_id)
-        self.faster = FasterPanel(self.session, theme, self.actions_by_id)
-        self.text = TextPanel(self.session, theme, self.actions_by_id)
-        self.log_panel = LogPanel(self._log_handler, theme)
-
         top = QWidget()
         column = QVBoxLayout(top)
         column.setContentsMargins(0, 0, 0, 0)
@@ -188,38 +190,20 @@ class StudioWindow(QMainWindow):
         self.setMenuWidget(top)
         self.first_run = FirstRun(self)
         self.setCentralWidget(self.first_run.central)
-
-        area = Qt.DockWidgetArea
-        self.setCorner(Qt.Corner.BottomLeftCorner, area.LeftDockWidgetArea)
-        self.setCorner(Qt.Corner.BottomRightCorner, area.BottomDockWidgetArea)
-        self.docks = {
-            "graph": self._dock("Model graph", self.graph, area.LeftDockWidgetArea),
-            "tuning": self._dock("Tuning", self.tuning, area.RightDockWidgetArea),
-            "rounds": self._dock("GFLOP/s per round", self.rounds, area.RightDockWidgetArea),
-            "latency": self._dock("Model latency", self.latency, area.RightDockWidgetArea),
-            "space": self._dock("Lite space", self.space, area.BottomDockWidgetArea),
-            "database": self._dock("Kernel database", self.database, area.BottomDockWidgetArea),
-            "device": self._dock("Device", self.device, area.BottomDockWidgetArea),
-            "kernel": self._dock("Kernel", self.kernel, area.BottomDockWidgetArea),
-            "profile": self._dock("Profile", self.profile, area.BottomDockWidgetArea),
-            "diff": self._dock("Numerical diff", self.diff, area.BottomDockWidgetArea),
-            "faster": self._dock("Wasm or WebGPU", self.faster, area.BottomDockWidgetArea),
-            "text": self._dock("Text", self.text, area.BottomDockWidgetArea),
-            "log": self._dock("Log", self.log_panel, area.BottomDockWidgetArea),
-        }
-        tabs = ("space", "kernel", "profile", "diff", "faster", "text", "database", "device", "log")
-        for left, right in pairwise(tabs):
-            self.tabifyDockWidget(self.docks[left], self.docks[right])
-        self.docks["space"].raise_()
+        self.setCorner(Qt.Corner.BottomLeftCorner, views.LEFT)
+        self.setCorner(Qt.Corner.BottomRightCorner, views.BOTTOM)
+        self.docks = views.build(self)
+        self.kernel_links = KernelLinks(
+            self.session,
+            lambda: self.kernel,
+            self.actions_by_id["kernel"],
+            lambda: self._show_dock("kernel"),
+            self.message,
+        )
+        for name in views.SEEN_AT_FIRST:
+            self.docks[name].fill()
         self.resize(1600, 1000)
         self._size_docks()
-
-    def _dock(self, title: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
-        dock = named(QDockWidget(title, self), title)
-        dock.setObjectName(title)
-        dock.setWidget(widget)
-        self.addDockWidget(area, dock)
-        return dock
 
     def _size_docks(self) -> None:
         d, way = self.docks, Qt.Orientation
@@ -264,9 +248,9 @@ class StudioWindow(QMainWindow):
             "text": self._show_text,
             "faster": lambda: self._inspect("faster", self.session.faster),
             "split": self._split_graph,
-            "reset_plots": lambda: [plot.reset() for plot in self._plots()],
+            "reset_plots": lambda: [plot.reset() for plot in self.findChildren(PlotPanel)],
             "refresh": self.session.read_records,
-            "reset_layout": self.reset_layout,
+            "reset_layout": lambda: self.habits.rearrange("Reset the layout", self.reset_layout),
             "palette": self._show_palette,
             "shortcuts": lambda: dialogs.show_shortcuts(self),
             "about": lambda: dialogs.show_about(self),
@@ -278,7 +262,6 @@ class StudioWindow(QMainWindow):
         self.recent_menu = named(file.addMenu("Open &recent"), "Open recent")
         file.insertMenu(self.actions_by_id["export"], self.recent_menu)
         self.recent_menu.aboutToShow.connect(self._fill_recent)
-        self._fill_recent()
         for name in ("diff_node", "open_group", "close_group"):
             self.graph.view.addAction(self.actions_by_id[name])
         view.addSeparator()
@@ -301,19 +284,6 @@ class StudioWindow(QMainWindow):
         session.done.connect(self._done)
         session.problem.connect(self._problem)
         self.themes.changed.connect(self._set_theme)
-        for panel in (
-            self.space, self.database, self.profile, self.diff, self.faster, *self.kernel.tables,
-            self.profile.compare,
-        ):  # fmt: skip
-            self.saver.offer_table(panel)
-        for plot in self._plots():
-            self.saver.offer_plot(plot)
-        dock, offer = self.profile, self.saver.offer
-        offer(dock.trace_button, "Save trace", "-trace.json", self._save_trace)
-        offer(dock.save_button, "Save profile", "-profile.json", dock.save_profile)
-        for panel in (self.profile, self.diff, self.faster):
-            panel.picked.connect(lambda row: self.graph.go_to(row.node))
-        self.database.picked.connect(lambda row: self.graph.go_to_workload(row.workload))
         self.links = Links(session, self.docks, self.actions_by_id, self._show_dock)
         self.graph.details.places = self.docks
         self.graph.asked.connect(self.links.follow)
@@ -323,16 +293,8 @@ class StudioWindow(QMainWindow):
             lambda: dialogs.ask_profile(self, self.saver.folder, self.graph.compare_with_file)
         )
         self.graph.view.addAction(self.actions_by_id["kernel"])
-        self.docks["kernel"].visibilityChanged.connect(self.kernel.be_seen)
-        self.kernel_links = KernelLinks(
-            session,
-            self.kernel,
-            (self.space, self.database),
-            self.actions_by_id["kernel"],
-            lambda: self._show_dock("kernel"),
-            self.message,
-        )
         self.habits = habits.Habits(self)
+        self._fill_recent()
         self._clock = QTimer(self, interval=500)
         self._clock.timeout.connect(self._tick)
         self._clock.start()
@@ -340,12 +302,9 @@ class StudioWindow(QMainWindow):
     # Following the session
 
     def _render(self, changes: frozenset[str]) -> None:
-        for panel in (
-            self.graph, self.space, self.tuning, self.rounds, self.latency, self.device,
-            self.profile, self.diff,
-            self.faster, self.kernel, self.text,
-        ):  # fmt: skip
-            panel.render(changes)
+        for name, dock in self.docks.items():
+            if views.VIEWS[name].follows and dock.widget() is not None:
+                dock.widget().render(changes)
         if changes & {"model", "phase", "latency", "space"}:
             self.header.render()
 
@@ -368,7 +327,9 @@ class StudioWindow(QMainWindow):
 
     def _done(self, job: str, result: object) -> None:
         self._enable()
+        self.results[job] = result
         if job == "open":
+            self.results = {}
             model = self.session.state.model
             assert model is not None
             recent.remember(self.settings, model.path)
@@ -404,17 +365,11 @@ class StudioWindow(QMainWindow):
         )
 
     def _set_theme(self, theme: object) -> None:
-        for panel in (
-            self.graph, self.space, self.rounds, self.latency, self.database, self.device,
-            self.profile, self.diff, self.faster, self.kernel, self.text, self.log_panel,
-        ):  # fmt: skip
-            panel.set_theme(theme)
+        for dock in self.docks.values():
+            if dock.widget() is not None:
+                dock.widget().set_theme(theme)
 
     # What actions do
-
-    def _save_trace(self, path: Path) -> None:
-        self.profile.save_trace(path)
-        dialogs.show(TraceSaved(self, path))
 
     def _ask_model(self) -> None:
         dialogs.ask_model(self, self.saver.folder, self.open_model)
@@ -423,17 +378,8 @@ class StudioWindow(QMainWindow):
         model = self.session.state.model
         dialogs.show(Palette(self, self.menu_bar, model.path if model else None))
 
-    def _plots(self) -> tuple[PlotPanel, ...]:
-        return (
-            self.rounds,
-            self.latency,
-            self.text.plot,
-            *self.profile.plots,
-            *self.device.plots,
-            *self.kernel.plots,
-        )
-
     def _show_dock(self, name: str) -> None:
+        self.docks[name].fill()
         self.docks[name].show()
         self.docks[name].raise_()
 
@@ -492,7 +438,7 @@ class StudioWindow(QMainWindow):
             self.session.select(keys[place % len(keys)])
 
     def _fill_recent(self) -> None:
-        recent.fill_menu(self.recent_menu, self.settings, self.open_model)
+        recent.fill_menu(self.recent_menu, self.settings, self.open_model, self.habits.clear_recent)
 
     # Layout and the end
 
@@ -525,6 +471,11 @@ class StudioWindow(QMainWindow):
             return False
         return self.habits.drop(paths[0])
 
+    @property
+    def _records(self) -> RecordStore | None:
+        panel = self.docks["database"].widget()
+        return panel.store if isinstance(panel, DatabasePanel) else None
+
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._closed:
             event.accept()
@@ -537,7 +488,8 @@ class StudioWindow(QMainWindow):
             if self.keeper is not None:
                 self.keeper.end()
             self.session.cancel()
-            self.database.store.cancel()
+            if self._records is not None:
+                self._records.cancel()
             self._waited_s = 0.0
             self._end_timer = QTimer(self, interval=50)
             self._end_timer.timeout.connect(self._try_end)
@@ -546,10 +498,9 @@ class StudioWindow(QMainWindow):
 
     def _try_end(self) -> None:
         self._waited_s += self._end_timer.interval() / 1000
-        readers = (
-            self.session.reader.job or self.session.device_reader.job or self.database.store.job
-        )
-        running = self.session.busy or readers
+        session, records = self.session, self._records
+        readers = session.reader.job or session.device_reader.job
+        running = session.busy or readers or (records is not None and records.job)
         if running and self._waited_s < CLOSE_WAIT_S:
             return
         if running:
@@ -557,7 +508,7 @@ class StudioWindow(QMainWindow):
         self._end_timer.stop()
         self._clock.stop()
         for name in LOGGERS:
-            logging.getLogger(name).removeHandler(self._log_handler)
+            logging.getLogger(name).removeHandler(self.log_handler)
         self.session.texts.close()
         self._closed = True
         self.close()

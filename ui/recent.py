@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
@@ -31,7 +31,18 @@ def forget(settings: QSettings) -> None:
     settings.remove(KEY)
 
 
-def fill_menu(menu: QMenu, settings: QSettings, open_model: Callable[[Path], object]) -> None:
+def put_back(settings: QSettings, paths: Sequence[Path]) -> None:
+    """The list as it was, below what was opened since."""
+    every = dict.fromkeys([*recent(settings), *paths])
+    settings.setValue(KEY, [str(p) for p in every][:LIMIT])
+
+
+def fill_menu(
+    menu: QMenu,
+    settings: QSettings,
+    open_model: Callable[[Path], object],
+    clear: Callable[[], object],
+) -> None:
     """The list as actions; models that are not there any more are greyed out."""
     menu.clear()
     for number, path in enumerate(recent(settings), 1):
@@ -46,4 +57,4 @@ def fill_menu(menu: QMenu, settings: QSettings, open_model: Callable[[Path], obj
         menu.addAction("No model was opened yet").setEnabled(False)
     else:
         menu.addSeparator()
-        menu.addAction("Clear list").triggered.connect(lambda: forget(settings))
+        menu.addAction("Clear list").triggered.connect(lambda: clear())

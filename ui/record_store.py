@@ -46,11 +46,23 @@ class Listing:
 
 @dataclass(frozen=True)
 class Change:
-    """Something done to records that can be taken back; ``done`` says it in the past tense."""
+    """Something done that can be taken back; ``done`` says it in the past tense.
+
+    ``do`` and ``undo`` change records, in a thread.
+    """
 
     done: str
     do: Callable[[Records], None]
     undo: Callable[[Records], None]
+
+
+@dataclass(frozen=True)
+class WindowChange:
+    """The same of the window itself, done at once."""
+
+    done: str
+    do: Callable[[], object]
+    undo: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -89,8 +101,8 @@ class RecordStore(QObject):
     def __init__(self, records: Records, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._records = records
-        self.done: list[Change] = []
-        self.undone: list[Change] = []
+        self.done: list[Change | WindowChange] = []
+        self.undone: list[Change | WindowChange] = []
         self._jobs: deque[_Job] = deque()
         self._now: _Job | None = None
         self._stop = threading.Event()
@@ -134,6 +146,11 @@ class RecordStore(QObject):
                 lambda r: r.annotate(before),
             )
         )
+
+    def change_window(self, change: WindowChange) -> None:
+        """Do something to the window that :meth:`undo` takes back, among changes of records."""
+        self.undone.clear()
+        self._move(change, None, self.done, back=False)
 
     def undo(self) -> None:
         """Take the latest change back."""
@@ -197,8 +214,26 @@ class RecordStore(QObject):
         self._move(change, None, self.done, back=False)
 
     def _move(
-        self, change: Change, source: list[Change] | None, goal: list[Change], back: bool
+        self,
+        change: Change | WindowChange,
+        source: list[Change | WindowChange] | None,
+        goal: list[Change | WindowChange],
+        back: bool,
     ) -> None:
+        def done() -> None:
+            goal.append(change)
+            self.undo_changed.emit()
+            self.said.emit(
+                f"Taken back: {change.done[:1].lower()}{change.done[1:]}."
+                if back
+                else f"{change.done}. Ctrl+Z takes it back."
+            )
+
+        if isinstance(change, WindowChange):
+            (change.undo if back else change.do)()
+            done()
+            return
+
         def work(_: object) -> Listing:
             try:
                 (change.undo if back else change.do)(self._records)
@@ -209,14 +244,8 @@ class RecordStore(QObject):
             return self._read()
 
         def then(listing: Listing) -> None:
-            goal.append(change)
             self.listed.emit(listing)
-            self.undo_changed.emit()
-            self.said.emit(
-                f"Taken back: {change.done[:1].lower()}{change.done[1:]}."
-                if back
-                else f"{change.done}. Ctrl+Z takes it back."
-            )
+            done()
 
         self.undo_changed.emit()
         self._put(_Job("change", work, then))

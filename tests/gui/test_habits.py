@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QMessageBox
 from nnjit_studio.cli import cli
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import UserError
-from nnjit_studio.ui import crash, drops, layouts, preferences, session_file
+from nnjit_studio.ui import crash, drops, layouts, preferences, recent, session_file
 from nnjit_studio.ui.main_window import StudioWindow
 
 
@@ -112,6 +112,38 @@ def test_named_layouts_and_the_way_back(window):
         assert {n for n, dock in window.docks.items() if not dock.isHidden()} == layout.shown
     window.actions_by_id["reset_layout"].trigger()
     assert not any(dock.isHidden() for dock in window.docks.values())
+
+
+def test_an_arrangement_that_a_layout_replaced_comes_back(window):
+    window.docks["latency"].close()
+    window.actions_by_id["layout_compare"].trigger()
+    window.actions_by_id["reset_layout"].trigger()
+    assert "Ctrl+Z takes it back" in window.message.text.text()
+    window.actions_by_id["undo"].trigger()
+    assert window.docks["faster"].isHidden() is False and window.docks["rounds"].isHidden()
+    window.actions_by_id["undo"].trigger()
+    assert [n for n, dock in window.docks.items() if dock.isHidden()] == ["latency"]
+    window.actions_by_id["redo"].trigger()
+    assert window.docks["rounds"].isHidden()
+
+
+def test_the_list_of_recent_models_comes_back(window, tmp_path):
+    for name in ("a.onnx", "b.onnx"):
+        recent.remember(window.settings, tmp_path / name)
+    window.recent_menu.aboutToShow.emit()
+    window.recent_menu.actions()[-1].trigger()
+    assert recent.recent(window.settings) == []
+    recent.remember(window.settings, tmp_path / "c.onnx")
+    window.actions_by_id["undo"].trigger()
+    names = [path.name for path in recent.recent(window.settings)]
+    assert names == ["c.onnx", "b.onnx", "a.onnx"]
+
+
+def test_what_is_behind_a_tab_is_made_when_it_is_seen(window):
+    assert window.docks["profile"].widget() is None
+    window.docks["profile"].raise_()
+    assert window.docks["profile"].widget() is window.profile
+    assert window.docks["faster"].widget() is None
 
 
 def test_settings_hold_at_once_where_they_can(qtbot, window, workbench, model_file):

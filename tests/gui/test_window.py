@@ -269,7 +269,7 @@ def test_a_line_without_room_ends_in_an_ellipsis_and_its_tooltip_says_all(
 ):
     open_it(qtbot, window, model_file)
     label = window.header.details
-    assert label.shown() == label.text()
+    qtbot.waitUntil(lambda: label.shown() == label.text())
     label.setFixedWidth(90)
     assert label.shown().endswith("…") and len(label.shown()) < len(label.text())
     QGuiApplication.sendEvent(label, QHelpEvent(QEvent.Type.ToolTip, QPoint(), QPoint()))
@@ -447,7 +447,7 @@ def test_every_action_is_in_a_menu_with_a_shortcut_of_its_own(window):
 
 
 def test_controls_have_accessible_names(window):
-    panels = (window.header, window.message, *(d.widget() for d in window.docks.values()))
+    panels = (window.header, window.message, *(d.fill() for d in window.docks.values()))
     ours = [
         w
         for panel in panels

@@ -15,29 +15,26 @@ from nnjit_studio.ui.text import short_key
 
 
 class KernelLinks:
-    """Finds out which kernel is meant, and shows it.
-
-    Parameters
-    ----------
-    tables
-        Their rows have ``settings``; records also name their ``workload``.
-    """
+    """Finds out which kernel is meant, and shows it in the view that ``kernel`` gives."""
 
     def __init__(
         self,
         session: Session,
-        kernel: KernelPanel,
-        tables: tuple[TablePanel, ...],
+        kernel: Callable[[], KernelPanel],
         action: QAction,
         show: Callable[[], None],
         message: MessageBar,
     ) -> None:
-        self._session, self._kernel, self._tables = session, kernel, tables
+        self._session, self._kernel, self._action = session, kernel, action
         self._show, self._message = show, message
-        for table in tables:
-            table.view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
-            table.view.addAction(action)
-            table.view.doubleClicked.connect(lambda _, table=table: self._of_row(table))
+        self._tables: list[TablePanel] = []
+
+    def offer(self, table: TablePanel) -> None:
+        """Lead from the rows of a table, which have ``settings`` and may name a ``workload``."""
+        self._tables.append(table)
+        table.view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        table.view.addAction(self._action)
+        table.view.doubleClicked.connect(lambda _: self._of_row(table))
 
     def inspect(self) -> None:
         """The row of the table that has the focus, else the kernel of the selected workload."""
@@ -66,4 +63,4 @@ class KernelLinks:
             if workload:
                 self._session.select(workload)
             self._show()
-            self._kernel.look(settings)
+            self._kernel().look(settings)
