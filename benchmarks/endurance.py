@@ -20,6 +20,7 @@ import datetime
 import os
 import platform
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -36,7 +37,7 @@ BACK_S = 1.0
 SETTLE_S = 2.0
 """For a killed renderer's successor to measure again before it is killed as well."""
 MOST_WAIT_S = 60.0
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 ROOT = getattr(os, "geteuid", lambda: 1)() == 0
 
 
@@ -109,7 +110,13 @@ def one_start(number: int, home: Path, scratch: Path) -> list[str]:
     if number % 6 == 5:
         command += ["--tune", "1"]
     folders = {name: str(home) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
-    environment = {**os.environ, **folders, "XDG_DATA_HOME": str(home), "TMPDIR": str(scratch)}
+    environment = {
+        **os.environ,
+        **folders,
+        "XDG_DATA_HOME": str(home),
+        "TMPDIR": str(scratch),
+        "PYTHONFAULTHANDLER": "1",
+    }
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         start_new_session=True,
@@ -117,8 +124,11 @@ def one_start(number: int, home: Path, scratch: Path) -> list[str]:
     try:
         _, said = process.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # it writes where each thread is
+        time.sleep(1)
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        print(process.communicate()[1].decode(errors="replace"), flush=True)
+        clear(scratch)
         return [f"did not end in {LIMIT_S:.0f} s"]
     found = []
     if process.returncode:
@@ -134,7 +144,13 @@ def one_start(number: int, home: Path, scratch: Path) -> list[str]:
                 os.kill(int(pid.split()[0]), signal.SIGKILL)
     if names := sorted(path.name for path in scratch.iterdir()):
         found.append(f"temporary files are left: {', '.join(names)}")
+        clear(scratch)
     return found
+
+
+def clear(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
 
 
 def small_model(path: Path) -> None:
