@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed walk screenshots
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed walk screenshots commands
 
 setup: .venv/ready
 
@@ -121,6 +121,10 @@ soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py
+
+# The table in docs/commands.md, from the window's registry.
+commands: .venv/ready
+	QT_QPA_PLATFORM=offscreen $(BIN)/python tests/gui/command_table.py
 
 # A stranger with the sample model, through the window's own widgets: seconds of every station.
 walk: .venv/ready

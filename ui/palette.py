@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,11 @@ def _plain(text: str) -> str:
 def score(name: str, typed: str) -> int | None:
     """How well the typed letters fit, least best; None where they do not come in this order.
 
-    Words beat letters spread over the name: what is skipped inside a word counts.
+    Words beat letters spread over the name: what is skipped inside a word counts, and what
+    begins a word of the name as it is typed skips nothing.
     """
+    if re.search(rf"\b{re.escape(typed.strip())}", name, re.IGNORECASE):
+        return 0
     place, skipped, text = -1, 0, name.lower()
     for letter in typed.lower().replace(" ", ""):
         found = text.find(letter, place + 1)

@@ -30,6 +30,8 @@ ORGANIZATION, APPLICATION = "NNJIT Studio", "nnjit-studio"
 class Setting:
     """One setting: a choice, a number from ``low`` to ``high``, or a text.
 
+    ``none`` is what 0 or an empty text means, in words.
+
     ``later``: it holds from the next start on; ``option`` is the flag of the command line that
     goes before it.
     """
@@ -42,6 +44,7 @@ class Setting:
     low: float = 0
     high: float = 0
     unit: str = ""
+    none: str = ""
     later: bool = False
     option: str = ""
 
@@ -75,6 +78,7 @@ SETTINGS = (
         "Seconds that a session may take; 0: until nothing more is expected",
         high=86_400,
         unit=" s",
+        none="until nothing more is expected",
         option="--tune",
     ),
     Setting(
@@ -82,6 +86,7 @@ SETTINGS = (
         "Kernel database",
         "",
         "The file; empty: in the user's data folder",
+        none="in the user's data folder",
         later=True,
         option="--database",
     ),
@@ -175,10 +180,11 @@ def _field(setting: Setting, value: Any) -> QWidget:
         combo.setCurrentText(value)
         return combo
     if isinstance(setting.default, str):
-        return QLineEdit(value)
+        return QLineEdit(value, placeholderText=setting.none)
     spin = QSpinBox() if isinstance(setting.default, int) else QDoubleSpinBox()
     spin.setRange(type(setting.default)(setting.low), type(setting.default)(setting.high))
     spin.setSuffix(setting.unit)
+    spin.setSpecialValueText(setting.none)
     spin.setValue(value)
     return spin
 

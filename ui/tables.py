@@ -27,6 +27,8 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPushButton,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
     QTableView,
     QToolButton,
     QVBoxLayout,
@@ -52,7 +54,8 @@ _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 class Column:
     """One column: its raw value (sorted, exported) and its text (shown, filtered).
 
-    ``tone`` gives the theme's colour token of a cell, such as ``good``.
+    ``tone`` gives the theme's colour token of a cell, such as ``good``. ``middle``: what has no
+    room loses its middle, not its end, for names that begin alike.
     """
 
     title: str
@@ -62,6 +65,7 @@ class Column:
     tip: str = ""
     width: int = 80
     tone: Callable[[Any], str] | None = None
+    middle: bool = False
 
 
 class RowsModel(QAbstractTableModel):
@@ -174,6 +178,12 @@ def missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+class _MiddleElided(QStyledItemDelegate):
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
+        super().initStyleOption(option, index)
+        option.textElideMode = Qt.TextElideMode.ElideMiddle
+
+
 class TablePanel(QWidget):
     """A table with its filter field and buttons; rows copy in each of :data:`FORMATS`.
 
@@ -200,6 +210,7 @@ class TablePanel(QWidget):
         self.proxy = proxy or RowsProxy()
         self.proxy.setSourceModel(self.model)
         self.view = named(QTableView(), title)
+        self._middle = _MiddleElided(self.view)
         self.view.setModel(self.proxy)
         self.view.setSortingEnabled(True)
         self.view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
@@ -259,6 +270,7 @@ class TablePanel(QWidget):
     def _set_widths(self) -> None:
         for i, column in enumerate(self.model.columns):
             self.view.setColumnWidth(i, column.width)
+            self.view.setItemDelegateForColumn(i, self._middle if column.middle else None)
 
     def _pick(self) -> None:
         rows = self.view.selectionModel().selectedRows()

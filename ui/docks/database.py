@@ -39,7 +39,7 @@ def _rate(digits: int) -> Any:
 
 
 COLUMNS = (
-    Column("workload", lambda r: r.workload, text.short_key, width=230),
+    Column("workload", lambda r: r.workload, text.short_key, width=230, middle=True),
     Column("settings", lambda r: r.settings, width=270),
     Column(
         "state",
@@ -49,7 +49,7 @@ COLUMNS = (
         tone=lambda r: TONES.get(r.state, ""),
     ),
     Column("GFLOP/s", lambda r: r.gflops, _rate(1), True, "10^9 operations a second", 74),
-    Column("ms", lambda r: r.median_ms, _rate(3), True, "median of the samples", 66),
+    Column("ms", lambda r: r.median_ms, _rate(4), True, "median of the samples", 74),
     Column("samples", lambda r: r.samples, str, True, "how many samples were taken", 66),
     Column("tags", lambda r: r.tags, width=80, tip="words of yours: select records, press F2"),
     Column("note", lambda r: r.note, width=110, tip="what you noted: select records, press F2"),

@@ -10,6 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
 from nnjit_studio.inspection import Limits
+from nnjit_studio.ui.docks import log_axes
 from nnjit_studio.ui.docks.plots import PlotPanel, pen
 from nnjit_studio.ui.theme import ElidedLabel, Theme
 
@@ -116,7 +117,7 @@ class RooflinePlot(PlotPanel):
         )
         self.plot.setAccessibleDescription("The table of numbers has the same figures.")
         self.layout().insertWidget(1, self.caption)
-        self.item.setLogMode(True, True)
+        log_axes.use(self.item)
         self._limits: Limits | None = None
         self._rates: tuple[tuple[str, float], ...] = ()
         self.redraw()

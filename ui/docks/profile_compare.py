@@ -30,8 +30,8 @@ def _ms(value: float | None) -> str:
 
 
 COLUMNS = (
-    Column("step", lambda d: d.node, width=190),
-    Column("workload", lambda d: d.workload, width=240),
+    Column("step", lambda d: d.node, width=240, middle=True),
+    Column("workload", lambda d: d.workload, width=280, middle=True),
     Column("before ms", lambda d: d.before_ms, _ms, True, "median, in the other profile", 84),
     Column("after ms", lambda d: d.after_ms, _ms, True, "median, in the profile shown", 84),
     Column("gain ms", lambda d: d.gain_ms, lambda v: f"{v:+.4f}", True, "positive is faster", 84,
@@ -54,6 +54,7 @@ class ComparePanel(TablePanel):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Comparison of profiles", COLUMNS, theme)
+        self.view.horizontalHeader().setStretchLastSection(False)  # figures stay together
         self.after: ModelProfile | None = None
         self.before: ModelProfile | None = None
         self.result: Comparison | None = None

@@ -120,7 +120,9 @@ class Bars(QWidget):
             painter.fillRect(
                 QRectF(names, top + 4, length, height - 8), QColor(self.theme.series[0])
             )
-            words = f"{text.fixed(bar.ms, 1 if longest >= 100 else 3)} ms  {bar.ms / total:4.0%}"
+            share = bar.ms / total
+            percent = "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+            words = f"{text.fixed(bar.ms, 1 if bar.ms >= 10 else 3)} ms  {percent:>4}"
             painter.drawText(QRectF(self.width() - figures, top, figures, height), right, words)
 
 

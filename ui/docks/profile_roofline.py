@@ -8,14 +8,12 @@ import numpy as np
 import pyqtgraph as pg
 
 from nnjit_studio.profile import ModelProfile, StepProfile
-from nnjit_studio.ui.docks.plots import PlotPanel, pen
+from nnjit_studio.ui.docks import log_axes
+from nnjit_studio.ui.docks.plots import Array, PlotPanel, pen
 from nnjit_studio.ui.theme import Theme
 
 SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
-
-DECADES = [(power, f"{10.0**power:g}") for power in range(-6, 9)]
-"""Ticks: pyqtgraph would name every digit between them, one over the other."""
 
 
 class RooflinePlot(PlotPanel):
@@ -28,13 +26,14 @@ class RooflinePlot(PlotPanel):
         )  # fmt: skip
         self.plot.setAccessibleDescription("The table of steps shows the same figures.")
         self.profile: ModelProfile | None = None
-        self.item.setLogMode(x=True, y=True)
-        for side in ("bottom", "left"):
-            self.item.getAxis(side).setTicks([DECADES])
+        log_axes.use(self.item)
         self.points = pg.PlotDataItem(pen=None, symbol="o", symbolPen=None)
         self.roof = pg.PlotDataItem(skipFiniteCheck=True)
         self.item.addItem(self.roof)
         self.item.addItem(self.points)
+        self.limits = [pg.TextItem(anchor=anchor) for anchor in ((1, 1), (0, 1))]
+        for label in self.limits:
+            self.item.addItem(label, ignoreBounds=True)
         self.set_theme(theme)
         self.show_profile(None)
 
@@ -48,6 +47,8 @@ class RooflinePlot(PlotPanel):
         if profile is None or not found:
             for line in (self.points, self.roof):
                 line.setData([], [])
+            for label in self.limits:
+                label.hide()
             return
         x = np.array([s.intensity for s in found])
         share = np.array([s.share for s in found])
@@ -59,6 +60,19 @@ class RooflinePlot(PlotPanel):
             peak = np.minimum(peak, ends * profile.bandwidth_gbs)
         shown = (ends, peak) if profile.peak_gflops else ([], [])
         self.roof.setData(*shown)
+        self._name_limits(ends, peak, profile)
+
+    def _name_limits(self, ends: Array, roof: Array, profile: ModelProfile) -> None:
+        """The peak at the right end of the roof, the bandwidth at its left one."""
+        threads = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
+        words = (
+            f"multiply-add peak {profile.peak_gflops * profile.threads:.0f} GFLOP/s, {threads}",
+            f"memory {profile.bandwidth_gbs:.0f} GB/s" if profile.bandwidth_gbs else "",
+        )
+        for label, text, place in zip(self.limits, words, (-1, 0), strict=True):
+            label.setText(text if profile.peak_gflops else "", self.theme.muted)
+            label.setPos(np.log10(ends[place]), np.log10(roof[place]))
+            label.show()
 
     def _steps(self) -> list[StepProfile]:
         steps = self.profile.steps if self.profile else ()
@@ -66,6 +80,8 @@ class RooflinePlot(PlotPanel):
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
+        for label in self.limits:
+            label.setColor(theme.muted)
         self.roof.setPen(pen(theme.muted, 1.6))
         self.points.setSymbolBrush(pg.mkBrush(theme.accent))
 

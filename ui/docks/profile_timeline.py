@@ -26,6 +26,7 @@ ZOOM = 1.25
 LEAST_US = 0.5
 """The shortest time that the window is zoomed to."""
 AXIS_HEIGHT, ROW_HEIGHT, GAP = 22, 24, 4
+LEGEND_ROWS = 8
 LABELS_WIDTH = 110
 DRAG_PX = 4
 
@@ -103,6 +104,7 @@ class Timeline(QWidget):
         self.selected = ""
         self.drawn = 0
         self._ranks: dict[str, int] = {}
+        self._taken_us: list[tuple[str, float]] = []
         self._starts: list[list[float]] = []
         self._ends: list[list[float]] = []
         self._pressed: QPointF | None = None
@@ -116,7 +118,8 @@ class Timeline(QWidget):
         taken: Counter[str] = Counter()
         for span in (s for t in self.tracks for s in t.spans):
             taken[span.name] += span.end_us - span.start_us  # type: ignore[assignment]
-        self._ranks = {name: rank for rank, (name, _) in enumerate(taken.most_common())}
+        self._taken_us = list(taken.most_common())
+        self._ranks = {name: rank for rank, (name, _) in enumerate(self._taken_us)}
         self.end_us = max((s.end_us for t in self.tracks for s in t.spans), default=1.0)
         self.selected = ""
         self.fit()
@@ -191,6 +194,22 @@ class Timeline(QWidget):
             for span in self._in_sight(row):
                 self._paint_span(painter, span, top)
             painter.restore()
+        self._paint_legend(painter)
+
+    def _paint_legend(self, painter: QPainter) -> None:
+        """Which colour is which kind, with its time over all tracks, where there is room."""
+        top = AXIS_HEIGHT + len(self.tracks) * (ROW_HEIGHT + GAP) + ROW_HEIGHT
+        height = self.fontMetrics().height() + GAP
+        total = sum(us for _, us in self._taken_us) or 1.0
+        room = max(0, int((self.height() - top) / height))
+        for name, us in self._taken_us[: min(room, LEGEND_ROWS)]:
+            colour = QColor(series_style(self.theme, self._ranks[name])[0])
+            painter.fillRect(QRectF(LABELS_WIDTH, top + 3, 12, height - 6), colour)
+            painter.setPen(QColor(self.theme.muted))
+            words = f"{name}: {us / 1e3:.4g} ms, {us / total:.1%}"
+            place = QRectF(LABELS_WIDTH + 20, top, self.width() - LABELS_WIDTH - 28, height)
+            painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, words)
+            top += height
 
     def _in_sight(self, row: int) -> Iterator[Span]:
         """Bars of a track that can be seen; of those that end in one pixel, the first alone."""
