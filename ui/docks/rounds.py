@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pyqtgraph as pg
@@ -23,6 +24,8 @@ LEGEND_GAP = 16
 MARGIN = 0.03
 """Of the width, beside the first and the last round."""
 BEHIND, FRONT = 2, 3
+WHOLE = 4
+"""Rounds for each pixel up to which a workload's are all drawn, whatever part is seen."""
 
 
 class RoundsPanel(PlotPanel):
@@ -70,7 +73,7 @@ class RoundsPanel(PlotPanel):
         self.item.disableAutoRange()
         # A pan moves the range many times in one frame: it is drawn once.
         self._later = QTimer(self, interval=0, singleShot=True)
-        self._later.timeout.connect(self.redraw)
+        self._later.timeout.connect(self._follow_view)
         self.item.getViewBox().sigXRangeChanged.connect(lambda *_: self._later.start())
         self.show_empty(True)
 
@@ -83,9 +86,11 @@ class RoundsPanel(PlotPanel):
         asked = (self._session.state.selected, self.scope.currentText())
         self._frame()
         for key, held in rounds.items():
-            if asked != self._shown or self._drawn.get(key) != len(held):
+            if self._drawn.get(key) != len(held):
                 self._draw(key, held)
-        self._shown = asked
+        if asked != self._shown:
+            self._shown = asked
+            self._style_all()
         self.show_empty(not any(rounds.values()))
 
     def set_theme(self, theme: Theme) -> None:
@@ -105,8 +110,16 @@ class RoundsPanel(PlotPanel):
         return header, rows
 
     def redraw(self) -> None:
+        self._frame()
         for key, rounds in self._rounds().items():
             self._draw(key, rounds)
+        self._style_all()
+
+    def _follow_view(self) -> None:
+        """Draw the part that is seen now of what is too long to be drawn whole."""
+        for key, rounds in self._rounds().items():
+            if len(rounds) > WHOLE * self._columns:
+                self._draw(key, rounds)
 
     def resizeEvent(self, event: object) -> None:
         super().resizeEvent(event)
@@ -129,7 +142,6 @@ class RoundsPanel(PlotPanel):
 
     def reset(self) -> None:
         self._zoomed = False
-        self._frame()
         self.redraw()
 
     @property
@@ -150,6 +162,7 @@ class RoundsPanel(PlotPanel):
         for key in held:
             if held[key] and key not in self.items:
                 self.items[key] = self._add(key)
+                self._style(key)
         rounds = held.values()
         height = self.item.getViewBox().height()
         free = height - self.legend.boundingRect().height() - LEGEND_GAP
@@ -167,34 +180,44 @@ class RoundsPanel(PlotPanel):
         self.legend.setBrush(ground)
         self.legend.setLabelTextColor(self.theme.text)
 
+    @property
+    def _columns(self) -> int:
+        return max(1, int(self.item.getViewBox().width()))
+
     def _draw(self, key: str, rounds: Rounds) -> None:
         self._drawn[key] = len(rounds)
         if not rounds:
             return
+        low, high = -math.inf, math.inf
+        if len(rounds) > WHOLE * self._columns:
+            low, high = self.item.getViewBox().viewRange()[0]
+        dots, line = self.items[key]
+        dots.setData(*rounds.dots(self._axis, low, high, self._columns))
+        line.setData(*rounds.line(self._axis, low, high, self._columns))
+
+    def _style_all(self) -> None:
+        for key in self.items:
+            self._style(key)
+
+    def _style(self, key: str) -> None:
+        """Colour, width and order of a workload's items: those of the selected one in front."""
         state = self._session.state
         front = key in ("", state.selected)
-        hidden = self.scope.currentText() == SELECTED and not front
+        colour, dash = self._look(key)
         dots, line = self.items[key]
-        if not hidden:
-            box = self.item.getViewBox()
-            low, high = box.viewRange()[0]
-            columns = max(1, int(box.width()))
-            dots.setData(*rounds.dots(self._axis, low, high, columns))
-            line.setData(*rounds.line(self._axis, low, high, columns))
-        colour, dash = self._style(key)
+        dots.setBrush(pg.mkBrush(colour))
         line.setPen(pen(colour, 4.0 if front else 2.2, dash))
         line.setZValue(FRONT if front else BEHIND)
         for plotted in (dots, line):
-            plotted.setVisible(not hidden)
+            plotted.setVisible(front or self.scope.currentText() != SELECTED)
             plotted.setOpacity(1.0 if front or not state.selected else 0.75)
 
-    def _style(self, key: str) -> tuple[str, tuple[float, ...]]:
+    def _look(self, key: str) -> tuple[str, tuple[float, ...]]:
         workload = self._session.state.workloads.get(key)
         return series_style(self.theme, workload.rank if workload else 0)
 
     def _add(self, key: str) -> tuple[pg.ScatterPlotItem, pg.PlotDataItem]:
-        colour, _ = self._style(key)
-        dots = pg.ScatterPlotItem(symbol="o", size=5, pen=None, brush=pg.mkBrush(colour))
+        dots = pg.ScatterPlotItem(symbol="o", size=5, pen=None)
         line = pg.PlotDataItem(skipFiniteCheck=True)
         # The view follows the state, not the items, which hold only what is seen.
         self.item.addItem(dots, ignoreBounds=True)
