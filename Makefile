@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed walk screenshots commands
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed database-speed cold-start endurance walk screenshots commands
 
 setup: .venv/ready
 
@@ -121,6 +121,20 @@ soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py
+
+# The database view with 10,000 records: filter, sort, group, and how long Qt's loop waits.
+database-speed: .venv/ready
+	$(BIN)/python benchmarks/database_view.py
+
+# From the start of the program to its first picture, and to the drawn graph of a model of 90 MB.
+cold-start: .venv/ready $(MODEL)
+	$(BIN)/python benchmarks/cold_start.py
+	$(BIN)/python benchmarks/cold_start.py $(MODEL)
+
+# Started and stopped 100 times, the renderer killed 50 times; half an hour; appends to results.md.
+endurance: .venv/ready $(MODEL)
+	$(BIN)/python benchmarks/endurance.py starts --markdown benchmarks/results.md
+	$(BIN)/python benchmarks/endurance.py kills $(MODEL) --markdown benchmarks/results.md
 
 # The table in docs/commands.md, from the window's registry.
 commands: .venv/ready
