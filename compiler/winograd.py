@@ -122,8 +122,10 @@ def winograd_of(conv: Conv2d, m: int) -> Winograd:
 def transformed_weights(weights: NDArray[np.float32], m: int) -> NDArray[np.float32]:
     """``[O, C, 3, 3]`` to ``[C, points * O]``, each point ``O`` columns; computed in float64."""
     g = np.array(_OF_WEIGHTS[m], np.float64)
-    there = np.einsum("iy,ocyx,jx->cijo", g, weights.astype(np.float64), g, optimize=True)
-    return np.ascontiguousarray(there.reshape(weights.shape[1], -1), np.float32)
+    out, channels = weights.shape[:2]
+    there = np.kron(g, g) @ weights.transpose(2, 3, 1, 0).reshape(9, -1).astype(np.float64)
+    by_channel = there.reshape(-1, channels, out).transpose(1, 0, 2)
+    return np.ascontiguousarray(by_channel, np.float32).reshape(channels, -1)
 
 
 def input_program(w: Winograd) -> Program:
