@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 from nnjit_studio.cli_bench_common import (
+    Beside,
     adapter_option,
-    browser_option,
     markdown_option,
-    node_modules_option,
+    peer_options,
     publish,
     scratch,
 )
@@ -47,7 +47,6 @@ def bench() -> None:
 
 @bench.command()
 @click.option("--backend", type=click.Choice(["wasm", "webgpu"]), default="wasm", show_default=True)
-@click.option("--peers", default="ort,tfjs", show_default=True, help="ort, tfjs, or none.")
 @click.option("--shapes", help="Names such as K0, or workloads; see `nnjit compile --help`.")
 @click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.option(
@@ -69,25 +68,16 @@ def bench() -> None:
     help="Of webgpu: what benchmarks/cublas.py wrote, to stand beside.",
 )
 @adapter_option
-@browser_option
-@node_modules_option
-@markdown_option
-@sandbox_option
-@json_option
+@peer_options("ort,tfjs", "ort, tfjs")
 def kernels(
     backend: str,
-    peers: str,
     shapes: str | None,
     threads: int,
     seconds: float,
     candidates: int | None,
     native: Path | None,
     gpu: str,
-    target: str,
-    node_modules: Path | None,
-    markdown: Path | None,
-    no_sandbox: bool,
-    as_json: bool,
+    beside: Beside,
 ) -> None:
     """Kernels of the lite spaces' best candidates beside the peers, in one browser page.
 
@@ -97,29 +87,14 @@ def kernels(
     many per pass, and the page's time of the same calls.
     """
     if backend == "webgpu":
-        kernels_on_gpu(
-            peers,
-            shapes,
-            candidates,
-            native,
-            gpu,
-            target,
-            node_modules,
-            markdown,
-            no_sandbox,
-            as_json,
-        )
+        kernels_on_gpu(shapes, candidates, native, gpu, beside)
         return
     from nnjit_studio.bench import kernels as job
     from nnjit_studio.bench.tables import kernels_markdown, kernels_text
 
-    if target == "embedded":
-        raise UserError(
-            "The peers are measured in a browser, not in the embedded view.",
-            "Use --target chromium.",
-        )
-    wanted, given = job.parse_shapes(shapes), job.parse_peers(peers)
-    folder_of_peers, versions = job.find_node_modules(given, node_modules)
+    wanted, given = job.parse_shapes(shapes), job.parse_peers(beside.peers)
+    folder_of_peers, versions = job.find_node_modules(given, beside.node_modules)
+    target, no_sandbox = beside.target, beside.no_sandbox
     with scratch() as folder:
         with workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run):
 
@@ -132,14 +107,13 @@ def kernels(
             prepared, folder, target, given, threads, folder_of_peers, peak, no_sandbox, note
         )
     result["versions"] |= versions
-    publish(result, kernels_text, kernels_markdown, markdown, as_json)
+    publish(result, kernels_text, kernels_markdown, beside.markdown, beside.as_json)
 
 
 @bench.command()
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--peers", default="ort", show_default=True, help="ort, or none.")
 @click.option("--threads", default="1,2", show_default=True, help="Comma list of thread counts.")
 @click.option(
     "--tune",
@@ -151,22 +125,9 @@ def kernels(
 )
 @click.option("--cold", default=3, show_default=True, help="Cold starts of each contender.")
 @winograd_option
-@browser_option
-@node_modules_option
-@markdown_option
-@sandbox_option
-@json_option
+@peer_options("ort", "ort")
 def models(
-    files: tuple[Path, ...],
-    peers: str,
-    threads: str,
-    seconds: float,
-    cold: int,
-    target: str,
-    node_modules: Path | None,
-    markdown: Path | None,
-    no_sandbox: bool,
-    as_json: bool,
+    files: tuple[Path, ...], threads: str, seconds: float, cold: int, beside: Beside
 ) -> None:
     """Whole models, tuned, beside ONNX Runtime Web: speed, memory, cold start.
 
@@ -177,13 +138,9 @@ def models(
     from nnjit_studio.bench.kernels import find_node_modules
     from nnjit_studio.bench.tables import models_markdown, models_text
 
-    if target == "embedded":
-        raise UserError(
-            "The peers are measured in a browser, not in the embedded view.",
-            "Use --target chromium.",
-        )
-    given = job.parse_peers(peers)
-    folder_of_peers, versions = find_node_modules(given, node_modules)
+    given = job.parse_peers(beside.peers)
+    folder_of_peers, versions = find_node_modules(given, beside.node_modules)
+    target, no_sandbox = beside.target, beside.no_sandbox
     rows = []
     for count in _thread_counts(threads):
         for file in files:
@@ -196,7 +153,7 @@ def models(
             note(job.row_text(row))
             rows.append(row)
     result = job.document(rows, versions)
-    publish(result, models_text, models_markdown, markdown, as_json)
+    publish(result, models_text, models_markdown, beside.markdown, beside.as_json)
 
 
 def _thread_counts(text: str) -> list[int]:

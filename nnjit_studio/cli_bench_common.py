@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.cli_common import note, print_json
+from nnjit_studio.cli_common import json_option, note, print_json, sandbox_option
+from nnjit_studio.errors import UserError
 
 markdown_option = click.option(
     "--markdown",
@@ -34,6 +37,49 @@ adapter_option = click.option(
     help="Which adapter WebGPU is to have; a software one says nothing of a GPU. "
     "lab: a GPU with features that browsers keep behind switches.",
 )
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Beside whom a verb measures, in which browser, and where its result goes."""
+
+    peers: str
+    target: str
+    node_modules: Path | None
+    markdown: Path | None
+    no_sandbox: bool
+    as_json: bool
+
+
+def peer_options(default: str, choice: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options that make a :class:`Beside`, which the verb gets as its last argument."""
+    peers = click.option("--peers", default=default, show_default=True, help=f"{choice}, or none.")
+    options = (
+        peers, browser_option, node_modules_option, markdown_option, sandbox_option, json_option,
+    )  # fmt: skip
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def told(
+            *,
+            peers: str,
+            target: str,
+            node_modules: Path | None,
+            markdown: Path | None,
+            no_sandbox: bool,
+            as_json: bool,
+            **own: Any,
+        ) -> None:
+            if target == "embedded":
+                raise UserError(
+                    "The peers are measured in a browser, not in the embedded view.",
+                    "Use --target chromium.",
+                )
+            verb(**own, beside=Beside(peers, target, node_modules, markdown, no_sandbox, as_json))
+
+        return functools.reduce(lambda made, option: option(made), reversed(options), told)
+
+    return decorate
 
 
 @contextmanager
