@@ -20,6 +20,7 @@ from nnjit_studio.compiler.importer.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.importer.winograd import use_winograd
 from nnjit_studio.compiler.in_place import in_place
+from nnjit_studio.compiler.schedule.softmax import overwritten
 from nnjit_studio.compiler.subject import (
     PackedWeight,
     packed_weight,
@@ -52,6 +53,8 @@ from nnjit_studio.graph.plan import HALF_BYTES, WORD_BYTES
 
 PART_OF_WINOGRAD = {INPUT: " (tiles)", PRODUCT: " (winograd)"}
 """Of a step's name; the last of the three steps has the convolution's own."""
+SMALLEST_SHARED = 1 << 20
+"""Bytes of an input that an output may lie over: a step in place cannot be timed by repeats."""
 WIDEST_PANEL = 16
 """Columns; the capacity of a packable weight has room for this padding."""
 
@@ -163,6 +166,7 @@ class _Builder:
         self.label = dict(zip((v.name for v in calls.inputs), input_names, strict=True))
         self.buffers: list[PlanBuffer | Lifetime] = []
         self.arena: dict[str, int] = {}
+        self.over: dict[int, int] = {}  # a buffer -> the one whose place it takes
         self.weights: dict[tuple[str, str], int] = {}
         self.weight_label: dict[str, str] = {}
         self.node_names: set[str] = set()
@@ -214,7 +218,8 @@ class _Builder:
                 self._argument(value, key, weight if buffer.name == packed else None)
                 for buffer, value in zip(call.program.buffers, call.inputs, strict=False)
             ]
-            args += [self._place(v, position, ends[self._root(v.name)]) for v in call.outputs]
+            over = self._overwritten(call, position)
+            args += [self._place(v, position, ends[self._root(v.name)], over) for v in call.outputs]
             shared = in_place(call.program)
             position_of = {b.name: i for i, b in enumerate(call.program.buffers)}
             for buffer in call.program.buffers[len(args) :]:
@@ -298,13 +303,28 @@ class _Builder:
         args = tuple(self._argument(v, "", None) for v in (rows, state, *slot))
         return PlanStep("append", "", args, self._tensor_name(state), append)
 
-    def _place(self, value: Value, first: int, end: int) -> int:
+    def _place(self, value: Value, first: int, end: int, over: int | None = None) -> int:
         root = self._root(value.name)
         if root not in self.arena:
             nbytes = math.prod(value.shape) * DTYPE_BYTES[value.dtype]
             self.buffers.append(Lifetime(nbytes, first, end))
             self.arena[root] = len(self.buffers) - 1
+            if over is not None:
+                self.over[self.arena[root]] = self.over.get(over, over)
         return self.arena[root]
+
+    def _overwritten(self, call: ProgramCall, position: int) -> int | None:
+        """The buffer of a large input that the step's output may lie over, since it ends there."""
+        name = overwritten(call.program)
+        given = zip(call.program.buffers, call.inputs, strict=False)
+        value = next((value for buffer, value in given if buffer.name == name), None)
+        if value is None or value.constant is not None:
+            return None
+        root = self._root(value.name)
+        buffer = self.buffers[self.arena[root]]
+        alone = [self._root(v.name) for v in call.inputs].count(root) == 1
+        ends = isinstance(buffer, Lifetime) and buffer.last == position
+        return self.arena[root] if alone and ends and buffer.nbytes >= SMALLEST_SHARED else None
 
     def _argument(self, value: Value, key: str, pack: PackedWeight | None) -> int:
         if value.constant is None:
@@ -327,12 +347,16 @@ class _Builder:
         return self.weights[use]
 
     def _planned(self) -> tuple[tuple[PlanBuffer, ...], int]:
-        lifetimes = [b for b in self.buffers if isinstance(b, Lifetime)]
-        offsets, total = plan_offsets(lifetimes)
-        offset = iter(offsets)
+        lives = {i: b for i, b in enumerate(self.buffers) if isinstance(b, Lifetime)}
+        for i, base in self.over.items():
+            lives[base] = replace(lives[base], last=max(lives[base].last, lives.pop(i).last))
+        offsets, total = plan_offsets(list(lives.values()))
+        at = dict(zip(lives, offsets, strict=True))
         planned = tuple(
-            b if isinstance(b, PlanBuffer) else PlanBuffer("arena", next(offset), b.nbytes)
-            for b in self.buffers
+            b
+            if isinstance(b, PlanBuffer)
+            else PlanBuffer("arena", at[self.over.get(i, i)], b.nbytes)
+            for i, b in enumerate(self.buffers)
         )
         return planned, total
 

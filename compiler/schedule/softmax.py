@@ -7,10 +7,12 @@ stage (a guard of NaN, a mask) is part of the third walk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.affine import LANES, loads, rewrite
+from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.schedule.lanes import Lanes
 from nnjit_studio.compiler.schedule.loops import (
     BEGIN,
@@ -104,6 +106,29 @@ def recognize_softmax(program: Program) -> Softmax | None:
         return None
     found = Softmax(rows, columns, value, peak.init[0].value, raised.body[0], end)
     return found if _on_lanes(program, found) else None
+
+
+def overwritten(program: Program) -> str | None:
+    """The input that a softmax's output may lie over, where nobody reads it later.
+
+    Each row is a walk's own: the first two read an element before the second writes its
+    power, to the same place, and the third reads powers alone.
+    """
+    softmax = recognize_softmax(program)
+    if softmax is None:
+        return None
+    output, raised, place = softmax.result.buffer, softmax.raised.buffer, softmax.result.index
+    if softmax.raised.index != place or in_place(program).get(raised, raised) != output:
+        return None
+    later = {load.buffer for load in loads(softmax.result.value)}
+    for buffer in program.buffers:
+        places = [load.index for load in loads(softmax.value) if load.buffer == buffer.name]
+        same = buffer.dtype == program.buffer(output).dtype
+        same = same and math.prod(buffer.shape) == math.prod(program.buffer(output).shape)
+        own = buffer.role == "input" and not buffer.constant and buffer.name not in later
+        if own and same and places and all(index == place for index in places):
+            return buffer.name
+    return None
 
 
 def _normal(stage: Stage) -> Stage | None:

@@ -126,12 +126,22 @@ def live_bytes(plan: Plan) -> tuple[int, ...]:
             spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
     spans |= {p.buffer: (0, last) for p in plan.inputs}
     spans |= {p.buffer: (spans.get(p.buffer, (0, 0))[0], last) for p in plan.outputs}
-    live = [0] * len(steps)
+    ranges: list[list[tuple[int, int]]] = [[] for _ in steps]
     for buffer, (first, end) in spans.items():
-        if plan.buffers[buffer].region == "arena":
+        place = plan.buffers[buffer]
+        if place.region == "arena":
             for position in range(first, end + 1):
-                live[position] += _aligned(plan.buffers[buffer].nbytes)
-    return tuple(live)
+                ranges[position].append((place.offset, place.offset + _aligned(place.nbytes)))
+    return tuple(map(_covered, ranges))
+
+
+def _covered(ranges: Sequence[tuple[int, int]]) -> int:
+    """Bytes in any of the ranges: a step in place has its input and output at one."""
+    total = last = 0
+    for begin, end in sorted(ranges):
+        total += max(0, end - max(begin, last))
+        last = max(last, end)
+    return total
 
 
 def _aligned(nbytes: int) -> int:

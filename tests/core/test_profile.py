@@ -112,6 +112,11 @@ def test_live_bytes_follow_lifetimes() -> None:
     assert found.js_bytes == 4096
 
 
+def test_a_step_over_its_own_input_needs_the_bytes_once() -> None:
+    buffers = tuple(replace(b, offset=256) if i == 2 else b for i, b in enumerate(PLAN.buffers))
+    assert live_bytes(replace(PLAN, buffers=buffers)) == (512, 512, 512)
+
+
 def test_the_forecast_is_the_engines_own_layout() -> None:
     large = replace(PLAN, weights_bytes=3 * 65536, arena_bytes=65536 + 64)
     # 1024 + 196608 = 197632, + 65600 = 263232: 4.02 pages
