@@ -62,7 +62,7 @@ threads_option = click.option(
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="How many a kernel may run on.",
+    help="How many a kernel may run on; of Wasm alone.",
 )
 lab_option = click.option(
     "--lab",
@@ -149,6 +149,8 @@ def workbench(
             ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
         )
     chosen = choose_backend(backend, gpu, target)
+    if meant := chosen.threads_note(threads):
+        note(meant)
     bench = Workbench(
         database or default_database(), target, flags, badges, threads, read_only, chosen
     )

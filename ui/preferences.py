@@ -65,7 +65,7 @@ SETTINGS = (
         "threads",
         "Threads",
         1,
-        "How many a kernel may run on",
+        "How many a kernel may run on; of Wasm alone, on WebGPU for a fallback only",
         low=1,
         high=64,
         later=True,

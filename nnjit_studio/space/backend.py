@@ -38,6 +38,15 @@ class Backend:
         """For people: ``Wasm`` or ``WebGPU``."""
         return "WebGPU" if self.is_gpu else "Wasm"
 
+    def threads_note(self, threads: int) -> str:
+        """What a number of threads means beside this backend, where it is not what it says."""
+        if not self.is_gpu or threads == 1:
+            return ""
+        return (
+            f"The {threads} threads are for Wasm alone, should the model fall back to it: "
+            "a kernel on a GPU has its own."
+        )
+
     def target(self, engine: str) -> str:
         """The identity of what is measured in an engine: ``chromium+webgpu``, ``embedded+wgpu``."""
         if not self.is_gpu:

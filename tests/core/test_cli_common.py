@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnjit_studio.cli_common import load_inputs, note, say
+from nnjit_studio.cli_common import load_inputs, note, say, workbench
 from nnjit_studio.cli_tune import failure
 from nnjit_studio.errors import NnjitError, PageError, UserError
 
@@ -34,6 +34,18 @@ def test_inputs_that_are_no_arrays_are_refused(tmp_path: Path, case: str) -> Non
         path.write_bytes({"cut": whole[:200], "empty": b"", "changed": changed, "text": b"x"}[case])
     with pytest.raises(UserError, match=r"in\.npz"):
         load_inputs(path)
+
+
+@pytest.mark.parametrize(
+    ("backend", "threads", "said"), [("webgpu", 4, True), ("webgpu", 1, False), ("wasm", 4, False)]
+)
+def test_threads_beside_a_gpu_are_said_to_be_for_wasm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str, threads: int, said: bool
+) -> None:
+    with workbench("chromium", tmp_path / "k.db", False, threads, backend=backend) as (bench, _):
+        assert bench.threads == threads
+    told = capsys.readouterr().err
+    assert ("The 4 threads are for Wasm alone" in told) == said
 
 
 def test_what_a_model_names_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
