@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed database-speed cold-start endurance walk screenshots commands
+.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
 
 setup: .venv/ready
 
@@ -121,6 +121,12 @@ soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py
+
+# Qt's thread while MiniLM is tuned, 100,000 points are plotted and the plot is panned: how long an
+# event waits, and what for; appends to benchmarks/results.md.
+window-speed: .venv/ready $(MODEL) sandbox-note
+	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/window_speed.py $(MODEL) $(SANDBOX) \
+	  --markdown benchmarks/results.md
 
 # The database view with 10,000 records: filter, sort, group, and how long Qt's loop waits.
 database-speed: .venv/ready

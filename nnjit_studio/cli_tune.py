@@ -237,6 +237,12 @@ def show(event: dict[str, Any]) -> None:
         note(
             f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} "
             f"{event['gflops']:7.1f} GFLOP/s  best {event['best_gflops']:7.1f}"
+            + ("" if event["left_s"] is None else f"  about {event['left_s']:.0f} s left")
+        )
+    elif event["event"] == "space" and event["known"]:
+        note(
+            f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} goes on from "
+            f"{event['known']} of {len(event['candidates'])} candidates that the database knows"
         )
     elif event["event"] == "drift":
         again = len(event["doubtful"])

@@ -123,6 +123,24 @@ def test_unfinished_tuning_is_offered_while_its_model_is_there(settings, tmp_pat
         assert unfinished.read(settings) is None
 
 
+def test_candidates_are_filtered_by_state(qtbot, window, workbench, model_file):
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    with qtbot.waitSignal(window.session.done):
+        window.start_tuning()
+    panel = window.space
+    rows = panel.model.rows
+    wrong = sum(row.state == "wrong" for row in rows)
+    assert 0 < wrong < len(rows) == panel.proxy.rowCount()
+    panel.states.setCurrentText("wrong")
+    assert panel.proxy.rowCount() == wrong
+    panel.filter.setText("nothing like this")
+    assert panel.proxy.rowCount() == 0
+    panel.filter.clear()
+    panel.states.setCurrentIndex(0)
+    assert panel.proxy.rowCount() == len(rows)
+
+
 def enabled(window):
     return {
         name

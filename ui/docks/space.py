@@ -13,17 +13,27 @@ from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate, parse_c
 from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.state import INCUMBENT, MEASURING, NOT_TRIED, CandidateRow, WorkloadState
-from nnjit_studio.ui.tables import Column, TablePanel
+from nnjit_studio.ui.state import (
+    INCUMBENT,
+    INVALID,
+    MEASURING,
+    NOT_TRIED,
+    TIMED_OUT,
+    CandidateRow,
+    WorkloadState,
+)
+from nnjit_studio.ui.tables import Column, Index, RowsModel, RowsProxy, TablePanel
 from nnjit_studio.ui.theme import SteadyLabel, Theme, named
 
 GLYPHS = {
     INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
-    "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○",
+    "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○", INVALID: "✗",
+    TIMED_OUT: "✗",
 }  # fmt: skip
 TONES = {
     INCUMBENT: "good", "won": "good", "wrong": "bad", "impossible": "bad", "failed": "bad",
     MEASURING: "accent", "slower": "muted", "duplicate": "muted", NOT_TRIED: "muted",
+    INVALID: "bad", TIMED_OUT: "bad",
 }  # fmt: skip
 
 
@@ -117,14 +127,36 @@ COLUMNS = (
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
 )
 
+EVERY_STATE = "every state"
 GFLOPS_COLUMN = [column.title for column in COLUMNS].index("GFLOP/s")
+
+
+class OutcomeProxy(RowsProxy):
+    """Sorts and filters, also by one state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state = ""
+
+    def set_state(self, state: str) -> None:
+        """Show candidates of one state alone, or all where it is empty."""
+        self._state = state
+        self.invalidate()
+
+    def filterAcceptsRow(self, row: int, parent: Index) -> bool:
+        model = self.sourceModel()
+        assert isinstance(model, RowsModel)
+        if self._state and model.rows[row].state != self._state:
+            return False
+        return super().filterAcceptsRow(row, parent)
 
 
 class SpacePanel(TablePanel):
     """Table, workload chooser and one line about the size of the space."""
 
     def __init__(self, session: Session, theme: Theme) -> None:
-        super().__init__("Lite space", COLUMNS, theme)
+        self.outcomes = OutcomeProxy()
+        super().__init__("Lite space", COLUMNS, theme, self.outcomes)
         self._session = session
         self._shown = ""
         self._labels: list[tuple[str, str]] = []
@@ -142,6 +174,13 @@ class SpacePanel(TablePanel):
         self.bar.takeAt(0)
         self.bar.insertWidget(0, self.chooser)
         self.bar.insertWidget(1, self.summary, 1)
+        self.states = named(QComboBox(), "State", "Only candidates of this state")
+        self.states.addItem(EVERY_STATE)
+        self.states.addItems([state for state in GLYPHS if state != "default"])
+        self.states.currentTextChanged.connect(
+            lambda state: self.outcomes.set_state("" if state == EVERY_STATE else state)
+        )
+        self.bar.insertWidget(2, self.states)
         self.own = OwnCandidateBar(session, theme)
         self.layout().addWidget(self.own)
 
