@@ -278,6 +278,18 @@ def test_the_table_for_the_terminal() -> None:
     assert "3.40 ms a candidate (p99 6.10 ms)" in lines[10]
 
 
+def test_on_a_gpu_the_model_s_time_is_said_to_hold_its_readback(tmp_path: Path) -> None:
+    events = session()
+    assert "read back" not in summary_table(events[-1])
+    gpu = {**TARGET, "target": "chromium+webgpu", "tier": "wgsl", "gpu": {"vendor": "nvidia"}}
+    events = [e | {"target": gpu} if "target" in e else e for e in events]
+    words = "by the page's clock, its result read back"
+    assert words in summary_table(events[-1]).splitlines()[0]
+    for name in ("r.md", "r.html"):
+        said = write_report(tmp_path / name, events, created=CREATED).read_text("utf-8")
+        assert words in html.unescape(said)
+
+
 def test_the_table_steers_no_terminal() -> None:
     finished = session()[-1]
     finished["model"] = "evil\x1b[2J\r\n"
