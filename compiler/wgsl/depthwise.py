@@ -180,9 +180,8 @@ class _Tile:
             place = plus("plane", times(f"y{row}", conv.width // load), x)
             one = f".{'xyzw'[lanes[0]]}" if load > 1 and len(lanes) == 1 else ""
             value, zero = f"D[{place}]{one}", "0.0" if load == 1 or one else "vec4<f32>()"
-            if valid:
-                lines.append(f"let {name}_in = {' && '.join(valid)};")
-                value = f"select({zero}, D[select(0u, {place}, {name}_in)]{one}, {name}_in)"
+            if valid:  # an index outside the buffer is WebGPU's to clamp
+                value = f"select({zero}, {value}, {' && '.join(valid)})"
             lines.append(f"let {name} = {value};")
             for lane in lanes:
                 part = name if load == 1 or one else f"{name}.{'xyzw'[lane]}"

@@ -25,8 +25,9 @@ class Patches(Fetch):
     """How a workgroup fetches a tile of patches.
 
     A pixel keeps the address of its first tap and one bit for each row and column of taps
-    that lies inside the image; an address outside is never read. Numbers left of or above the
-    image wrap, as u32 does, and are beyond every extent.
+    that lies inside the image. What is loaded elsewhere counts as zero; where that is outside the
+    buffer, WebGPU reads something inside. Numbers left of or above the image wrap, as u32 does,
+    and are beyond every extent.
     """
 
     conv: Conv2d
@@ -120,13 +121,9 @@ class Patches(Fetch):
                 shifted += [f"(inside{here} >> {moved('kx', rows)})"] * bool(columns)
                 valid = [f"({' & '.join(shifted)} & 1u) == 1u"] if shifted else []
                 valid += [f"k < {side.k}u"] * bool(rest)
-                place = f"at{here} + tap"
+                value = f"{side.name}[at{here} + tap]"
                 if valid:
-                    body.append(f"let valid{i} = {' && '.join(valid)};")
-                    place = f"select(0u, {place}, valid{i})" if shifted else place
-                value = f"{side.name}[{place}]"
-                if valid:
-                    value = f"select(0.0, {value}, valid{i})"
+                    value = f"select(0.0, {value}, {' && '.join(valid)})"
                 body.append(f"{self._register(q, i)} = {value};")
             lines += ["{", *indented(body), "}"]
         return lines

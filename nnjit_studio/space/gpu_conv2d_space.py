@@ -26,8 +26,8 @@ from nnjit_studio.space.gpu_space import (
 )
 from nnjit_studio.space.gpu_usage import MATVEC_ROWS, WIDTH, thread_registers, tile_width
 
-PATCH_INSTRUCTIONS = 9.0
-"""For each element of a patch: its place, whether it lies in the image, both selections, and its
+PATCH_INSTRUCTIONS = 8.0
+"""For each element of a patch: its place, whether it lies in the image, the selection, and its
 share of what all pixels of a tap have in common. Counted in the WGSL, not measured."""
 LOW_TILE = 8
 """Rows of a tile for few output channels."""
