@@ -82,7 +82,7 @@ def recognize_attention(program: Program) -> Attention | None:
     """Read a program as attention of float32; None when it is anything else.
 
     Heads are multiples of :data:`DEPTH_STEP` wide, at most :data:`DEPTHS`, in Q, K and V
-    alike. Of one query, keys have to lie along the head: a workgroup reads them in whole rows.
+    alike. Of one query, keys lie along the head or beside each other: they are read in whole lines.
     """
     stages = program.stages
     for first in range(1, len(stages) - _SOFTMAX_STAGES):
@@ -131,7 +131,7 @@ def _joined(softmax: Softmax, scores: Contraction, values: Contraction) -> Atten
         return None
     if depth % DEPTH_STEP or depth > DEPTHS:
         return None
-    if scores.m == 1 and scores.b.row != 1:
+    if scores.m == 1 and 1 not in (scores.b.row, scores.b.column):
         return None
     # Scores and weights are dense, with a row for each batch and query, and one flat number.
     block = scores.m * keys

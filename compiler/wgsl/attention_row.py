@@ -17,6 +17,7 @@ from nnjit_studio.compiler.wgsl.attention_rows import (
     Score,
     batch_lines,
     combine,
+    key_lines,
     part_vectors,
     result_factor,
     rows_of,
@@ -33,7 +34,10 @@ from nnjit_studio.space.gpu_candidate import GpuCandidate
 def row_document(program: Program, a: Attention, candidate: GpuCandidate) -> KernelDocument:
     """The document of one query; with ``split`` above 1 a second dispatch joins the parts."""
     row = AttentionRow(a.depth, a.keys, candidate)
-    made = _Row(a, candidate, row, *rows_of(a, candidate.vec), Score(program, a, 1))
+    q, k, v = rows_of(a, candidate.vec)
+    if beside := k.along != 1:
+        k = key_lines(a, candidate.vec)
+    made = _Row(a, candidate, row, q, k, v, Score(program, a, QUAD if beside else 1), beside)
     shader = Shader()
     finish = Finish(program, a.values, QUAD)
     for rows in (made.q, made.k, made.v):
@@ -44,7 +48,8 @@ def row_document(program: Program, a: Attention, candidate: GpuCandidate) -> Ker
     else:
         finish.declare(shader, [])
     shader.workgroup("scores", f"array<f32, {row.part}>")
-    shader.workgroup("dots", f"array<f32, {row.dots}>")
+    dots = f"vec4<f32>, {2 * row.threads}" if beside else f"f32, {row.dots}"
+    shader.workgroup("dots", f"array<{dots}>")
     shader.workgroup("shares", f"array<f32, {row.threads}>")
     shader.workgroup("tops", f"array<f32, {SHARES}>")
     shader.workgroup("sums", f"array<vec4<f32>, {row.threads}>")
@@ -58,7 +63,7 @@ def row_document(program: Program, a: Attention, candidate: GpuCandidate) -> Ker
 
 @dataclass(frozen=True)
 class _Row:
-    """The lines of one kernel."""
+    """The lines of one kernel; ``beside`` where keys lie side by side, not along the head."""
 
     a: Attention
     c: GpuCandidate
@@ -67,6 +72,7 @@ class _Row:
     k: Rows
     v: Rows
     score: Score
+    beside: bool
 
     @property
     def ragged(self) -> bool:
@@ -82,8 +88,7 @@ class _Row:
             f"let begin = wg.x * {r.part}u;",
             f"let lane = li % {r.side}u;",
             f"let row = li / {r.side}u;",
-            f"let query = {self.q.quad('0u', 'lane')};",
-            *self._scores(),
+            *(self._scores_beside() if self.beside else self._scores()),
             *self._largest(),
             *self._weights(),
             *self._sums(),
@@ -103,6 +108,7 @@ class _Row:
     def _scores(self) -> list[str]:
         r, c = self.row, self.c
         pitch = r.side + 1
+        query = f"let query = {self.q.quad('0u', 'lane')};"
         inner = [
             f"let key{u} = {self.k.quad(self._there(self._place(u)), 'lane')};" for u in range(c.x0)
         ]
@@ -119,7 +125,58 @@ class _Row:
             f"  scores[{place}] = {self.score.call('0u', self._there(place), 'sum')};",
             "}",
         ]
-        return [f"for (var step = 0u; step < {r.steps}u; step++) {{", *indented(inner), "}"]
+        loop = f"for (var step = 0u; step < {r.steps}u; step++) {{"
+        return [query, loop, *indented(inner), "}"]
+
+    def _scores_beside(self) -> list[str]:
+        """A thread takes four keys and ``x0`` elements of the head; slices of it are added."""
+        r, c, n = self.row, self.c, self.a.keys
+        across = c.x1 // QUAD
+        elements = [plus(times("slice", c.x0), str(u)) for u in range(c.x0)]
+        key = plus("begin", times("step", c.x1), times("quad", QUAD))
+        first = f"({key})"
+        if self.ragged:
+            first = f"min({key}, {(n - 1) // QUAD * QUAD}u)"
+        unit = "first / 4u"
+        inner = [f"let first = {first};"]
+        for u, element in enumerate(elements):
+            if self.k.vectors or n % QUAD == 0:
+                value = self.k.quad(f"({element})", unit)
+            else:
+                value = self._four_keys(f"({element})")
+            inner.append(f"let key{u} = {value};")
+        inner += [
+            f"let half = step % 2u * {r.threads}u;",
+            f"dots[half + li] = {' + '.join(f'query{u} * key{u}' for u in range(c.x0))};",
+            "workgroupBarrier();",
+            f"if (li < {across}u) {{",
+            "  var sum = vec4<f32>();",
+            f"  for (var i = 0u; i < {self.a.depth // c.x0}u; i++) "
+            f"{{ sum += dots[half + i * {across}u + li]; }}",
+            f"  let scored = {self.score.call('0u', 'first', 'sum')};",
+            f"  let at = {plus(times('step', c.x1), times('li', QUAD))};",
+            *(f"  scores[{plus('at', str(e))}] = scored.{lane};" for e, lane in enumerate("xyzw")),
+            "}",
+        ]
+        return [
+            f"let quad = li % {across}u;",
+            f"let slice = li / {across}u;",
+            *(f"let query{u} = {self._query(element)};" for u, element in enumerate(elements)),
+            f"for (var step = 0u; step < {r.steps}u; step++) {{",
+            *indented(inner),
+            "}",
+        ]
+
+    def _query(self, element: str) -> str:
+        quad, lane = f"({element}) / 4u", f"({element}) % 4u"
+        return f"{self.q.quad('0u', f'({quad})')}[{lane}]"
+
+    def _four_keys(self, element: str) -> str:
+        """Four keys from ``first`` on, of which some may not be there."""
+        last = self.a.keys - 1
+        base = plus(self.k.base, times(element, self.k.across))
+        lanes = (f"K[{base} + min(first + {e}u, {last}u)]" for e in range(QUAD))
+        return f"vec4<f32>({', '.join(lanes)})"
 
     def _each(self, lines: list[str]) -> list[str]:
         """For each score of a thread, at ``at``."""

@@ -62,6 +62,13 @@ class Rows:
         return f"vec4<f32>({', '.join(lanes)})"
 
 
+def key_lines(a: Attention, vec: int) -> Rows:
+    """K of keys that lie side by side, as one row for each element of the head."""
+    side = sides(a.scores)[1]
+    vec = vec if a.keys % QUAD == 0 else 1
+    return _rows("K", side, side.along, side.across, a.depth, _PREFIX, vec)
+
+
 def rows_of(a: Attention, vec: int) -> tuple[Rows, Rows, Rows]:
     """Q, K and V; ``vec`` limits their loads."""
     q, k = sides(a.scores)

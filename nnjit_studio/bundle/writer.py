@@ -233,6 +233,7 @@ def _called(plans: Sequence[Plan]) -> set[str]:
 def _add_gpu_kernels(
     contents: dict[str, bytes], plans: Sequence[Plan], kernels: Sequence[Kernel]
 ) -> tuple[BundleKernel, ...]:
+    called = _called([plan.on_gpu for plan in plans])
     return tuple(
         BundleKernel(
             workload,
@@ -241,7 +242,7 @@ def _add_gpu_kernels(
             1,
             {k.tier: _add(contents, gpu_file_name(k.sha256), k.data) for k in tiers},
         )
-        for workload, tiers in sorted(gpu_entries(kernels, _called(plans)).items())
+        for workload, tiers in sorted(gpu_entries(kernels, called).items())
     )
 
 

@@ -190,8 +190,9 @@ class AttentionRow:
 
     @property
     def dots(self) -> int:
-        """Parts of sums in workgroup memory: of two steps, one spare a key."""
-        return 2 * self.c.x1 * (self.side + 1)
+        """Parts of sums in workgroup memory: of two steps, one spare a key, or of four keys
+        that lie side by side a vector of each thread."""
+        return max(2 * self.c.x1 * (self.side + 1), 2 * QUAD * self.threads)
 
     @property
     def shared_bytes(self) -> int:

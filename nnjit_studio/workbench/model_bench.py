@@ -18,7 +18,7 @@ from nnjit_studio.opened_model import OpenedModel, example_feeds, import_model
 from nnjit_studio.profile import DONE, Phases
 from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.records import DeviceProfile, Inference, Kernel, Tap
+from nnjit_studio.space.records import DeviceProfile, Inference, Kernel, Tap, TuningRecord
 from nnjit_studio.space.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.workbench.page_bench import PageBench
@@ -33,7 +33,7 @@ class ModelBench(PageBench):
     Attributes
     ----------
     model
-        The open one.
+        The open one, as the backend runs it.
     events
         Of its last session, oldest first.
     """
@@ -57,9 +57,11 @@ class ModelBench(PageBench):
         path: Path,
         on_phase: Callable[[str], None] = lambda phase: None,
         feeds: Mapping[str, NDArray[Any]] | None = None,
+        on_imported: Callable[[OpenedModel], None] = lambda opened: None,
     ) -> OpenedModel:
         """Import a model and load it into the page. On failure the old model stays, where there
-        still is a page; its kernels have to be registered again.
+        still is a page; its kernels have to be registered again. ``on_imported`` may show the
+        model while it is loaded.
 
         Raises
         ------
@@ -70,6 +72,7 @@ class ModelBench(PageBench):
         phases = Phases(on_phase)
         try:
             opened = self.import_model(path, phases)
+            on_imported(opened)
             self._load(opened, phases)
         finally:
             self._opening = False
@@ -125,7 +128,10 @@ class ModelBench(PageBench):
         weights = self._folder / f"weights-{self._models_opened}.bin"
         # A GPU's convolutions are direct; its kernels run a plan with tiles too.
         tiles = not self.backend.is_gpu
-        return import_model(self.compiler, path, weights, self._cancelled.is_set, on_phase, tiles)
+        opened = import_model(
+            self.compiler, path, weights, self._cancelled.is_set, on_phase, tiles
+        )
+        return opened.on(self.backend)
 
     def _load(
         self, opened: OpenedModel, on_phase: Callable[[str], None] = lambda phase: None
@@ -157,6 +163,11 @@ class ModelBench(PageBench):
         phases(DONE)
         phases.ms.pop("waiting for the page", None)  # the engine's start, not the model's
         self._cold, self._cold_ms = phases, {}
+
+    def records(self) -> list[TuningRecord]:
+        """What the kernel database has of the open model's workloads, newest first."""
+        workloads = self.model.workloads if self.model is not None else ()
+        return self.database.records_of(workload.key for workload in workloads)
 
     def use_feeds(self, feeds: Mapping[str, NDArray[Any]]) -> None:
         """Run the open model on these inputs from now on."""
@@ -212,6 +223,7 @@ class ModelBench(PageBench):
         on_phase("waiting for the page")
         self.connect()
         if self.model is not None:
+            self.model = self.model.on(backend)
             on_phase("loading weights into the page")
             self.runner.load(self.model.plan, self.model.weights)
 
@@ -255,7 +267,8 @@ class ModelBench(PageBench):
 
         ``backend`` is the workbench's own when None; of another one the database alone tells.
         """
-        model, backend = self._need_model(), backend or self.backend
+        backend = backend or self.backend
+        model = self._need_model().on(backend)
         mine = self._chosen if backend == self.backend else {}
         here = self._here(backend)
         chosen: dict[str, AnyCandidate | None] = {}
@@ -287,7 +300,7 @@ class ModelBench(PageBench):
         CompileError
             When a workload has none.
         """
-        model = self._need_model()
+        model = self._need_model().on(backend or self.backend)
         chosen = self.choose_known(backend)
         kernels: list[Kernel] = []
         for workload in model.workloads:

@@ -438,9 +438,12 @@ class Workbench(ModelBench):
         if self.device and self.device.gpu:
             tuned_on["adapter"] = self.device.gpu.name
         on_gpu = self._gpu_kernels(webgpu)
+        plan, other = model.on(WASM).plan, model.on(Backend("webgpu")).plan
+        if on_gpu and other.steps != plan.steps:
+            plan = replace(plan, gpu_steps=other.steps)
         return write_bundle(
             out,
-            model.plan,
+            plan,
             model.weights,
             [*self.kernels(tiers_of_backend(WASM), WASM), *on_gpu],
             name=model.graph.name,

@@ -7,7 +7,7 @@
  */
 import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
 import { EngineError } from "./errors.js";
-import { ENGINE_VERSION } from "./plan.js";
+import { ENGINE_VERSION, onGpu } from "./plan.js";
 import { openFirst, PROVIDERS } from "./providers.js";
 import { canShare, MAX_THREADS } from "./team.js";
 
@@ -278,7 +278,8 @@ export class InferenceSession {
   async profile(feeds, runs = 10) {
     const inputs = Object.entries(feeds).map(toBytes);
     const { runs_ms, steps_ms, steps_threads } = await this.#steady(() => this.#engine.infer(inputs, { runs, profile: true }));
-    const steps = this.#plan.steps.filter(({ op }) => op === "call");
+    const plan = this.executionProvider === "webgpu" ? onGpu(this.#plan) : this.#plan;
+    const steps = plan.steps.filter(({ op }) => op === "call");
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,9 @@ def test_one_query(depth: int, split: int) -> None:
 
 def test_keys_that_lie_side_by_side() -> None:
     check(attention(2, 9, 20, 32, transposed=True), TILE)
-    assert recognize_attention(attention(2, 1, 20, 32, transposed=True)) is None
+    for keys in (40, 37):
+        check(attention(2, 1, keys, 32, transposed=True, mask="keys"), ROW)
+        check(attention(2, 1, keys, 32, transposed=True), replace(ROW, x0=4, x1=32, split=2))
 
 
 @pytest.mark.parametrize(("queries", "candidate"), [(6, TILE), (1, ROW)])

@@ -1,6 +1,7 @@
 /** A bundle on the browser's own WebGPU. */
 import { check, fetchFile, streamFile } from "../bundle_fetch.js";
 import { EngineError } from "../errors.js";
+import { onGpu } from "../plan.js";
 import { GpuEngine } from "./engine.js";
 import { openNative } from "./native.js";
 
@@ -21,7 +22,7 @@ export async function openOnGpu({ base, manifest, plan, others }) {
     const packed = device.info.language_features.includes("packed_4x8_integer_dot_product");
     const tier = packed && device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
     const engine = new GpuEngine(device);
-    await engine.load(plan, others);
+    await engine.load(onGpu(plan), others);
     const [kernels] = await Promise.all([
       Promise.all(gpu_kernels.map((entry) => fetchWgsl(base, entry, tier))),
       uploadWeights(base, manifest.weights, engine),

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.gpu_attention_space import (
+    MOST_CANDIDATES,
+    attention_candidates,
+    attention_problem,
+    untuned_attention,
+)
+from nnjit_studio.space.gpu_constants import typical
+from nnjit_studio.space.gpu_profile import DEFAULT_LIMITS
+from nnjit_studio.space.gpu_spaces import gpu_space_of
+
+HOPPER = typical("nvidia/hopper")
+
+
+def workload(*dims: int) -> Workload:
+    return Workload("attention", dims, "f32", tunable=True)
+
+
+@pytest.mark.parametrize("depth", [32, 64, 80, 128])
+@pytest.mark.parametrize("queries", [384, 1])
+def test_every_candidate_passes_every_rule_and_answers_why(queries: int, depth: int) -> None:
+    space = gpu_space_of(workload(12, queries, 384, depth), HOPPER)
+    found = space.find(space.problem)
+    assert 3 <= len(found) <= MOST_CANDIDATES and len(set(found)) == len(found)
+    costs = [space.problem.cost(c) for c in found]
+    assert costs == sorted(costs)
+    for c in found:
+        assert all(rule(c, space.problem)[0] for rule in space.rules)
+    assert len({c.y1 for c in found}) > 1 or queries == 1
+    assert len({c.x1 for c in found}) > 1
+
+
+def test_many_keys_of_one_query_are_split_and_many_workgroups_are_not() -> None:
+    long = attention_problem(workload(12, 1, 1024, 64), HOPPER)
+    assert attention_candidates(long)[0].split > 1
+    busy = attention_problem(workload(96, 512, 512, 64), HOPPER)
+    assert all(c.split == 1 for c in attention_candidates(busy))
+
+
+@pytest.mark.parametrize("dims", [(12, 128, 128, 32), (32, 512, 512, 128), (12, 1, 1024, 80)])
+def test_untuned_settings_fit_every_device(dims: tuple[int, ...]) -> None:
+    c, problem = untuned_attention(dims), attention_problem(workload(*dims), HOPPER)
+    assert problem.shared_bytes(c) <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
+    assert problem.threads(c) <= DEFAULT_LIMITS["maxComputeInvocationsPerWorkgroup"]
