@@ -93,6 +93,7 @@ class Workbench(Protocol):
 
     page_url: str
     backend: Backend
+    model: OpenedModel | None
     database: Records
 
     def connect(self) -> DeviceProfile:
@@ -110,8 +111,10 @@ class Workbench(Protocol):
     def compare_backends(self, on_phase: OnPhase) -> BackendComparison:
         """Wasm and WebGPU on the open model, whole and by step."""
 
-    def open_model(self, path: Path, on_phase: OnPhase) -> OpenedModel:
-        """Import a model and load it into the page.
+    def open_model(
+        self, path: Path, on_phase: OnPhase, *, on_imported: Callable[[OpenedModel], None]
+    ) -> OpenedModel:
+        """Import a model, tell of it, and load it into the page.
 
         Raises
         ------
@@ -197,8 +200,8 @@ class Workbench(Protocol):
     def report(self, out: Path) -> Path:
         """Write the self-contained HTML report."""
 
-    def records(self, limit: int = 5000) -> list[TuningRecord]:
-        """The kernel database, newest first."""
+    def records(self) -> list[TuningRecord]:
+        """What the kernel database has of the open model's workloads, newest first."""
 
     def badges(self) -> list[tuple[str, str]]:
         """Short text and tooltip of what the user must know of this session."""

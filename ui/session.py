@@ -69,11 +69,20 @@ class Phase:
     text: str
 
 
+@dataclass(frozen=True)
+class Imported:
+    """A model on its way into the page: it can be shown, and nothing else yet."""
+
+    model: Any
+
+
 class Session(QObject):
     """Runs the jobs of the window one after the other and keeps their state.
 
     Signals
     -------
+    imported(OpenedModel)
+        A model that is about to be open, unless ``problem`` tells otherwise.
     refreshed(frozenset)
         Names of the views to draw again (``state.VIEWS``).
     busy_changed(str)
@@ -90,6 +99,7 @@ class Session(QObject):
         What is known of this device was read or measured anew.
     """
 
+    imported = Signal(object)
     refreshed = Signal(frozenset)
     busy_changed = Signal(str)
     done = Signal(str, object)
@@ -134,7 +144,7 @@ class Session(QObject):
         return self._start(
             "open",
             f"Opening {path.name}",
-            lambda emit: workbench.open_model(path, lambda text: emit(Phase(text))),
+            lambda emit: _open_model(workbench, path, emit),
         )
 
     def open_sample(self) -> bool:
@@ -143,7 +153,7 @@ class Session(QObject):
 
         def work(emit: Callable[[Any], None]) -> Any:
             path = first_look.sample_model(lambda text: emit(Phase(text)))
-            return workbench.open_model(path, lambda text: emit(Phase(text)))
+            return _open_model(workbench, path, emit)
 
         return self._start("open", "Opening the sample model", work)
 
@@ -378,6 +388,8 @@ class Session(QObject):
         if self._stopping and self.state.summary is None:
             self.state.set_phase("Stopping")
         for item in items:
+            if isinstance(item, Imported):
+                self.imported.emit(item.model)
             _note(item)
         for event in events:
             if isinstance(event, ev.FellBack):
@@ -428,6 +440,14 @@ class Session(QObject):
         self.refresh()
         if job in ("open", "tune", "try"):
             self.read_records()
+
+
+def _open_model(workbench: Workbench, path: Path, emit: Callable[[Any], None]) -> Any:
+    return workbench.open_model(
+        path,
+        lambda text: emit(Phase(text)),
+        on_imported=lambda model: emit(Imported(model)),
+    )
 
 
 def _note(item: object) -> None:

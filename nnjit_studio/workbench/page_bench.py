@@ -25,7 +25,7 @@ from nnjit_studio.space.backend import WASM, Backend
 from nnjit_studio.space.lab import is_lab, lab_of, lab_target
 from nnjit_studio.space.measured_device import READ, MeasuredDevice, fixed_primitives
 from nnjit_studio.space.primitives import passes_off
-from nnjit_studio.space.records import DeviceProfile, TuningRecord
+from nnjit_studio.space.records import DeviceProfile
 
 PAGE_TIMEOUT_S = 60.0
 
@@ -225,7 +225,3 @@ class PageBench:
             "compiler": self.compiler.version,
             "engine": engine,
         }
-
-    def records(self, limit: int = 5000) -> list[TuningRecord]:
-        """Records of the kernel database, newest first."""
-        return self.database.all_records(limit=limit)

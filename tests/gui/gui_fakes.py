@@ -360,6 +360,7 @@ class FakeWorkbench:
         self.script: list[ev.Event] = list(play(model))
         self.hold = False
         self.open_error: Exception | None = None
+        self.fails_in_page = False
         self.tune_error: Exception | None = None
         self.pace_s = 0.0
         self.stored: list[TuningRecord] = []
@@ -387,12 +388,17 @@ class FakeWorkbench:
     def expect_page(self, comes, lost):
         self.pages_expected.append((comes, lost))
 
-    def open_model(self, path, on_phase):
+    def open_model(self, path, on_phase, on_imported=lambda model: None):
         self.cancelled.clear()
         on_phase("Reading the model")
-        if self.open_error is not None:
+        model = replace(self.model, path=path)
+        if self.open_error is not None and not self.fails_in_page:
             raise self.open_error
-        return replace(self.model, path=path)
+        on_imported(model)
+        if self.open_error is not None:
+            self.release.wait(10)
+            raise self.open_error
+        return model
 
     def tune(self, seconds=None):
         self.cancelled.clear()

@@ -22,6 +22,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
 
+from nnjit_studio.errors import PageError
 from nnjit_studio.graph import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
 from nnjit_studio.ui import text
 from nnjit_studio.ui.docks.graph_legend import stops_of
@@ -571,3 +572,24 @@ def test_another_model_forgets_runs_errors_and_profile(qtbot, window, panel, mod
     open_it(qtbot, window, model_file)
     assert panel._errors == {} and panel._profile is None and panel.runs.compare.count() == 3
     assert panel.details.profile is None
+
+
+def test_a_model_is_drawn_while_it_is_loaded_and_taken_back_when_that_fails(
+    qtbot, window, workbench, tmp_path
+):
+    def boxes():
+        return {name for name, box in window.graph.view.boxes.items() if box.unit.nodes}
+
+    for name in ("first.onnx", "second.onnx"):
+        (tmp_path / name).write_bytes(b"")
+    open_it(qtbot, window, tmp_path / "first.onnx")
+    qtbot.waitUntil(lambda: bool(boxes()))
+    first = boxes()
+    workbench.model, workbench.fails_in_page = small_model(), True
+    workbench.open_error = PageError("The page has no room for it.")
+    with qtbot.waitSignal(window.session.problem):
+        assert window.open_model(tmp_path / "second.onnx")
+        qtbot.waitUntil(lambda: bool(boxes()) and boxes() != first)
+        window.graph.view.pick(list(window.graph.view.boxes.values())[1])
+        workbench.release.set()
+    qtbot.waitUntil(lambda: boxes() == first)

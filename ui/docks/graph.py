@@ -111,6 +111,8 @@ class GraphPanel(QWidget):
         self.details.asked.connect(self.asked)
         self._build()
         session.done.connect(self._done)
+        session.imported.connect(self.preview)
+        session.problem.connect(self._not_opened)
 
     # What the user can do
 
@@ -196,6 +198,21 @@ class GraphPanel(QWidget):
             )
 
     # Following the session
+
+    def preview(self, model: OpenedModel) -> None:
+        """Draw a model that is still loaded into the page."""
+        self._shown = model
+        self._open(model)
+
+    def _not_opened(self, problem: Problem) -> None:
+        model = self._session.state.model
+        if problem.job == "open" and self._shown is not model:
+            self._shown, self._index = model, None
+            if model is not None:
+                self._open(model)
+            else:
+                self.sides.clear()
+                self.pages.setCurrentIndex(0)
 
     def render(self, changes: frozenset[str]) -> None:
         state = self._session.state
@@ -368,7 +385,9 @@ class GraphPanel(QWidget):
         if self._index is None:
             return
         nbytes, before = self._index.nbytes, self.runs.compared
-        now = Run("Now", self._session.state.node_ms, graph_facts.peaks_of(self._profile))
+        state = self._session.state
+        ms = state.node_ms if state.model is self._shown else {}
+        now = Run("Now", ms, graph_facts.peaks_of(self._profile))
         run = self.runs.shown or now
         errors = self._errors if run is now else {}
         self._facts = Facts(run.ms, run.peak, nbytes, errors, before)
@@ -499,7 +518,8 @@ class GraphPanel(QWidget):
         self.hits.setText(found if self.search.text().strip() else "")
 
     def _moved(self) -> None:
-        self.details.show_box(self.view.current_box)
+        loaded = self._session.state.model is self._shown
+        self.details.show_box(self.view.current_box if loaded else None)
 
 
 def _button(name: str, arrow: Qt.ArrowType, tip: str, act: Callable[[], object]) -> QToolButton:
