@@ -10,7 +10,7 @@ they are one matmul for each of the (m + 2)^2 points.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,21 +41,6 @@ INPUT, PRODUCT, OUTPUT = "winograd_input", "winograd_product", "winograd_output"
 _Matrix = tuple[tuple[float, ...], ...]
 
 # By m. The points are 0, 1, -1 and infinity, for m = 4 also 2 and -2.
-INTO: dict[int, _Matrix] = {
-    2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
-    4: (
-        (4, 0, -5, 0, 1, 0),
-        (0, -4, -4, 1, 1, 0),
-        (0, 4, -4, -1, 1, 0),
-        (0, -2, -1, 2, 1, 0),
-        (0, 2, -1, -2, 1, 0),
-        (0, 4, 0, -5, 0, 1),
-    ),
-}
-OUT_OF: dict[int, _Matrix] = {
-    2: ((1, 1, 1, 0), (0, 1, -1, -1)),
-    4: ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
-}
 _OF_WEIGHTS: dict[int, _Matrix] = {
     2: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
     4: (
@@ -67,6 +52,12 @@ _OF_WEIGHTS: dict[int, _Matrix] = {
         (0, 0, 1),
     ),
 }
+
+
+TILES = tuple(_OF_WEIGHTS)
+"""Sizes of tiles that there are matrices for."""
+
+Lines = list[tuple[str, Expr]]
 
 
 @dataclass(frozen=True)
@@ -147,14 +138,14 @@ def input_program(w: Winograd) -> Program:
     down = Stage(
         "winograd_down",
         (Axis(CHANNEL, w.channels), Axis("ty", rows), Axis(COLUMN, wide)),
-        _sums(INTO[w.m], "ws1", ({**band, COLUMN: 1}, wide), "ws0", (above, wide)),
+        _sums(into_tiles, w, "ws1", ({**band, COLUMN: 1}, wide), "ws0", (above, wide)),
     )
     plane = w.channels * w.tiles
     there = {CHANNEL: w.tiles, "i": side * plane, "ty": columns, "tx": 1}
     right = Stage(
         "winograd_right",
         (Axis(CHANNEL, w.channels), Axis("i", side), Axis("ty", rows), Axis("tx", columns)),
-        _sums(INTO[w.m], "out0", (there, plane), "ws1", ({**band, "i": wide, "tx": w.m}, 1)),
+        _sums(into_tiles, w, "out0", (there, plane), "ws1", ({**band, "i": wide, "tx": w.m}, 1)),
     )
     buffers = (
         Buffer("in0", "f32", (1, w.channels, height, width), "input"),
@@ -233,7 +224,8 @@ def _out_of_tiles(w: Winograd) -> tuple[Stage, Stage]:
         "winograd_down",
         (Axis("ty", rows), Axis("tx", columns), Axis("b", side), Axis(CHANNEL, step)),
         _sums(
-            OUT_OF[m],
+            out_of_tiles,
+            w,
             "ws0",
             ({**row, "ty": m * columns * side * step, "b": step}, columns * side * step),
             "in0",
@@ -245,7 +237,8 @@ def _out_of_tiles(w: Winograd) -> tuple[Stage, Stage]:
         "winograd_right",
         (Axis(ROW, rows * m), Axis("tx", columns), Axis(CHANNEL, step)),
         _sums(
-            OUT_OF[m],
+            out_of_tiles,
+            w,
             "ws1",
             ({CHANNEL: rows * m * spread, ROW: spread, "tx": m}, 1),
             "ws0",
@@ -295,7 +288,7 @@ def recognize_input(program: Program) -> Winograd | None:
     found = Winograd(
         m, channels, 0, (height, width), (rows * m, columns * m), (box[ROW][0], box[COLUMN][0])
     )
-    return found if m in INTO and input_program(found) == program else None
+    return found if m in TILES and input_program(found) == program else None
 
 
 def recognize_output(program: Program) -> tuple[Winograd, tuple[Store, ...]] | None:
@@ -311,7 +304,7 @@ def recognize_output(program: Program) -> tuple[Winograd, tuple[Store, ...]] | N
         return None
     size = extents[ROW], extents[COLUMN]
     found = Winograd(_tile_of(points), 0, channels, size, size, (1, 1))
-    if found.m not in OUT_OF or _out_of_tiles(found) != program.stages[:2]:
+    if found.m not in TILES or _out_of_tiles(found) != program.stages[:2]:
         return None
     total = _total(found)
     sums: dict[tuple[str, Expr], Expr] = {(total.buffer, total.index): Var(ACCUMULATOR)}
@@ -336,25 +329,61 @@ _Place = tuple[dict[str, int], int]
 
 
 def _sums(
-    matrix: _Matrix, target: str, there: _Place, source: str, here: _Place
+    transform: Callable[[int, Sequence[Expr]], tuple[Lines, list[Expr]]],
+    w: Winograd,
+    target: str,
+    there: _Place,
+    source: str,
+    here: _Place,
 ) -> tuple[Store, ...]:
-    """A store for each row of the matrix, of a sum of neighbours."""
+    """A store for each result of a transform of neighbours."""
     (out, out_step), (given, step) = there, here
-    values = [Load(source, linear_expr((a * step, given))) for a in range(len(matrix[0]))]
+    neighbours = [Load(source, linear_expr((a * step, given))) for a in range(w.side)]
+    lines, values = transform(w.m, neighbours)
+    named = dict(lines)
     return tuple(
-        Store(target, linear_expr((i * out_step, out)), _weighted(row, values))
-        for i, row in enumerate(matrix)
+        Store(target, linear_expr((i * out_step, out)), substitute(value, named))
+        for i, value in enumerate(values)
     )
 
 
-def _weighted(factors: Sequence[float], values: Sequence[Expr]) -> Expr:
-    total: Expr | None = None
-    for factor, value in zip(factors, values, strict=True):
-        if factor:
-            term = value if factor == 1 else Binary("mul", value, Const(float(factor), "f32"))
-            total = term if total is None else Binary("add", total, term)
-    assert total is not None
-    return total
+def into_tiles(m: int, v: Sequence[Expr]) -> tuple[Lines, list[Expr]]:
+    """``B^T d`` along one dimension: values that are needed twice, by name, then the results."""
+    if m == 2:
+        return [], [_less(v[0], v[2]), _sum(v[1], v[2]), _less(v[2], v[1]), _less(v[1], v[3])]
+    p, q, r, s = (Var(name) for name in "pqrs")
+    lines: Lines = [
+        ("p", _sum(v[4], v[2], -4)),
+        ("q", _sum(v[3], v[1], -4)),
+        ("r", _less(v[4], v[2])),
+        ("s", _less(v[3], v[1])),
+    ]
+    first, last = (_sum(_sum(v[b + 4], v[b + 2], -5), v[b], 4) for b in (0, 1))
+    return lines, [first, _sum(p, q), _less(p, q), _sum(r, s, 2), _sum(r, s, -2), last]
+
+
+def out_of_tiles(m: int, v: Sequence[Expr]) -> tuple[Lines, list[Expr]]:
+    """``A^T d`` along one dimension, as :func:`into_tiles`."""
+    if m == 2:
+        return [], [_sum(_sum(v[0], v[1]), v[2]), _less(_less(v[1], v[2]), v[3])]
+    p, q, r, s = (Var(name) for name in "pqrs")
+    lines: Lines = [
+        ("p", _sum(v[1], v[2])),
+        ("q", _less(v[1], v[2])),
+        ("r", _sum(v[3], v[4])),
+        ("s", _less(v[3], v[4])),
+    ]
+    first, last = _sum(_sum(v[0], p), r), _sum(_sum(q, v[5]), s, 8)
+    return lines, [first, _sum(q, s, 2), _sum(p, r, 4), last]
+
+
+def _sum(a: Expr, b: Expr, factor: int = 1) -> Expr:
+    term = b if factor == 1 else Binary("mul", b, Const(float(factor), "f32"))
+    return Binary("add", a, term)
+
+
+def _less(a: Expr, b: Expr) -> Expr:
+    return Binary("sub", a, b)
 
 
 def _all(*conditions: Expr) -> Expr:

@@ -22,7 +22,7 @@ from nnjit_studio.compiler.subject import subject_of
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
 from nnjit_studio.compiler.winograd import (
-    INTO,
+    TILES,
     Winograd,
     input_program,
     output_program,
@@ -119,7 +119,7 @@ def _step_bytes(program: Program) -> int:
 
 def _options(call: ProgramCall, position: int) -> Iterator[_Option]:
     conv = _suitable(call)
-    for m in INTO if conv else ():
+    for m in TILES if conv else ():
         assert conv is not None
         option = _Option(position, conv, winograd_of(conv, m))
         large = min(option.sizes.grid) >= LANES

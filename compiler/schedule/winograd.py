@@ -34,13 +34,18 @@ from nnjit_studio.compiler.schedule.loops import (
 from nnjit_studio.compiler.schedule.padding import padded, padding_of
 from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
 from nnjit_studio.compiler.schedule.tiles import acc, finish
-from nnjit_studio.compiler.tensor_ir import Axis, Binary, Const, Expr, Program, Store, Var
-from nnjit_studio.compiler.winograd import Winograd, recognize_input, recognize_output
+from nnjit_studio.compiler.tensor_ir import Axis, Binary, Expr, Program, Store, Var
+from nnjit_studio.compiler.winograd import (
+    Lines,
+    Winograd,
+    into_tiles,
+    out_of_tiles,
+    recognize_input,
+    recognize_output,
+)
 
 BLOCK = 16
 """Output channels of one parallel step, a row of tiles: a cache line of each point."""
-
-_Lines = list[tuple[str, Expr]]
 
 
 def schedule_winograd(program: Program) -> Scheduled | None:
@@ -76,7 +81,7 @@ def _down(w: Winograd) -> list[Statement]:
         _load(name, "ws0", linear_expr((a * wide, at))) for a, name in enumerate(names)
     ]
     stores = [linear_expr((i * wide, {CHANNEL: _band(w), COLUMN: 1})) for i in range(w.side)]
-    body += _put(*into_tiles(w.m, names), "ws1", stores, COLUMN)
+    body += _put(*into_tiles(w.m, _locals(names)), "ws1", stores, COLUMN)
     return [For(COLUMN, int32(0), int32(wide), LANES, body)]
 
 
@@ -102,7 +107,7 @@ def _right(w: Winograd, columns: int) -> list[Statement]:
         body += transposed(parts[:LANES], names[:LANES])
         body += transposed(parts[1:], names[LANES:])
     stores = [linear_expr((j * plane, place)) for j in range(w.side)]
-    body += _put(*into_tiles(w.m, names), "out0", stores, "tx")
+    body += _put(*into_tiles(w.m, _locals(names)), "out0", stores, "tx")
     count = -(-columns // LANES)
     first = times(Var("$group"), LANES)
     if columns % LANES:
@@ -166,14 +171,14 @@ def _tile(w: Winograd, epilogue: Epilogue, tiles: int, pixels: int) -> list[Stat
             for a, name in enumerate(names):
                 point = (tile * w.points + a * w.side + b) * step
                 body.append(_load(name, "in0", linear_expr((point, at))))
-            lines, values = out_of_tiles(w.m, names)
+            lines, values = out_of_tiles(w.m, _locals(names))
             body += _assign(lines)
             body += _assign([(f"h{tile}_{i}_{b}", v) for i, v in enumerate(values)])
     last = w.out_size[0] % w.m or w.m
     for i in range(w.m):
         columns = []
         for tile in range(tiles):
-            lines, values = out_of_tiles(w.m, [f"h{tile}_{i}_{b}" for b in range(w.side)])
+            lines, values = out_of_tiles(w.m, [Var(f"h{tile}_{i}_{b}") for b in range(w.side)])
             body += _assign(lines)
             found = [(f"x{tile * w.m + j}", v) for j, v in enumerate(values)]
             body += _assign(found)
@@ -200,45 +205,8 @@ def transposed(rows: Sequence[str], columns: Sequence[str]) -> list[Statement]:
     return body
 
 
-def into_tiles(m: int, d: Sequence[str]) -> tuple[_Lines, list[Expr]]:
-    """``B^T d`` along one dimension: values that are needed twice, then the results."""
-    v = [Var(name) for name in d]
-    if m == 2:
-        return [], [_less(v[0], v[2]), _sum(v[1], v[2]), _less(v[2], v[1]), _less(v[1], v[3])]
-    p, q, r, s = (Var(name) for name in "pqrs")
-    lines: _Lines = [
-        ("p", _sum(v[4], v[2], -4)),
-        ("q", _sum(v[3], v[1], -4)),
-        ("r", _less(v[4], v[2])),
-        ("s", _less(v[3], v[1])),
-    ]
-    first, last = (_sum(_sum(v[b + 4], v[b + 2], -5), v[b], 4) for b in (0, 1))
-    return lines, [first, _sum(p, q), _less(p, q), _sum(r, s, 2), _sum(r, s, -2), last]
-
-
-def out_of_tiles(m: int, d: Sequence[str]) -> tuple[_Lines, list[Expr]]:
-    """``A^T d`` along one dimension, as :func:`into_tiles`."""
-    v = [Var(name) for name in d]
-    if m == 2:
-        return [], [_sum(_sum(v[0], v[1]), v[2]), _less(_less(v[1], v[2]), v[3])]
-    p, q, r, s = (Var(name) for name in "pqrs")
-    lines: _Lines = [
-        ("p", _sum(v[1], v[2])),
-        ("q", _less(v[1], v[2])),
-        ("r", _sum(v[3], v[4])),
-        ("s", _less(v[3], v[4])),
-    ]
-    first, last = _sum(_sum(v[0], p), r), _sum(_sum(q, v[5]), s, 8)
-    return lines, [first, _sum(q, s, 2), _sum(p, r, 4), last]
-
-
-def _sum(a: Expr, b: Expr, factor: int = 1) -> Expr:
-    term = b if factor == 1 else Binary("mul", b, Const(float(factor), "f32"))
-    return Binary("add", a, term)
-
-
-def _less(a: Expr, b: Expr) -> Expr:
-    return Binary("sub", a, b)
+def _locals(names: Sequence[str]) -> list[Expr]:
+    return [Var(name) for name in names]
 
 
 def _load(local: str, buffer: str, index: Expr) -> Statement:
@@ -251,7 +219,7 @@ def _assign(lines: Sequence[tuple[str, Expr]]) -> list[Statement]:
 
 
 def _put(
-    lines: _Lines, values: Sequence[Expr], buffer: str, places: Sequence[Expr], along: str
+    lines: Lines, values: Sequence[Expr], buffer: str, places: Sequence[Expr], along: str
 ) -> list[Statement]:
     puts = [
         Put((Store(buffer, place, value),), along)
