@@ -123,7 +123,7 @@ def test_a_model_that_the_page_refuses_leaves_the_old_one(
 def test_a_model_that_no_page_can_hold_is_refused_before_it_is_sent(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def imported(path: Path, weights: Path, on_phase: object) -> ImportedModel:
+    def imported(path: Path, weights: Path, *rest: object) -> ImportedModel:
         weights.write_bytes(b"")
         plan = Plan("huge", (), (), (), (), 0, 2**32)
         return ImportedModel(Graph("huge", (), (), (), {}), (), plan, frozenset(), weights)
