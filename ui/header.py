@@ -145,15 +145,22 @@ class Header(QFrame):
     def _render_progress(self, busy: str, tried: int, total: int) -> None:
         budget = self._session.budget_s
         if not busy:
-            self.progress.setRange(0, 1000)
-            self.progress.setValue(1000 if self._session.state.summary else 0)
+            self._show_progress(1000, 1000 if self._session.state.summary else 0)
         elif busy == "tune" and (budget or total):
             by_time = self._session.elapsed_s / budget if budget else 0.0
             by_count = tried / total if total else 0.0
-            self.progress.setRange(0, 1000)
-            self.progress.setValue(round(1000 * min(max(by_time, by_count), 1.0)))
+            self._show_progress(1000, round(1000 * min(max(by_time, by_count), 1.0)))
         else:
-            self.progress.setRange(0, 0)
+            self._show_progress(0, 0)
+
+    def _show_progress(self, most: int, value: int) -> None:
+        """Of a bar without updates, for Qt's own repaints the window before it returns."""
+        if (self.progress.maximum(), self.progress.value()) == (most, value):
+            return
+        self.progress.setUpdatesEnabled(False)
+        self.progress.setRange(0, most)
+        self.progress.setValue(value)
+        self.progress.setUpdatesEnabled(True)
 
 
 def _stack(*widgets: QWidget) -> QVBoxLayout:

@@ -166,6 +166,7 @@ class StudioWindow(QMainWindow):
         if seconds is None and self.session.paused:
             return self.session.resume()
         seconds = self.habits.budget_s if seconds is None else seconds
+        self.tuning.show_budget(seconds)
         return self.session.tune(seconds, self.tuning.share_of_serving)
 
     def reset_layout(self) -> None:

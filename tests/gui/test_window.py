@@ -247,7 +247,7 @@ def test_the_plot_keeps_the_view_that_the_user_chose(qtbot, window, model_file):
     tune_it(qtbot, window)
     assert box.viewRange()[1] == pytest.approx([3, 4])
     window.actions_by_id["reset_plots"].trigger()
-    assert box.viewRange()[1][1] == pytest.approx(window.session.state.before_ms * 1.15, rel=0.2)
+    assert box.viewRange()[1][1] == pytest.approx(window.session.state.before_ms * 1.4, rel=0.2)
 
 
 def test_themes_reach_every_view_and_are_remembered(qtbot, window, model_file):

@@ -11,6 +11,9 @@ from nnjit_studio.ui.docks.plots import PlotPanel, pen, steps
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.theme import Theme
 
+ROOM = 1.4
+"""Above the highest point: the line of the time before has its name there."""
+
 
 class LatencyPanel(PlotPanel):
     def __init__(self, session: Session, theme: Theme) -> None:
@@ -44,7 +47,7 @@ class LatencyPanel(PlotPanel):
         self.before.setVisible(bool(len(points)))
         if len(points):
             self.before.setValue(points[0, 1])
-            self.frame(float(points[:, 1].max()))
+            self.frame(float(points[:, 1].max()), ROOM)
         self.line.setData(*(steps(points[:, 0], points[:, 1]) if len(points) else ([], [])))
 
     def set_theme(self, theme: Theme) -> None:

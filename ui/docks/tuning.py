@@ -31,9 +31,9 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Stops of the other one: what tuning may add to the serving model's p95."""
 TICK_MS = 250
 PHASES = {
-    "compile": "compiling",
-    "check": "checking against the reference, first {pairs} pairs of samples",
-    "duel": "duel with the kernel that runs, up to {pairs} pairs of samples",
+    "compile": "Compiling",
+    "check": "Checking the result, first {pairs} pairs of samples",
+    "duel": "Duel with the kernel that runs, up to {pairs} pairs",
 }
 
 
@@ -44,9 +44,9 @@ def trying_text(trying: ev.Trying | None, names: Mapping[str, str]) -> str:
     if trying.phase not in PHASES:
         return "Timing the whole model"
     if trying.candidate == DEFAULT_SETTINGS:
-        return f"{names.get(trying.workload, trying.workload)}  ·  checking its default kernel"
+        return f"Checking the default kernel  ·  {names.get(trying.workload, trying.workload)}"
     phase = PHASES[trying.phase].format(pairs=trying.pairs)
-    return f"{names.get(trying.workload, trying.workload)}  ·  {trying.candidate}  ·  {phase}"
+    return f"{phase}  ·  {names.get(trying.workload, trying.workload)}  ·  {trying.candidate}"
 
 
 def left_text(state: SessionState, since_s: float, budget_left_s: float | None) -> str:
