@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -29,15 +28,15 @@ from nnjit_studio.profile import ModelProfile, load
 from nnjit_studio.ui import graph_facts, text
 from nnjit_studio.ui.docks.diff import merged
 from nnjit_studio.ui.docks.graph_details import NodeDetails
-from nnjit_studio.ui.docks.graph_legend import Legend, colour_of
+from nnjit_studio.ui.docks.graph_legend import Legend, colour_boxes
 from nnjit_studio.ui.docks.graph_runs import BEFORE, RunChoice
 from nnjit_studio.ui.docks.graph_scene import Box, GraphView, Sheet
 from nnjit_studio.ui.docks.graph_sides import Sides
 from nnjit_studio.ui.graph_drawing import arrange
-from nnjit_studio.ui.graph_facts import COLOUR_BY, ColourBy, Facts, Run
+from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run
 from nnjit_studio.ui.graph_index import Index
 from nnjit_studio.ui.session import Problem, Session
-from nnjit_studio.ui.theme import Theme, ink_on, named, panel
+from nnjit_studio.ui.theme import Theme, named, panel
 from nnjit_studio.ui.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 40
 """Nodes of a graph that is laid out without a thread: a few milliseconds."""
-SHADES = 64
-"""Colours that a scale is made of."""
 
 
 class GraphPanel(QWidget):
@@ -409,38 +406,12 @@ class GraphPanel(QWidget):
         return chosen.label if chosen is not None else "in the last timed run"
 
     def _colour(self) -> None:
-        by, theme = COLOUR_BY[self.colour.currentIndex()], self.view.theme
-        sides = []
-        for view in self.sides.views:
-            facts = self._facts_of(view)
-            boxes = [box for box in view.boxes.values() if box.unit.nodes]
-            sides.append([(box, by.value(facts, box.unit.nodes)) for box in boxes])
-        known = [value for side in sides for _, value in side if value is not None]
-        ends = graph_facts.span(by, known) if known else None  # one scale for both sides
-        shades = [colour_of(theme, by, i / (SHADES - 1)) for i in range(SHADES)]
-        for side in sides:
-            self._fill(side, by, ends, shades)
-        self.legend.show_scale(by, ends, sum(bool(box.warning) for box, _ in sides[-1]))
-        for view in self.sides.views:
-            view.redraw()
-
-    def _fill(
-        self,
-        boxes: Sequence[tuple[Box, float | None]],
-        by: ColourBy,
-        ends: tuple[float, float] | None,
-        shades: Sequence[QColor],
-    ) -> None:
+        by = COLOUR_BY[self.colour.currentIndex()]
         workloads = self._session.state.workloads
-        warning = {key: graph_facts.warning_of(w) for key, w in workloads.items()}
-        inks = [ink_on(shade) for shade in shades]
-        for box, value in boxes:
-            box.fill = box.ink = None
-            if value is not None and ends is not None:
-                shade = round(graph_facts.place(by, value, *ends) * (SHADES - 1))
-                box.fill, box.ink = shades[shade], inks[shade]
-            said = (warning.get(n.workload, "") for n in box.unit.nodes)
-            box.warning = next(filter(None, said), "")
+        warnings = {key: graph_facts.warning_of(w) for key, w in workloads.items()}
+        sides = [(view, self._facts_of(view)) for view in self.sides.views]
+        ends, marked = colour_boxes(sides, by, warnings)
+        self.legend.show_scale(by, ends, marked)
 
     def cost(self, box: Box, view: GraphView | None = None) -> str:
         """The last line of a box: its time, and what it is coloured by."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from nnjit_studio.ui.graph_facts import COLOUR_BY, ColourBy
-from nnjit_studio.ui.theme import Theme, ramp, scaled_font
+from nnjit_studio.ui.docks.graph_scene import GraphView
+from nnjit_studio.ui.graph_facts import COLOUR_BY, ColourBy, Facts, place, span
+from nnjit_studio.ui.theme import Theme, ink_on, ramp, scaled_font
 
 # Each scale changes its lightness all along, or blue against orange: both are read without
 # telling red from green.
@@ -21,6 +24,8 @@ DELTA = {
 }
 BAR = 90
 STOPS = 9
+SHADES = 64
+"""Colours that the boxes' scale is made of."""
 
 
 def stops_of(theme: Theme, scale: str) -> tuple[str, ...]:
@@ -32,6 +37,39 @@ def stops_of(theme: Theme, scale: str) -> tuple[str, ...]:
 def colour_of(theme: Theme, by: ColourBy, place: float) -> QColor:
     """The colour of a place on a scale, 0 to 1."""
     return ramp(stops_of(theme, by.scale), place)
+
+
+def colour_boxes(
+    sides: Sequence[tuple[GraphView, Facts]], by: ColourBy, warnings: Mapping[str, str]
+) -> tuple[tuple[float, float] | None, int]:
+    """Colour the boxes of all sides on one scale, and mark what its workload is warned of.
+
+    Returns
+    -------
+    tuple
+        The ends of the scale, None where no value is known, and how many boxes of the last
+        side are marked.
+    """
+    values = [
+        [(box, by.value(facts, box.unit.nodes)) for box in view.boxes.values() if box.unit.nodes]
+        for view, facts in sides
+    ]
+    known = [value for side in values for _, value in side if value is not None]
+    ends = span(by, known) if known else None
+    marked = 0
+    for (view, _), side in zip(sides, values, strict=True):
+        shades = [colour_of(view.theme, by, i / (SHADES - 1)) for i in range(SHADES)]
+        inks = [ink_on(shade) for shade in shades]
+        for box, value in side:
+            box.fill = box.ink = None
+            if value is not None and ends is not None:
+                shade = round(place(by, value, *ends) * (SHADES - 1))
+                box.fill, box.ink = shades[shade], inks[shade]
+            said = (warnings.get(node.workload, "") for node in box.unit.nodes)
+            box.warning = next(filter(None, said), "")
+        marked = sum(bool(box.warning) for box, _ in side)
+        view.redraw()
+    return ends, marked
 
 
 class Legend(QWidget):
