@@ -1,19 +1,15 @@
 /** The instruction `append`: new rows of a cache go into their slots, in place. */
 import { EngineError } from "./errors.js";
 
-/**
- * New rows `[heads, rows, width]` of a cache `[heads, capacity, width]`, or with
- * `columns` of `[heads, width, capacity]`; elements of `nbytes`.
- * @typedef {{heads: number, rows: number, width: number, capacity: number, nbytes: number, columns: boolean}} Append
- */
+/** @typedef {import("./types.js").Append} Append */
 
 /** Elements are copied as they are, so their size is all that counts. */
 const ARRAYS = /** @type {Record<number, any>} */ ({ 1: Uint8Array, 2: Uint16Array, 4: Uint32Array });
 const SLOT_BYTES = 8;
 
 /**
- * @param {import("./plan.js").PlanStep} step
- * @param {import("./plan.js").Plan} plan
+ * @param {import("./types.js").PlanStep} step
+ * @param {import("./types.js").Plan} plan
  */
 export function checkAppend({ append, args, node }, plan) {
   const sizes = append && [append.heads, append.rows, append.width, append.capacity];

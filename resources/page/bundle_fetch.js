@@ -4,22 +4,10 @@ import { EngineError } from "./errors.js";
 
 export const MANIFEST_VERSION = 1;
 
-/** @typedef {{file: string, sha256: string, nbytes: number}} FileEntry */
-/** @typedef {import("./kernel.js").KernelHeader & {tiers: Partial<Record<string, FileEntry>>}} KernelEntry */
-/** @typedef {{workload: string, settings: string, tiers: Partial<Record<string, FileEntry>>}} GpuKernelEntry */
-/**
- * @typedef {object} Manifest
- * @property {string} format
- * @property {number} version
- * @property {string} name
- * @property {FileEntry} plan
- * @property {FileEntry} weights
- * @property {KernelEntry[]} kernels
- * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
- * @property {{facts: import("./generate.js").Generation, prefill: FileEntry | null}} [generation] of a decoder
- */
-/** @typedef {import("./plan.js").Plan} Plan */
-/** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan, others: Record<string, Plan>}} Bundle */
+/** @typedef {import("./types.js").Bundle} Bundle */
+/** @typedef {import("./types.js").FileEntry} FileEntry */
+/** @typedef {import("./types.js").Manifest} Manifest */
+/** @typedef {import("./types.js").Plan} Plan */
 
 /**
  * Manifest and plans of a bundle.

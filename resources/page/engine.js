@@ -8,30 +8,15 @@ import { checkPlan, checkTogether, layoutMemory, PAGE_BYTES, specBytes, unitOf, 
 import { layoutBytes, relayout } from "./repack.js";
 import { checkTaps, quantile, repeatable, runTapped, timeSteps } from "./steps.js";
 
-/** @typedef {import("./plan.js").Plan} Plan */
-/** @typedef {import("./plan.js").TensorSpec} TensorSpec */
-/** @typedef {import("./plan.js").PlanBuffer} PlanBuffer */
-/** @typedef {{buffer: PlanBuffer, pack: [number, number], width: number}} Weight in panels of `width`, 0 = row-major */
-/** @typedef {import("./kernel.js").KernelHeader} KernelHeader */
-/** @typedef {import("./kernel.js").Run} Run */
-/** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
-/** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
-/**
- * @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_iqr_ms: number[],
- *   steps_threads: number[], steps_chunks: number[][], taps: Uint8Array[]}} Inference
- */
-/**
- * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
- * @typedef {{header: KernelHeader, run: Run, id: number, choice: Choice | null}} Registered
- */
-/**
- * One instruction, bound; `kernel` is null where none runs.
- * @typedef {{kernel: Registered | null, solo: () => void, team: () => void}} Call
- */
-/**
- * A plan in memory; `calls` is null until every workload of it has a kernel.
- * @typedef {{plan: Plan, addresses: number[], calls: Call[] | null}} Loaded
- */
+/** @typedef {import("./types.js").Call} Call */
+/** @typedef {import("./types.js").Inference} Inference */
+/** @typedef {import("./types.js").Loaded} Loaded */
+/** @typedef {import("./types.js").NewKernel} NewKernel */
+/** @typedef {import("./types.js").Plan} Plan */
+/** @typedef {import("./types.js").Registered} Registered */
+/** @typedef {import("./types.js").Run} Run */
+/** @typedef {import("./types.js").Tensor} Tensor */
+/** @typedef {import("./types.js").Weight} Weight */
 
 const MAX_SPARE = 8;
 
@@ -44,7 +29,7 @@ export class Engine {
   /** @type {Uint8Array[]} of outputs that were given back */ #spare = [];
   /** @type {import("./team.js").Team | null} */ #team;
   /** @type {Map<string, Loaded>} by name; `MAIN` comes first */ #plans = new Map();
-  /** @type {import("./plan.js").Layout | null} */ #layout = null;
+  /** @type {import("./types.js").Layout | null} */ #layout = null;
   /** @type {WebAssembly.Memory | null} */ #memory = null;
   /** @type {Map<string, Registered>} by workload */ #kernels = new Map();
   /** @type {Map<number, Weight>} packable weights by offset */ #weights = new Map();
@@ -191,7 +176,7 @@ export class Engine {
    * plan may reuse their memory; that copy is part of the run's time.
    *
    * @param {Tensor[]} inputs
-   * @param {{runs?: number, profile?: boolean, least_step_ms?: number, taps?: import("./steps.js").Tap[], plan?: string}} [options]
+   * @param {{runs?: number, profile?: boolean, least_step_ms?: number, taps?: import("./types.js").Tap[], plan?: string}} [options]
    * `least_step_ms` is how long a profiled step is looked at; with `taps` there is one run, and copies instead of outputs
    * @returns {Inference} outputs of the last run; median ms, its IQR and threads of every call with `profile`
    */

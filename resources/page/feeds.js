@@ -2,10 +2,10 @@
 import { EngineError } from "./errors.js";
 import { specBytes } from "./plan.js";
 
-/** @typedef {import("./plan.js").TensorSpec & {data: Uint8Array}} Tensor */
+/** @typedef {import("./types.js").Tensor} Tensor */
 
 /**
- * @param {import("./plan.js").Plan} plan
+ * @param {import("./types.js").Plan} plan
  * @param {Tensor[]} inputs in any order
  * @returns {{buffer: number, data: Uint8Array}[]} in the plan's
  */

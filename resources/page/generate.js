@@ -25,12 +25,12 @@ import { EngineError } from "./errors.js";
  */
 /** @typedef {"length" | "stop" | "full" | "cancelled"} Reason */
 /** @typedef {{id: number, ms: number, margin: number}} Token with the logit's lead over the second best */
-/** @typedef {import("./engine.js").Tensor} Tensor */
+/** @typedef {import("./types.js").Tensor} Tensor */
 /**
  * What is needed of an engine; one on a GPU answers later, and its outputs are copies.
  * @typedef {object} Engine
  * @property {boolean} [copies]
- * @property {Record<string, import("./plan.js").Plan>} plans
+ * @property {Record<string, import("./types.js").Plan>} plans
  * @property {() => void} reset
  * @property {(inputs: Tensor[], plan?: string) => () => void | Promise<void>} stepper
  * @property {(name: string, plan?: string) => Tensor | Promise<Tensor>} output
@@ -155,7 +155,7 @@ class Text {
 }
 
 /**
- * @param {import("./plan.js").Plan} plan
+ * @param {import("./types.js").Plan} plan
  * @param {string} name of an output
  */
 function specOf({ outputs }, name) {
@@ -169,7 +169,7 @@ class Feeds {
   /** @type {Map<string, any>} */ #values = new Map();
   /** @type {Tensor[]} */ tensors = [];
 
-  /** @param {import("./plan.js").Plan} plan */
+  /** @param {import("./types.js").Plan} plan */
   constructor(plan) {
     for (const { spec } of plan.inputs) {
       const values = new ARRAYS[spec.dtype](spec.shape.reduce((n, d) => n * d, 1));

@@ -2,17 +2,7 @@
 import { EngineError } from "./errors.js";
 import { importShared } from "./shared.js";
 
-/**
- * What travels beside a kernel's bytes (records.Kernel.header).
- * @typedef {object} KernelHeader
- * @property {string} workload
- * @property {string} settings
- * @property {string} [tier]
- * @property {string} [sha256]
- * @property {[number, number][]} panels argument index and panel width it wants
- * @property {number} parallel_extent
- */
-/** @typedef {(...pointersBeginEnd: number[]) => void} Run */
+/** @typedef {import("./types.js").Run} Run */
 
 /**
  * @param {BufferSource} bytes

@@ -6,7 +6,7 @@ import { FixtureMemory } from "./fixture.js";
 import { compileKernel, linkKernel } from "./kernel.js";
 import { prime, takeSamples, warmUp } from "./timing.js";
 
-/** @typedef {import("./kernel.js").KernelHeader} KernelHeader */
+/** @typedef {import("./types.js").KernelHeader} KernelHeader */
 /** @typedef {import("./timing.js").MeasurePolicy} MeasurePolicy */
 /** @typedef {{header: KernelHeader, bytes: Uint8Array<ArrayBuffer>}} Kernel */
 /**

@@ -13,7 +13,7 @@ import { canShare, MAX_THREADS } from "./team.js";
 
 export { EngineError, MANIFEST_VERSION };
 
-/** @typedef {import("./bundle_fetch.js").Manifest} Manifest */
+/** @typedef {import("./types.js").Manifest} Manifest */
 /** @typedef {import("./providers.js").Opened} Opened */
 /** @typedef {Float32Array | Uint16Array | BigInt64Array | Int32Array | Int8Array | Uint8Array} TensorData */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
@@ -108,7 +108,7 @@ export class InferenceSession {
   /** @type {ReturnType<typeof openFirst> | null} */ #next = null;
 
   /**
-   * @param {import("./bundle_fetch.js").Bundle} bundle
+   * @param {import("./types.js").Bundle} bundle
    * @param {import("./providers.js").Choice} choice what opened, and what may still
    * @param {number} threads of Wasm
    */
@@ -262,7 +262,7 @@ export class InferenceSession {
     }
   }
 
-  /** @param {import("./engine.js").Tensor} output */
+  /** @param {import("./types.js").Tensor} output */
   #output(output) {
     const tensor = fromBytes(output);
     const engine = this.#engine;
@@ -306,7 +306,7 @@ function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.num
   return { threads: 1, providers };
 }
 
-/** @param {import("./plan.js").TensorSpec} spec */
+/** @param {import("./types.js").TensorSpec} spec */
 const metadata = ({ name, dtype, shape }) => ({ name, isTensor: true, type: NAMES[dtype], shape });
 
 /** @param {[string, Tensor]} feed */
@@ -317,7 +317,7 @@ function toBytes([name, tensor]) {
   return { name, dtype: TYPES[tensor.type].dtype, shape: [...tensor.dims], data };
 }
 
-/** @param {import("./engine.js").Tensor} tensor */
+/** @param {import("./types.js").Tensor} tensor */
 function fromBytes({ dtype, shape, data }) {
   const { Array: Typed } = TYPES[NAMES[dtype]];
   return new Tensor(NAMES[dtype], new Typed(data.buffer), shape);

@@ -19,32 +19,10 @@ export const ALIGNMENT_BYTES = 64;
 /** @type {Readonly<Record<string, number>>} */
 export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1, u8: 1, bool: 1 });
 
-/** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
-/** @typedef {{spec: TensorSpec, buffer: number}} PlanPort */
-/** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
-/** @typedef {import("./append.js").Append} Append */
-/** @typedef {{op: string, workload: string, args: number[], node: string, append?: Append}} PlanStep */
-/**
- * @typedef {object} Plan
- * @property {number} version
- * @property {string} name
- * @property {PlanPort[]} inputs
- * @property {PlanPort[]} outputs
- * @property {PlanBuffer[]} buffers
- * @property {PlanStep[]} steps
- * @property {PlanStep[]} [gpu_steps] in a bundle: what a GPU runs in place of `steps`
- * @property {number} weights_bytes
- * @property {number} arena_bytes
- * @property {number} [state_bytes] memory that keeps its contents from run to run
- */
-/**
- * Byte addresses in linear memory.
- * @typedef {object} Layout
- * @property {number[][]} addresses of each plan's buffers
- * @property {number} state where the state begins
- * @property {number} total_bytes
- * @property {number} pages
- */
+/** @typedef {import("./types.js").Layout} Layout */
+/** @typedef {import("./types.js").Plan} Plan */
+/** @typedef {import("./types.js").PlanBuffer} PlanBuffer */
+/** @typedef {import("./types.js").TensorSpec} TensorSpec */
 
 /**
  * The plan as a GPU runs it.

@@ -5,7 +5,7 @@ import { EngineError } from "./errors.js";
 import { bestTier, hasTier, TIERS } from "./features.js";
 import { Team } from "./team.js";
 
-/** @typedef {import("./bundle_fetch.js").Bundle} Bundle */
+/** @typedef {import("./types.js").Bundle} Bundle */
 /** @typedef {import("./gpu/engine.js").GpuEngine} GpuEngine */
 /**
  * A model that is ready to run.
@@ -68,7 +68,7 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
 
 /**
  * @param {URL} base
- * @param {import("./bundle_fetch.js").KernelEntry} entry
+ * @param {import("./types.js").KernelEntry} entry
  */
 async function fetchWasm(base, { tiers, ...header }) {
   const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);

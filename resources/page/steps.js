@@ -1,12 +1,8 @@
 /** The steps of a run, one by one: what each takes, and copies of what it wrote. */
 import { EngineError } from "./errors.js";
 
-/** @typedef {import("./plan.js").Plan} Plan */
-/**
- * Bytes of a buffer right after a step, before the memory is used again; `step` is the
- * index of a plan step, `offset` lies in the buffer.
- * @typedef {{step: number, buffer: number, offset: number, nbytes: number}} Tap
- */
+/** @typedef {import("./types.js").Plan} Plan */
+/** @typedef {import("./types.js").Tap} Tap */
 
 const MAX_REPEATS = 1 << 16;
 

@@ -2,7 +2,7 @@
 import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, MAX_THREADS, publish, taken, takeFailure, wake, workOff } from "./control.js";
 import { EngineError } from "./errors.js";
 
-/** @typedef {import("./kernel.js").Run} Run */
+/** @typedef {import("./types.js").Run} Run */
 /** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} Helper */
 
 export { MAX_THREADS } from "./control.js";

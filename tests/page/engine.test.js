@@ -99,7 +99,7 @@ test("a plan with an unknown instruction is refused by its name", () => {
 });
 
 test("a plan of another version, or with broken buffers, is refused", () => {
-  assert.throws(() => new Engine().load({ ...planOf(K, N), version: 3 }), /version 3, this engine runs versions 1 to 2/);
+  assert.throws(() => new Engine().load({ ...planOf(K, N), version: 4 }), /version 4, this engine runs versions 1 to 3/);
   for (const change of [{ region: "stack" }, { offset: 32 }, { nbytes: 1e9 }, { pack: [K, 1000] }]) {
     const plan = planOf(K, N);
     Object.assign(plan.buffers[0], change);

@@ -1,7 +1,7 @@
 /** The instruction `append` on a GPU: a kernel that copies new rows of a cache into their slots. */
 import { EngineError } from "../errors.js";
 
-/** @typedef {import("../append.js").Append} Append */
+/** @typedef {import("../types.js").Append} Append */
 /** @typedef {import("./types.js").Access} Access */
 
 const GROUP = 64;
@@ -65,7 +65,7 @@ fn put(i: u32, value: u32) {
 
 /**
  * Refuses slots that the cache has not, where an input of the model names them.
- * @param {import("../plan.js").Plan} plan
+ * @param {import("../types.js").Plan} plan
  * @param {readonly {buffer: number, data: Uint8Array}[]} feeds
  */
 export function checkSlots(plan, feeds) {

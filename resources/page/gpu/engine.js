@@ -11,9 +11,9 @@ import { livesOf, place, rolesOfStep, stepsOf } from "./memory.js";
 import { profileSteps } from "./profile.js";
 import { padded, Store } from "./store.js";
 
-/** @typedef {import("../plan.js").Plan} Plan */
-/** @typedef {import("../engine.js").NewKernel} NewKernel */
-/** @typedef {import("../engine.js").Tensor} Tensor */
+/** @typedef {import("../types.js").Plan} Plan */
+/** @typedef {import("../types.js").NewKernel} NewKernel */
+/** @typedef {import("../types.js").Tensor} Tensor */
 /** @typedef {import("./types.js").Binding} Binding */
 /** @typedef {import("./types.js").Dispatch} Dispatch */
 /** @typedef {import("./types.js").GpuBuf} GpuBuf */
@@ -27,7 +27,7 @@ import { padded, Store } from "./store.js";
  */
 /**
  * As of the Wasm engine, with the clock of `steps_ms` and the layer's counters.
- * @typedef {import("../engine.js").Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: import("./types.js").GpuCounters}} GpuInference
+ * @typedef {import("../types.js").Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: import("./types.js").GpuCounters}} GpuInference
  */
 
 /** Uploads in flight, beyond which an upload waits for the GPU. */
@@ -133,7 +133,7 @@ export class GpuEngine {
    * Runs the plan `runs` times, each from its inputs to its outputs.
    *
    * @param {Tensor[]} inputs
-   * @param {{runs?: number, profile?: boolean, least_step_ms?: number, taps?: import("../steps.js").Tap[], plan?: string}} [options]
+   * @param {{runs?: number, profile?: boolean, least_step_ms?: number, taps?: import("../types.js").Tap[], plan?: string}} [options]
    * @returns {Promise<GpuInference>}
    */
   infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
@@ -411,7 +411,7 @@ export class GpuEngine {
 
   /**
    * @param {number} index of the plan
-   * @param {import("../steps.js").Tap[]} taps
+   * @param {import("../types.js").Tap[]} taps
    */
   async #runTapped(index, taps) {
     // whole words around what is asked for

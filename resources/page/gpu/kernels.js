@@ -5,7 +5,7 @@ import { GpuError } from "./errors.js";
 /** @typedef {import("./types.js").Dispatch} Dispatch */
 /** @typedef {import("./types.js").Binding} Binding */
 /** @typedef {import("./types.js").GpuPipeline} GpuPipeline */
-/** @typedef {import("../kernel.js").KernelHeader} KernelHeader */
+/** @typedef {import("../types.js").KernelHeader} KernelHeader */
 /**
  * `pipelines` one for each dispatch; `ms` until all were compiled.
  * @typedef {{header: KernelHeader, document: import("./document.js").KernelDocument, pipelines: GpuPipeline[],

@@ -1,8 +1,8 @@
 /** Where a plan's values lie on a GPU: buffers that values use one after another. */
 import { EngineError } from "../errors.js";
 
-/** @typedef {import("../plan.js").Plan} Plan */
-/** @typedef {import("../plan.js").PlanStep} PlanStep */
+/** @typedef {import("../types.js").Plan} Plan */
+/** @typedef {import("../types.js").PlanStep} PlanStep */
 /** Steps from `first` to `last`, both included: what a step reads and writes is alive together. */
 /** @typedef {{plan: number, buffer: number, nbytes: number, first: number, last: number}} Life */
 /** @typedef {{slots: number[], places: Map<number, number>[]}} Placement `slots` are sizes, `places` of each plan the slot of an arena buffer */

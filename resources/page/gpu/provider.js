@@ -5,7 +5,7 @@ import { onGpu } from "../plan.js";
 import { GpuEngine } from "./engine.js";
 import { openNative } from "./native.js";
 
-/** @typedef {import("../bundle_fetch.js").Bundle} Bundle */
+/** @typedef {import("../types.js").Bundle} Bundle */
 /** @typedef {import("../providers.js").Opened} Opened */
 
 /** Parts of the weights: a part ends where a word does. */
@@ -37,7 +37,7 @@ export async function openOnGpu({ base, manifest, plan, others }) {
 
 /**
  * @param {URL} base
- * @param {import("../bundle_fetch.js").GpuKernelEntry} entry
+ * @param {import("../types.js").GpuKernelEntry} entry
  * @param {string} best tier of the device
  */
 async function fetchWgsl(base, { tiers, workload, settings }, best) {
@@ -49,7 +49,7 @@ async function fetchWgsl(base, { tiers, workload, settings }, best) {
 /**
  * In parts of whole words, through a copy in the page that is compared with its hash.
  * @param {URL} base
- * @param {import("../bundle_fetch.js").FileEntry} entry
+ * @param {import("../types.js").FileEntry} entry
  * @param {GpuEngine} engine
  */
 async function uploadWeights(base, entry, engine) {

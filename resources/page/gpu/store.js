@@ -6,7 +6,7 @@ import { words } from "./kernels.js";
 
 /** @typedef {import("./types.js").GpuBuf} GpuBuf */
 /** @typedef {import("./types.js").GpuDevice} GpuDevice */
-/** @typedef {import("../plan.js").PlanBuffer} PlanBuffer */
+/** @typedef {import("../types.js").PlanBuffer} PlanBuffer */
 
 const ZEROS_BYTES = 4 * 2 ** 20;
 
@@ -26,7 +26,7 @@ export class Store {
   /**
    * @param {GpuDevice} device
    * @param {string} region
-   * @param {readonly import("../plan.js").Plan[]} plans
+   * @param {readonly import("../types.js").Plan[]} plans
    */
   constructor(device, region, plans) {
     this.device = device;
