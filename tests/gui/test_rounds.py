@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnjit_studio.ui.docks.rounds import WHOLE, RoundsPanel
 from nnjit_studio.ui.rounds import BY_ROUND, BY_SECONDS, RoundPoint, Rounds, thin
+from nnjit_studio.ui.session import Session
+from nnjit_studio.ui.theme import LIGHT
 
 
 def rounds_of(count: int) -> Rounds:
@@ -70,3 +73,27 @@ def test_a_small_part_is_drawn_whole_with_a_neighbour_on_each_side():
     x = np.arange(100_000.0)
     kept, _ = thin(x, x, 500.5, 600.5, 500)
     assert kept[0] == 500.0 and kept[-1] == 601.0 and len(kept) == 102
+
+
+def test_the_plot_draws_what_there_are_pixels_for(qtbot, workbench):
+    session = Session(workbench)
+    panel = RoundsPanel(session, LIGHT)
+    qtbot.addWidget(panel)
+    panel.resize(600, 300)
+    session.state.open(workbench.model)
+    key = session.state.selected
+    for point in rounds_of(20_000):
+        session.state.workloads[key].rounds.append(point)
+    panel.render(frozenset({"model", "rounds"}))
+    dots, line = panel.items[key]
+    assert 100 < len(dots.getData()[0]) <= WHOLE * panel._columns
+    box = panel.item.getViewBox()
+    assert box.viewRange()[0][0] < 1 and box.viewRange()[0][1] > 20_000
+    box.setXRange(5000, 5050, padding=0)
+    panel._follow_view()
+    seen = dots.getData()[0]
+    assert seen.min() < 5000 < 5050 < seen.max() and len(seen) < 60
+    assert line.getData()[1][-1] == 16.0
+    panel.scope.setCurrentText("whole model")
+    assert panel.items == {}, "no round said what the model took"
+    assert panel.table()[1] == []

@@ -24,8 +24,10 @@ LEGEND_GAP = 16
 MARGIN = 0.03
 """Of the width, beside the first and the last round."""
 BEHIND, FRONT = 2, 3
+COLUMN_PX = 3
+"""Pixels whose rounds are drawn as one group; a dot covers five."""
 WHOLE = 4
-"""Rounds for each pixel up to which a workload's are all drawn, whatever part is seen."""
+"""Rounds for each column up to which a workload's are all drawn, whatever part is seen."""
 
 
 class RoundsPanel(PlotPanel):
@@ -182,7 +184,7 @@ class RoundsPanel(PlotPanel):
 
     @property
     def _columns(self) -> int:
-        return max(1, int(self.item.getViewBox().width()))
+        return max(1, int(self.item.getViewBox().width()) // COLUMN_PX)
 
     def _draw(self, key: str, rounds: Rounds) -> None:
         self._drawn[key] = len(rounds)
