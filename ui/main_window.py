@@ -488,7 +488,8 @@ class StudioWindow(QMainWindow):
             self.settings.sync()
             if self.keeper is not None:
                 self.keeper.end()
-            self.session.cancel()
+            if self.session.busy:  # a session that pauses is left as it is
+                self.session.cancel()
             if self._records is not None:
                 self._records.cancel()
             self._waited_s = 0.0

@@ -379,7 +379,8 @@ class Session(QObject):
     def _take(self, items: list[Any]) -> None:
         phases = [item for item in items if isinstance(item, Phase)]
         events = [item for item in items if isinstance(item, ev.Event)]
-        self.events.extend(e for e in events if not isinstance(e, ev.Trying))
+        passing = (ev.Trying, ev.Paused, ev.Resumed)
+        self.events.extend(e for e in events if not isinstance(e, passing))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         if phases:

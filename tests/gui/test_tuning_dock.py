@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gui_fakes import candidates, play, small_model
+from gui_fakes import candidates, finish, play, small_model
 
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui import actions as registry
@@ -192,6 +192,22 @@ def test_a_paused_session_stops_and_a_serving_one_rests(qtbot, window, workbench
     assert ended.args[0] == "tune" and window.session.state.summary.reason == "cancelled"
     assert [what for what, _ in workbench.asked] == ["serve", "share", "rest"]
     assert workbench.asked[0][1].budget == SHARES[1] and workbench.asked[1][1] == 0.5
+
+
+def test_a_window_that_closes_while_tuning_pauses_offers_it_again(
+    qtbot, window, workbench, model_file, monkeypatch
+):
+    workbench.pace_s = 0.002
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    window.start_tuning()
+    with qtbot.waitSignal(window.session.done):
+        window.actions_by_id["pause"].trigger()
+    resumed = []
+    monkeypatch.setattr(workbench, "resume", lambda **given: resumed.append(given))
+    finish(qtbot, workbench, window)
+    found = unfinished.read(window.settings)
+    assert resumed == [] and found is not None and found.model == model_file
 
 
 def test_the_last_tuning_is_resumed_by_a_command(qtbot, window, workbench, model_file):
