@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from nnjit_studio.cli_common import load_inputs, note, say, workbench
+from nnjit_studio.cli_common import compile_process, load_inputs, note, say, workbench
+from nnjit_studio.cli_shapes import shape_options
 from nnjit_studio.cli_tune import failure
 from nnjit_studio.errors import NnjitError, PageError, UserError
 
@@ -59,3 +62,16 @@ def test_a_failed_session_keeps_its_kind_of_error() -> None:
     assert user.to_json() == UserError("The disk is full.", "Free some space.").to_json()
     bug = failure(PageError("The page is gone.").to_json())
     assert type(bug) is NnjitError and bug.kind == "bug"
+
+
+@pytest.mark.parametrize(("arguments", "tiles"), [([], True), (["--no-winograd"], False)])
+def test_convolutions_in_tiles_can_be_switched_off(arguments: list[str], tiles: bool) -> None:
+    @click.command()
+    @shape_options
+    def verb() -> None:
+        with compile_process() as compiler:
+            found.append(compiler.winograd)
+
+    found: list[bool] = []
+    assert CliRunner().invoke(verb, arguments, catch_exceptions=False).exit_code == 0
+    assert found == [tiles]
