@@ -134,8 +134,8 @@ def one_start(number: int, home: Path, scratch: Path) -> list[str]:
         return [f"did not end in {LIMIT_S:.0f} s"]
     found = []
     if process.returncode:
-        last = said.decode(errors="replace").strip().splitlines()[-1:]
-        found.append(f"exit code {process.returncode} {last}")
+        print(said.decode(errors="replace"), flush=True)
+        found.append(f"exit code {process.returncode}")
     until = time.monotonic() + 1.0  # what ends with its parent may take a moment
     while (left := session_of(process.pid)) and time.monotonic() < until:
         time.sleep(0.02)
