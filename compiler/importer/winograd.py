@@ -90,9 +90,7 @@ def choose(calls: Sequence[ProgramCall]) -> list[_Option]:
     total = sum(data.nbytes for data in constants.values() if data is not None)
     left = EXTRA_WEIGHTS * total
     room = max(ROOM_BYTES, *(_step_bytes(call.program) for call in calls)) if calls else 0
-    open_options = [
-        o for i, call in enumerate(calls) for o in _options(call, i) if o.room_bytes <= room
-    ]
+    options = [o for i, c in enumerate(calls) for o in _options(c, i) if o.room_bytes <= room]
     chosen: dict[int, _Option] = {}
 
     def gain(option: _Option) -> tuple[float, int]:
@@ -101,15 +99,14 @@ def choose(calls: Sequence[ProgramCall]) -> list[_Option]:
         cost = before.cost if before else option.conv.flops // 2
         return cost - option.cost, option.extra_bytes - (before.extra_bytes if before else 0)
 
-    while open_options:
-        gains = [(o, *gain(o)) for o in open_options]
-        open_options = [o for o, saved, extra in gains if saved > 0 and 0 < extra <= left]
-        fitting = [g for g in gains if g[0] in open_options]
-        if fitting:
-            best, _, extra = max(fitting, key=lambda g: g[1] / g[2])
-            left -= extra
-            chosen[best.position] = best
-    return list(chosen.values())
+    while True:
+        gains = ((*gain(option), option) for option in options)
+        fitting = [g for g in gains if g[0] > 0 and 0 < g[1] <= left]
+        if not fitting:
+            return list(chosen.values())
+        _, extra, best = max(fitting, key=lambda g: g[0] / g[1])
+        left -= extra
+        chosen[best.position] = best
 
 
 def _step_bytes(program: Program) -> int:
