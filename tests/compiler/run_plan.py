@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,18 @@ from kernel_harness import NUMPY, run_kernel
 from nnjit_studio.compiler.importer import BuiltModel
 from nnjit_studio.compiler.in_place import in_place
 from nnjit_studio.compiler.pipeline import compile_program
+from nnjit_studio.compiler.tensor_ir import Program
+
+Arrays = Mapping[str, np.ndarray]
 
 
-def run_by_kernels(
-    built: BuiltModel, weights: Path, feeds: dict[str, np.ndarray], tier: str
+def run_plan(
+    built: BuiltModel, weights: Path, feeds: Arrays, call: Callable[[str, Program, Arrays], Arrays]
 ) -> dict[str, np.ndarray]:
-    """Outputs by ONNX name; one flat memory as in the page, every kernel on a copy of its part."""
+    """Outputs by ONNX name; one flat memory as in the page.
+
+    ``call`` runs a workload's program on views of its arguments and returns what it wrote.
+    """
     plan = built.plan
     memory = np.full(plan.weights_bytes + plan.arena_bytes, 0xCD, np.uint8)
     memory[: plan.weights_bytes] = np.fromfile(weights, np.uint8)
@@ -28,19 +35,30 @@ def run_by_kernels(
 
     for port in plan.inputs:
         view(port.buffer, port.spec.dtype, port.spec.shape)[...] = feeds[port.spec.name]
-    kernels = {key: compile_program(p, None, tier) for key, p in built.programs.items()}
     for step in plan.steps:
         if step.op == "return":
             break
-        program, kernel = built.programs[step.workload], kernels[step.workload]
+        program = built.programs[step.workload]
         arrays = {
             b.name: view(i, b.dtype, b.shape)
             for b, i in zip(program.buffers, step.args, strict=True)
         }
-        extent = kernel.parallel_extent
-        results = run_kernel(
-            program, kernel.data, extent, arrays, kernel.panels, min(2, extent), in_place(program)
-        )
-        for name, value in results.items():
+        for name, value in call(step.workload, program, arrays).items():
             arrays[name][...] = value
     return {p.spec.name: view(p.buffer, p.spec.dtype, p.spec.shape).copy() for p in plan.outputs}
+
+
+def run_by_kernels(
+    built: BuiltModel, weights: Path, feeds: Arrays, tier: str
+) -> dict[str, np.ndarray]:
+    """Every kernel on a copy of its part."""
+    kernels = {key: compile_program(p, None, tier) for key, p in built.programs.items()}
+
+    def call(workload: str, program: Program, arrays: Arrays) -> Arrays:
+        kernel = kernels[workload]
+        extent = kernel.parallel_extent
+        return run_kernel(
+            program, kernel.data, extent, arrays, kernel.panels, min(2, extent), in_place(program)
+        )
+
+    return run_plan(built, weights, feeds, call)
