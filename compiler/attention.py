@@ -30,6 +30,9 @@ from nnjit_studio.compiler.tensor_ir import (
     stage_expressions,
     stores_in,
 )
+from nnjit_studio.compiler.workload import workload_of
+from nnjit_studio.graph import Workload
+from nnjit_studio.space.gpu_attention_space import ATTENTION
 
 DEPTHS = 128
 """Widest head that kernels keep in registers."""
@@ -94,6 +97,19 @@ def recognize_attention(program: Program) -> Attention | None:
         values = recognize(_part(program, last, len(stages)))
         return None if scores is None or values is None else _joined(softmax, scores, values)
     return None
+
+
+def attention_workload(program: Program, attention: Attention) -> Workload:
+    """Name, dims and FLOPs; uses are counted by the caller."""
+    a = attention
+    return replace(
+        workload_of(program, None),
+        kind=ATTENTION,
+        dims=(a.batch, a.queries, a.keys, a.depth),
+        epilogue=a.labels,
+        flops=a.flops,
+        tunable=True,
+    )
 
 
 def _part(program: Program, first: int, last: int) -> Program:

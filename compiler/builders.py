@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.builders_attention import attention
 from nnjit_studio.compiler.builders_conv2d import conv2d_program
 from nnjit_studio.compiler.subject import prepared
 from nnjit_studio.compiler.tensor_ir import (
@@ -33,6 +34,7 @@ from nnjit_studio.compiler.tensor_ir import (
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.conv2d_space import CONV2D
 from nnjit_studio.space.dot_space import DOT_KINDS
+from nnjit_studio.space.gpu_attention_space import ATTENTION
 
 EPILOGUES = ("bias", "gelu", "relu", "residual")
 SPELLING = """\
@@ -46,6 +48,8 @@ A workload is written kind:dims:dtype, then +bias, +gelu, +relu or +residual in 
                              a head that reads the table of embeddings
   conv2d:NxCxHxWxOxKHxKWxSTRIDExPADxDILATIONxGROUPS:f32
                              NCHW, constant weights; no +gelu
+
+  attention:BxMxNxD:f32      B heads of M queries, N keys and a width of D, in one kernel on a GPU
 
 M rows, K the reduction, N columns; for conv2d N images of C channels, O output channels."""
 MAX_ELEMENTS = 1 << 28
@@ -138,6 +142,13 @@ def _batch_matmul(spec: WorkloadSpec) -> Program:
     return _product(spec, (batch,), m, k, n, False, spec.kind == DOT_KINDS["batch_matmul"])
 
 
+def _attention(spec: WorkloadSpec) -> Program:
+    heads, queries, keys, depth = _dims(spec, "BxMxNxD", 4)
+    if spec.epilogue:
+        raise _unknown("epilogue", spec.epilogue[0], str(spec), ("none",))
+    return attention(heads, queries, keys, depth)
+
+
 BUILDERS: dict[str, Callable[[WorkloadSpec], Program]] = {
     "matmul": _matmul,
     "matmul_var": _matmul,
@@ -145,6 +156,7 @@ BUILDERS: dict[str, Callable[[WorkloadSpec], Program]] = {
     DOT_KINDS["matmul"]: _matmul,
     DOT_KINDS["batch_matmul"]: _batch_matmul,
     CONV2D: _conv2d,
+    ATTENTION: _attention,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from nnjit_studio.compiler.attention import attention_workload, recognize_attention
 from nnjit_studio.compiler.contraction import Contraction
 from nnjit_studio.compiler.recognize import recognize
 from nnjit_studio.compiler.recognize_conv2d import Conv2d, recognize_conv2d, with_staging
@@ -73,6 +74,9 @@ def workload_for(program: Program, subject: Subject | None) -> Workload:
         tunable = not subject.contraction.batch
         return replace(workload, kind=QUANTISED_KINDS[subject.per_word], tunable=tunable)
     if not isinstance(subject, Conv2d):
+        attention = recognize_attention(program) if subject is None else None
+        if attention is not None:
+            return attention_workload(program, attention)
         workload = workload_of(program, subject)
         if subject is None:
             return replace(workload, epilogue=winograd_labels(program))

@@ -195,13 +195,13 @@ def _pairs(
     gpu_ms: Sequence[float],
 ) -> Iterator[StepPair]:
     """The GPU's steps; what only Wasm has is part of the next step that is another one there."""
-    there = {call.node: (call, ms) for call, ms in zip(on_gpu, gpu_ms, strict=True)}
+    there = list(zip(on_gpu, gpu_ms, strict=True))
     fused_ms = 0.0
     for call, ms in zip(on_wasm, wasm_ms, strict=True):
-        if call.node not in there:
+        if not there or call.node != there[0][0].node:
             fused_ms += ms
             continue
-        other, other_ms = there[call.node]
+        other, other_ms = there.pop(0)
         if other.workload != call.workload:
             ms, fused_ms = ms + fused_ms, 0.0
         yield StepPair(call.node, other.workload, ms, other_ms)

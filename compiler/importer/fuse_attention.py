@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnjit_studio.compiler.attention import Attention, recognize_attention
+from nnjit_studio.compiler.attention import attention_workload, recognize_attention
 from nnjit_studio.compiler.importer.build import BuiltModel
 from nnjit_studio.compiler.importer.fuse_pointwise import joined
 from nnjit_studio.compiler.schedule.softmax import recognize_softmax
 from nnjit_studio.compiler.tensor_ir import Buffer, Program
-from nnjit_studio.compiler.workload import workload_of
 from nnjit_studio.graph import Graph, Node, PlanStep, Workload
 from nnjit_studio.space.gpu_attention_space import ATTENTION
 
@@ -58,19 +57,6 @@ def fuse_attention(built: BuiltModel) -> BuiltModel:
     if not found:
         return built
     return _rebuilt(built, steps, nodes, programs, found)
-
-
-def attention_workload(program: Program, attention: Attention) -> Workload:
-    """Name, dims and FLOPs; uses are counted by the caller."""
-    a = attention
-    return replace(
-        workload_of(program, None),
-        kind=ATTENTION,
-        dims=(a.batch, a.queries, a.keys, a.depth),
-        epilogue=a.labels,
-        flops=a.flops,
-        tunable=True,
-    )
 
 
 def _around(place: int, nodes: Mapping[int, Node], graph: Graph) -> tuple[int, int] | None:

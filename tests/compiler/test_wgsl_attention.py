@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_programs import attention
 from numpy.typing import NDArray
 from wgsl_harness import run_document
 
 from nnjit_studio.compiler.attention import recognize_attention
+from nnjit_studio.compiler.builders_attention import attention
 from nnjit_studio.compiler.reference import evaluate
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.attention import attention_template

@@ -15,6 +15,7 @@ from test_bundle import kernels, rewrite, weights, write  # noqa: F401
 from nnjit_studio.bundle import read_bundle, verify_bundle
 from nnjit_studio.bundle.gpu_kernels import document_arguments
 from nnjit_studio.errors import BundleError
+from nnjit_studio.graph import PlanStep
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 from nnjit_studio.space.records import Kernel
 
@@ -68,6 +69,20 @@ def test_some_workloads_without_a_kernel_are_refused(write: Callable[..., Path])
     mixed = replace(gpu_kernels()[1], candidate=None)
     with pytest.raises(BundleError, match="different candidates"):
         write(kernels=[*kernels(), gpu_kernels()[0], mixed, gpu_kernels()[2]])
+
+
+def test_a_gpu_may_run_other_steps_over_the_same_buffers(write: Callable[..., Path]) -> None:  # noqa: F811
+    plan = read_bundle(write()).plan
+    relu = next(step for step in plan.steps if step.workload == "relu#1")
+    other = replace(relu, workload="both#1")
+    fused = replace(plan, gpu_steps=(other, PlanStep("return")))
+    found = [*kernels(), gpu_kernel("both#1", document(len(other.args)))]
+    bundle = read_bundle(write(plan=fused, kernels=found))
+    assert bundle.plan == fused and bundle.plan.on_gpu.steps == fused.gpu_steps
+    assert {k.workload for k in bundle.manifest.gpu_kernels} == {"both#1"}
+    wild = replace(plan, gpu_steps=(replace(other, args=(99,)), PlanStep("return")))
+    with pytest.raises(BundleError, match="names a buffer that does not exist"):
+        write(plan=wild, kernels=found)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from matmul_programs import f32, plus, times
-
 from nnjit_studio.compiler.tensor_ir import (
     Axis,
     Binary,
@@ -22,6 +20,7 @@ from nnjit_studio.compiler.tensor_ir import (
 )
 
 LOWEST = -3.4028234663852886e38
+"""Where a softmax begins to look for the largest value, as the importer writes it."""
 
 
 def attention(
@@ -110,3 +109,20 @@ def attention(
     results = Buffer("out0", "f32", (queries, width), "output")
     workspaces = (Buffer(f"ws{n}", "f32", s, "workspace") for n, s in enumerate(spaces))
     return Program("attention", (*inputs, results, *workspaces), stages)
+
+
+def plus(*terms: Expr) -> Expr:
+    """A sum."""
+    result = terms[0]
+    for term in terms[1:]:
+        result = Binary("add", result, term)
+    return result
+
+
+def times(var: str, factor: int) -> Expr:
+    """A variable times a constant."""
+    return Binary("mul", Var(var), Const(factor, "i32"))
+
+
+def f32(value: float) -> Const:
+    return Const(value, "f32")
