@@ -53,7 +53,7 @@ class Habits(QObject):
     @property
     def records(self) -> RecordActions:
         """What is done to records; makes their view if need be."""
-        assert self._window.database
+        self._window.docks["database"].fill()
         return self._records
 
     def use_records(self, panel: DatabasePanel) -> None:
