@@ -23,7 +23,7 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui import text
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.state import SessionState
-from nnjit_studio.ui.theme import SteadyLabel, named, panel
+from nnjit_studio.ui.theme import SteadyLabel, Theme, named, panel
 
 BUDGETS_S = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, None)
 """Stops of the slider; None: until nothing more is expected."""
@@ -96,7 +96,7 @@ class TuningPanel(QWidget):
 
     budget_chosen = Signal(object)
 
-    def __init__(self, session: Session, actions: Mapping[str, QAction]) -> None:
+    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         panel(self)
         self._session = session
@@ -204,6 +204,9 @@ class TuningPanel(QWidget):
         self.known.setText(known_text(state.known(), state.tried()[1]))
         self.served.setText(served_text(state.served) if running else "")
         self._tick()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Nothing here has colours of its own."""
 
     def _tick(self) -> None:
         session, state = self._session, self._session.state
