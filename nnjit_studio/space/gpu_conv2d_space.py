@@ -17,20 +17,12 @@ from itertools import product
 from nnjit_studio.space.gpu_candidate import GpuCandidate
 from nnjit_studio.space.gpu_cost import BUSY_THREADS
 from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.gpu_space import (
-    ANY_GPU,
-    FIXED_REGISTERS,
-    Y1_CHOICES,
-    GpuProblem,
-    power_above,
-)
-from nnjit_studio.space.gpu_usage import MATVEC_ROWS, WIDTH, thread_registers, tile_width
+from nnjit_studio.space.gpu_space import ANY_GPU, FIXED_REGISTERS, GpuProblem, power_above
+from nnjit_studio.space.gpu_usage import WIDTH, thread_registers, tile_width
 
 PATCH_INSTRUCTIONS = 8.0
 """For each element of a patch: its place, whether it lies in the image, the selection, and its
 share of what all pixels of a tap have in common. Counted in the WGSL, not measured."""
-LOW_TILE = 8
-"""Rows of a tile for few output channels."""
 
 PIXEL_CHOICES = (1, 2, 4, 8)
 ROW_CHOICES = (1, 2, 4, 8)
@@ -53,10 +45,6 @@ class Conv2dProblem(GpuProblem):
     @property
     def few_rows(self) -> bool:
         return False
-
-    @property
-    def heights(self) -> tuple[int, ...]:
-        return (LOW_TILE, *Y1_CHOICES) if self.m <= MATVEC_ROWS else Y1_CHOICES
 
     @property
     def fetch_cost(self) -> float:

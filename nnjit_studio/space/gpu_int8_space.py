@@ -11,10 +11,8 @@ from functools import lru_cache
 from nnjit_studio.errors import UserError
 from nnjit_studio.graph import Workload
 from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.gpu_conv2d_space import LOW_TILE
 from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.gpu_space import ANY_GPU, Y1_CHOICES, GpuProblem
-from nnjit_studio.space.gpu_usage import MATVEC_ROWS
+from nnjit_studio.space.gpu_space import ANY_GPU, GpuProblem
 from nnjit_studio.space.quantised import MATMUL_INT8
 
 WORD = 4
@@ -27,10 +25,6 @@ class Int8Problem(GpuProblem):
     @property
     def few_rows(self) -> bool:
         return False
-
-    @property
-    def heights(self) -> tuple[int, ...]:
-        return (LOW_TILE, *Y1_CHOICES) if self.m <= MATVEC_ROWS else Y1_CHOICES
 
     def cost(self, c: GpuCandidate) -> float:
         # Unsigned bytes: each word of B is also summed, once for the rows of a thread.

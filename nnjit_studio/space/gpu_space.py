@@ -42,6 +42,8 @@ X0_CHOICES = (4, 8)
 Y0_CHOICES = (2, 4, 8, 16)
 X1_CHOICES = (16, 32, 64, 128)
 Y1_CHOICES = (16, 32, 64, 128)
+LOW_TILE = 8
+"""Rows of a tile where few rows have no template of their own."""
 R1_CHOICES = (8, 16, 32)
 SPLIT_CHOICES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Parts of the reduction: an exception to Heuristic 2, for K is often 3 times a power of two.
@@ -98,7 +100,8 @@ class GpuProblem:
     @property
     def heights(self) -> tuple[int, ...]:
         """Rows of a workgroup's tile to choose from."""
-        return Y1_CHOICES
+        low = self.m <= MATVEC_ROWS and not self.few_rows
+        return (LOW_TILE, *Y1_CHOICES) if low else Y1_CHOICES
 
     @property
     def fetch_cost(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from kernel_harness import NUMPY
 
+from nnjit_studio.compiler.fixture import make_fixture
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.wgsl.document import KernelDocument
 
@@ -123,3 +124,16 @@ def run_program(
         elif b.role == "output":
             results[b.name] = np.frombuffer(got, NUMPY[b.dtype]).reshape(b.shape)
     return results
+
+
+def check_document(program: Program, document: KernelDocument) -> None:
+    """Every float32 output within its bound; inputs and what lies around all buffers untouched."""
+    fixture = make_fixture(program.name, program)
+    arguments = [arg.nbytes if arg.data is None else arg.data for arg in fixture.args]
+    after = run_document(document, arguments)
+    for arg, before, got in zip(fixture.args, arguments, after, strict=True):
+        assert arg.role != "input" or got == before
+    outputs = [got for arg, got in zip(fixture.args, after, strict=True) if arg.role == "output"]
+    for got, expected, bound in zip(outputs, fixture.expected, fixture.bound, strict=True):
+        values = np.frombuffer(got, np.float32)
+        assert np.all(np.abs(values - expected.astype(np.float64)) <= bound)
