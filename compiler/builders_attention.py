@@ -50,6 +50,7 @@ def attention(
     h, i, j, r = times("h", queries * keys), times("i", keys), Var("j"), Var("r")
     width = heads * depth
     place, row = plus(h, i, j), plus(times("h", queries), Var("i"))
+    shapes: list[tuple[int, ...]]
     if joined:
         shapes = [(max(queries, keys), 3 * width)] * 3
         q = plus(times("i", 3 * width), times("h", depth), r)
@@ -80,7 +81,7 @@ def attention(
     score: Expr = Binary("mul", Load("ws0", place), f32(1 / math.sqrt(depth)))
     if mask:
         score = Binary("add", score, Load("in3", j if mask == "keys" else plus(i, j)))
-    weight = Binary("div", Load("ws3", place), Load("ws4", row))
+    weight: Expr = Binary("div", Load("ws3", place), Load("ws4", row))
     if guarded:
         weight = Select(Binary("ne", weight, weight), f32(0.0), weight)
     out = plus(times("i", width), times("h", depth), Var("d"))

@@ -10,7 +10,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnjit_studio.compiler.attention import attention_workload, recognize_attention
+from nnjit_studio.compiler.attention import (
+    Attention,
+    attention_workload,
+    recognize_attention,
+)
 from nnjit_studio.compiler.importer.build import BuiltModel
 from nnjit_studio.compiler.importer.fuse_pointwise import joined
 from nnjit_studio.compiler.schedule.softmax import recognize_softmax
@@ -18,6 +22,10 @@ from nnjit_studio.compiler.tensor_ir import Buffer, Program
 from nnjit_studio.graph import Graph, Node, PlanStep, Workload
 from nnjit_studio.space.gpu_attention_space import ATTENTION
 
+WIDE, MANY_KEYS = 96, 256
+"""Wider heads over more keys stay three steps: a tile's results crowd the registers, and products
+of their own are expected to take 0.7 to 0.85 of the time (the cost models of space/, an H200's
+constants; not measured). One query has no such tile."""
 _GONE = "gone"
 """The steps that the joined one replaces, until they are taken out."""
 
@@ -45,7 +53,7 @@ def fuse_attention(built: BuiltModel) -> BuiltModel:
         three = [(nodes[i], steps[i], programs[nodes[i].workload]) for i in (first, place, last)]
         program, names, args = _fused(*three)
         attention = recognize_attention(program)
-        if attention is None:
+        if attention is None or not pays(attention):
             continue
         workload = attention_workload(program, attention)
         programs.setdefault(workload.key, program)
@@ -57,6 +65,11 @@ def fuse_attention(built: BuiltModel) -> BuiltModel:
     if not found:
         return built
     return _rebuilt(built, steps, nodes, programs, found)
+
+
+def pays(a: Attention) -> bool:
+    """Whether one kernel is expected to be faster than three."""
+    return a.queries == 1 or a.depth <= WIDE or a.keys <= MANY_KEYS
 
 
 def _around(place: int, nodes: Mapping[int, Node], graph: Graph) -> tuple[int, int] | None:

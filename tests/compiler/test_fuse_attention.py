@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from nnjit_studio.compiler.attention import recognize_attention
+from nnjit_studio.compiler.builders_attention import attention
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.importer.build import BuiltModel
-from nnjit_studio.compiler.importer.fuse_attention import fuse_attention
+from nnjit_studio.compiler.importer.fuse_attention import fuse_attention, pays
 from nnjit_studio.graph import PlanStep
 from nnjit_studio.zoo.builder import Builder
 from nnjit_studio.zoo.encoders import Sizes, distilbert
@@ -61,6 +63,12 @@ def test_the_step_reads_what_its_parts_read_and_knows_their_nodes(built: BuiltMo
     step = next(s for s in calls(fused) if s.node == node.name)
     assert step.args[: len(scores.inputs)] == by_name[scores.name][: len(scores.inputs)]
     assert step.args[len(node.inputs)] == by_name[values.name][len(values.inputs)]
+
+
+def test_wide_heads_over_many_keys_stay_three_steps() -> None:
+    shapes = [(2, 9, 300, 128), (2, 9, 200, 128), (2, 9, 300, 96), (2, 1, 300, 128)]
+    found = [recognize_attention(attention(*shape)) for shape in shapes]
+    assert [a is not None and pays(a) for a in found] == [False, True, True, True]
 
 
 def test_scores_that_somebody_reads_keep_their_steps(built: BuiltModel) -> None:
