@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nnjit_command import LONG_S
 from static_server import serve
 
 from nnjit_studio.link import browsers
@@ -67,4 +68,4 @@ def run_bundle(
         serve(site, isolated) as (url, reports),
         browsers.launch(browsers.find("chromium"), f"{url}/check.html", no_sandbox),
     ):
-        return reports.get(timeout=120)
+        return reports.get(timeout=LONG_S)

@@ -43,7 +43,7 @@ def threads_end_with_their_model() -> None:
 
 def _worker_threads_at_rest(expected: int) -> int:
     """Threads of the page's workers, once those that end have ended."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         count = sum(
             name.startswith("DedicatedWorker") for pid in _renderers() for name in _threads_of(pid)
@@ -81,7 +81,8 @@ def crash_is_reported() -> None:
         renderer = _renderers()
         assert renderer
         for pid in renderer:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # a spare one may end by itself
+                os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 60
         try:
             while time.monotonic() < deadline:
@@ -203,11 +204,12 @@ def _renderers() -> list[int]:
         if not entry.isdigit():
             continue
         try:
-            with open(f"/proc/{entry}/status") as file:
+            with open(f"/proc/{entry}/status", errors="replace") as file:
                 status = dict(line.split(":\t", 1) for line in file if ":\t" in line)
-        except OSError:
+            ours = status["Name"].startswith("QtWebEngine") and _is_descendant(int(status["PPid"]))
+        except (OSError, KeyError):  # it ended while it was read
             continue
-        if status["Name"].startswith("QtWebEngine") and _is_descendant(int(status["PPid"])):
+        if ours:
             found.append(int(entry))
     return found
 
@@ -217,9 +219,9 @@ def _is_descendant(pid: int) -> bool:
         if pid == os.getpid():
             return True
         try:
-            with open(f"/proc/{pid}/stat") as file:
+            with open(f"/proc/{pid}/stat", errors="replace") as file:
                 pid = int(file.read().rsplit(")", 1)[1].split()[1])
-        except OSError:
+        except (OSError, IndexError):
             return False
     return False
 

@@ -4,20 +4,64 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 NNJIT = [str(Path(sys.executable).with_name("nnjit"))]
 SANDBOX = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+LONG_S = 280.0
+"""Of a command on a machine under load: a test's own limit is 300 s."""
 
 
-def nnjit(*arguments: Any, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+def nnjit(*arguments: Any, timeout_s: float = LONG_S) -> subprocess.CompletedProcess[str]:
     """Run to the end; standard output and error as text."""
     return subprocess.run(
         [*NNJIT, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s
     )
+
+
+def events_until(
+    enough: Callable[[list[dict[str, Any]]], bool], *arguments: Any, how: int = signal.SIGINT
+) -> tuple[list[dict[str, Any]], int]:
+    """Events of a session, until they are enough, and its exit code.
+
+    Then it gets the signal; the user's interrupt ends it with its summary. A session that
+    is given more time than it needs depends on no machine's speed.
+    """
+    events: list[dict[str, Any]] = []
+    told = False
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            [*NNJIT, *map(str, arguments)], stdout=subprocess.PIPE, stderr=said, text=True,
+            start_new_session=True,
+        ) as process,
+    ):  # fmt: skip
+        late = threading.Timer(LONG_S, os.killpg, (process.pid, signal.SIGKILL))
+        late.start()
+        try:
+            for line in process.stdout or ():
+                events.append(json.loads(line))
+                if "event" not in events[-1]:
+                    break  # an error, and the end
+                if not told and enough(events):
+                    told = True
+                    send = os.killpg if how == signal.SIGKILL else os.kill
+                    send(process.pid, how)
+            code = process.wait()
+        finally:
+            late.cancel()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        said.seek(0)
+        assert told, f"{events[-1:]} {said.read()[-3000:]}"
+    return events, code
 
 
 def json_lines(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

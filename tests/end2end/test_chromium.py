@@ -29,18 +29,17 @@ def chromium() -> Browser:
     return find("chromium")  # its absence fails the test with a sentence that says so
 
 
-def profiles() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("nnjit-browser-*"))
-
-
-def test_a_model_runs_in_chromium(chromium: Browser) -> None:
-    before = profiles()
+def test_a_model_runs_in_chromium(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Hub() as hub:
         with launch(chromium, hub.url, no_sandbox=is_root(), on_exit=hub.report_lost) as running:
             assert ("--no-sandbox" in running.flags.split()) == is_root()
             assert "token" not in running.flags
+            assert list(tmp_path.glob("nnjit-browser-*"))
             journey.drive(hub, "chromium")
-        assert profiles() <= before
+        assert not list(tmp_path.glob("nnjit-browser-*"))
         with pytest.raises(PageError):
             hub.request({"type": "probe", "peak": []})
 

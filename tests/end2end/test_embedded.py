@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nnjit_command import LONG_S
 
 SCRIPT = Path(__file__).with_name("embedded_scenarios.py")
 
@@ -30,7 +31,7 @@ def test_scenario(scenario: str) -> None:
         [sys.executable, "-W", "error", str(SCRIPT), scenario],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG_S,
     )
     assert (run.returncode, run.stdout) == (0, "PASSED\n"), run.stdout + run.stderr
     if scenario == "journey_works":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit
 from static_server import serve
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
@@ -112,7 +112,7 @@ def test_the_bundle_makes_the_same_text(folder: Path, text: list[int], isolated:
         serve(site, isolated) as (url, reports),
         browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX)),
     ):
-        report = reports.get(timeout=60)
+        report = reports.get(timeout=LONG_S)
     assert report.get("ids") == text, report
 
 

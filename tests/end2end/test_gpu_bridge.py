@@ -8,8 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ import gpu_journey
 import numpy as np
 import pytest
 import tiny
+from nnjit_command import LONG_S
+from waiting import PATIENCE_S, until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -71,7 +72,7 @@ class Page:
         self.socket.send(encode_frame(header, blobs))
 
     def hear(self) -> Frame:
-        data = self.socket.recv(timeout=60)
+        data = self.socket.recv(timeout=PATIENCE_S)
         assert isinstance(data, bytes)
         return decode_frame(data)
 
@@ -131,13 +132,6 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[GpuProcess]:
 
     monkeypatch.setattr(gpu_bridge, "GpuProcess", Seen)
     return started
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.01)
 
 
 def test_what_is_here_is_named_and_software_is_told() -> None:
@@ -361,7 +355,7 @@ def test_a_killed_studio_leaves_no_process() -> None:
         "import time; from nnjit_studio.link.gpu_bridge import GpuProcess\n"
         "if __name__ == '__main__':\n"
         "    process = GpuProcess('software')  # its socket must stay open\n"
-        "    print(process.pid, flush=True); time.sleep(60)"
+        "    print(process.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as studio:
         try:
@@ -370,7 +364,6 @@ def test_a_killed_studio_leaves_no_process() -> None:
             chatter = Path(f"/proc/{pid}/fd/2")
             until(lambda: "nnjit-gpu" in os.readlink(chatter))
             log = Path(os.readlink(chatter))
-            time.sleep(0.2)
             assert log.exists()
         finally:
             studio.kill()
@@ -389,7 +382,7 @@ def test_the_page_s_layer_over_the_bridge(hub: Hub) -> None:
     scenario = Path(__file__).with_name("gpu_bridge_scenario.mjs")
     address = hub.url.replace("http", "ws").replace("/?", "/gpu?")
     run = subprocess.run(
-        [node, scenario, address, hub.origin], capture_output=True, text=True, timeout=120
+        [node, scenario, address, hub.origin], capture_output=True, text=True, timeout=LONG_S
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from nnjit_command import NNJIT, SANDBOX, json_lines, nnjit
+from nnjit_command import SANDBOX, events_until, json_lines, nnjit
 
 from nnjit_studio.database import KernelDatabase
 
@@ -36,7 +34,7 @@ def model(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def first(model: Path, folder: Path) -> list[dict[str, Any]]:
     """Events of a first session, until every space is exhausted."""
-    words = ("--seconds", 60, "--exhaustive", "--json", "--database", folder / "k.db")
+    words = ("--seconds", 1000, "--exhaustive", "--json", "--database", folder / "k.db")
     return json_lines(nnjit("tune", model, *words, *SANDBOX))
 
 
@@ -81,18 +79,30 @@ def test_a_second_session_needs_no_round(
     assert stored == winners
 
 
-def test_cold_sessions_begin_alike(first: list[dict[str, Any]], model: Path, folder: Path) -> None:
+@pytest.fixture(scope="module")
+def killed(model: Path, folder: Path) -> list[dict[str, Any]]:
+    """Events of another cold session, until it was killed after its sixth round."""
+
+    def six_rounds(events: list[dict[str, Any]]) -> bool:
+        return sum(e["event"] == "round" for e in events) == 6
+
+    words = ("--seconds", 1000, "--json", "--database", folder / "killed.db")
+    events, code = events_until(six_rounds, "tune", model, *words, *SANDBOX, how=signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    return events
+
+
+def test_cold_sessions_begin_alike(
+    first: list[dict[str, Any]], killed: list[dict[str, Any]]
+) -> None:
     """What follows the first results depends on them; up to there nothing may differ."""
-    again = json_lines(
-        nnjit("tune", model, "--seconds", 3, "--json", "--database", folder / "2.db", *SANDBOX)
-    )
 
     def begun(events: list[dict[str, Any]]) -> tuple[object, ...]:
         spaces = [(e["workload"], e["candidates"]) for e in events if e["event"] == "space"]
         rounds = [(e["workload"], e["candidate"]) for e in events if e["event"] == "round"]
         return events[0]["workloads"], spaces, rounds[0]
 
-    assert begun(again) == begun(first)
+    assert begun(killed) == begun(first)
 
 
 def test_run_equals_onnxruntime(first: list[dict[str, Any]], model: Path, folder: Path) -> None:
@@ -143,28 +153,9 @@ def test_every_tensor_equals_onnxruntime(
     assert {m["tensor"] for m in diff["missing"]} == {"m1", "a1", "m2"}
 
 
-def test_sigkill_while_tuning_loses_nothing(model: Path, folder: Path) -> None:
-    database = folder / "killed.db"
-    process = subprocess.Popen(
-        [*NNJIT, "tune", model, "--seconds", "60", "--json", "--database", database, *SANDBOX],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    finished: list[dict[str, Any]] = []
-    for line in process.stdout:
-        event = json.loads(line)
-        if event["event"] == "round":
-            finished.append(event)
-        if len(finished) == 6:
-            os.killpg(process.pid, signal.SIGKILL)
-            break
-    process.stdout.close()
-    assert process.wait(30) == -signal.SIGKILL
-    assert len(finished) == 6
-    with KernelDatabase.open(database) as opened:
+def test_sigkill_while_tuning_loses_nothing(killed: list[dict[str, Any]], folder: Path) -> None:
+    finished = [e for e in killed if e["event"] == "round"]
+    with KernelDatabase.open(folder / "killed.db") as opened:
         assert opened.integrity() == "ok"
         stored = {(r.workload, r.settings) for r in opened.all_records()}
     assert {(e["workload"], e["candidate"]) for e in finished} <= stored

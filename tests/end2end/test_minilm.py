@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from bundle_page import run_bundle
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import SANDBOX, events_until, json_lines, nnjit
 
 from nnjit_studio.sample import encode
 
@@ -37,9 +37,26 @@ def model(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def events(model: Path, folder: Path) -> list[dict[str, Any]]:
-    return json_lines(
-        nnjit("tune", model, "--seconds", 30, "--json", "--database", folder / "k.db", *SANDBOX)
-    )
+    """A session that ends once each workload has ten candidates measured."""
+
+    def enough(events: list[dict[str, Any]]) -> bool:
+        return events[-1]["event"] == "round" and all(
+            len(tried) >= 10 for tried in candidates_of(events).values()
+        )
+
+    words = ("--seconds", 1000, "--exhaustive", "--json", "--database", folder / "k.db")
+    events, code = events_until(enough, "tune", model, *words, *SANDBOX)
+    assert (code, events[-1]["event"]) == (0, "summary")
+    return events
+
+
+def candidates_of(events: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """What was measured of each lite space."""
+    found: dict[str, set[str]] = {e["workload"]: set() for e in events if e["event"] == "space"}
+    for event in events:
+        if event["event"] == "measured" and event["workload"] in found:
+            found[event["workload"]].add(event["candidate"])
+    return {workload: tried - {"default"} for workload, tried in found.items()}
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +67,9 @@ def expected(model: Path) -> list[dict[str, np.ndarray]]:
 
 
 def test_every_matmul_gets_its_rounds(events: list[dict[str, Any]]) -> None:
-    measured: dict[str, set[str]] = {}
-    for event in events:
-        if event["event"] == "measured" and event["candidate"] != "default":
-            measured.setdefault(event["workload"], set()).add(event["candidate"])
-    spaces = {e["workload"] for e in events if e["event"] == "space"}
-    assert len(spaces) == 7
-    assert {w: len(c) for w, c in measured.items() if w in spaces and len(c) < 10} == {}
-    assert spaces <= set(measured)
+    measured = candidates_of(events)
+    assert len(measured) == 7
+    assert {w: len(c) for w, c in measured.items() if len(c) < 10} == {}
 
 
 def test_no_kernel_was_wrong(events: list[dict[str, Any]]) -> None:

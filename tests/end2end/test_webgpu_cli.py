@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit
 from static_server import serve
 
 from nnjit_studio.link import browsers
@@ -162,7 +162,7 @@ def test_a_bundle_takes_the_first_provider_that_works(
         serve(site, True) as (url, reports),
         browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX), gpu=gpu),
     ):
-        report = reports.get(timeout=240)
+        report = reports.get(timeout=LONG_S)
     assert "error" not in report, report
     assert report["provider"] == provider and reason in report["reason"]
     y = np.frombuffer(base64.b64decode(report["y"]), np.float32).reshape(24, 36)
