@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,8 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from nnjit_studio.database import sqlite_safety
-from nnjit_studio.errors import NnjitError
-from nnjit_studio.files import replacing
+from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.link import browsers
 from nnjit_studio.link.gpu_survey import survey_bridge, survey_browser
 from nnjit_studio.sample import PACKAGE, write_minilm
@@ -153,10 +153,17 @@ def sample_model(phase: OnPhase, folder: Path | None = None) -> Path:
     path = folder / f"{name}.onnx"
     if not path.exists():
         phase("writing the sample model")
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            if name == TRAINED:
-                write_minilm(part)
-            else:
-                write_model(name, part, None)
+        # Not `files.replacing`: what can be written again need not wait for the disk.
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_minilm(part) if name == TRAINED else write_model(name, part, None)
+            part.replace(path)
+        except OSError as e:
+            raise UserError(
+                f"The sample model {path} cannot be written: {e.strerror or e}.",
+                "Free some space, or write it elsewhere with nnjit sample.",
+            ) from e
+        finally:
+            part.unlink(missing_ok=True)
     return path

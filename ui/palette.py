@@ -128,7 +128,11 @@ class Palette(QDialog):
 
     def _find(self, typed: str) -> None:
         found = [(score(c.name, typed), i, c) for i, c in enumerate(self.commands)]
-        ranked = sorted((f for f in found if f[0] is not None), key=lambda f: f[:2])
+        # What cannot be done now stays in the list, so that it can say why, but behind the rest.
+        ranked = sorted(
+            (f for f in found if f[0] is not None),
+            key=lambda f: (bool(typed) and not f[2].action.isEnabled(), *f[:2]),
+        )
         self.list.clear()
         for _, _, command in ranked:
             keys = command.action.shortcut().toString()

@@ -23,7 +23,10 @@ class TraceSaved(QDialog):
         super().__init__(parent)
         self.setWindowTitle("The trace is saved")
         self._path = path.absolute()
-        how = QLabel(HOW.format(path=self._path), wordWrap=True)
+        home = Path.home()
+        inside = self._path.is_relative_to(home)
+        shown = Path("~", self._path.relative_to(home)) if inside else self._path
+        how = QLabel(HOW.format(path=shown), wordWrap=True)
         how.setTextFormat(Qt.TextFormat.PlainText)
         how.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
@@ -42,4 +45,4 @@ class TraceSaved(QDialog):
         column = QVBoxLayout(self)
         column.addWidget(how)
         column.addWidget(buttons)
-        self.resize(560, 200)
+        self.resize(560, 160)

@@ -126,9 +126,6 @@ class Themes(QObject):
         self.apply()
 
     def apply(self) -> None:
-        # What Qt does not draw by the palette follows this: the engine's page above all.
-        scheme = {"dark": Qt.ColorScheme.Dark, "light": Qt.ColorScheme.Light}
-        self._app.styleHints().setColorScheme(scheme.get(self.choice, Qt.ColorScheme.Unknown))
         self.current = self._resolve()
         self._app.setPalette(_palette(self.current))
         self._app.setStyleSheet(_style_sheet(self.current))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nnjit_studio import first_look
-from nnjit_studio.errors import TargetError
+from nnjit_studio.errors import TargetError, UserError
 from nnjit_studio.first_look import BAD, GOOD, NOTE
 from nnjit_studio.link.browser_flags import Browser
 from nnjit_studio.link.gpu_survey import BridgeFinding, BrowserFinding
@@ -96,3 +96,15 @@ def test_the_sample_is_written_once_and_whole(tmp_path, monkeypatch):
     paths = {first_look.sample_model(phases.append, tmp_path / "cache") for _ in range(2)}
     assert paths == {tmp_path / "cache" / "vit-tiny.onnx"}
     assert written == ["vit-tiny"] and phases == ["writing the sample model"]
+
+
+def test_a_sample_that_cannot_be_written_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    def write(out):
+        out.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(first_look, "sample_name", lambda: first_look.TRAINED)
+    monkeypatch.setattr(first_look, "write_minilm", write)
+    with pytest.raises(UserError, match="No space left"):
+        first_look.sample_model(lambda text: None, tmp_path)
+    assert list(tmp_path.iterdir()) == []

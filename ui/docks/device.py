@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from nnjit_studio.device_report import bandwidth_text, caches_text, registers_text
 from nnjit_studio.space.measured_device import LATENCY, SPILL, MeasuredDevice, binary_size
 from nnjit_studio.space.primitives import PRIMITIVES, preference
+from nnjit_studio.ui.docks import log_axes
 from nnjit_studio.ui.docks.plots import PlotPanel, pen
 from nnjit_studio.ui.session import Session
 from nnjit_studio.ui.theme import ElidedLabel, Theme, named, panel
@@ -109,6 +110,7 @@ class LatencyPlot(DevicePlot):
     def __init__(self, theme: Theme) -> None:
         super().__init__("Caches", "working set", "latency of a hop", "ns", theme)
         self.item.setLogMode(x=True, y=True)
+        self.item.getAxis("left").setTicks(log_axes.TICKS)
 
     def draw(self, device: MeasuredDevice) -> None:
         curve = device.curves[LATENCY]

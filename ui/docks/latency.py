@@ -20,7 +20,7 @@ class LatencyPanel(PlotPanel):
         super().__init__(
             "Model latency",
             "time since start",
-            "latency",
+            "time",
             "ms",
             "The model's latency is timed here while it is tuned.",
             theme,

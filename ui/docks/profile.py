@@ -34,8 +34,8 @@ def _percent(value: float | None) -> str:
 
 
 COLUMNS = (
-    Column("step", lambda s: s.node, width=210, middle=True),
-    Column("workload", lambda s: s.workload, width=210, middle=True),
+    Column("step", lambda s: s.node, width=255, middle=True),
+    Column("workload", lambda s: s.workload, width=240, middle=True),
     Column("ms", lambda s: s.ms, lambda v: text.fixed(v, 4), True, "median of the runs", 70),
     Column("IQR", lambda s: s.iqr_ms, lambda v: text.fixed(v, 4), True, "ms between quartiles", 70),
     Column("share %", lambda s: 100 * s.share, lambda v: text.fixed(v, 1), True, width=66),

@@ -31,7 +31,7 @@ class RooflinePlot(PlotPanel):
         self.roof = pg.PlotDataItem(skipFiniteCheck=True)
         self.item.addItem(self.roof)
         self.item.addItem(self.points)
-        self.limits = [pg.TextItem(anchor=anchor) for anchor in ((1, 1), (0, 1))]
+        self.limits = [pg.TextItem(anchor=anchor) for anchor in ((1, 1), (0, 0))]
         for label in self.limits:
             self.item.addItem(label, ignoreBounds=True)
         self.set_theme(theme)

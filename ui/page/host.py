@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from PySide6.QtCore import Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
 from PySide6.QtWebEngineCore import (
     QWebEngineDownloadRequest,
     QWebEnginePage,
@@ -57,6 +57,7 @@ class EngineView(QWebEngineView):
     """
 
     page_lost = Signal(str)
+    _page: QWebEnginePage | None = None
 
     def __init__(self, url: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -91,9 +92,26 @@ class EngineView(QWebEngineView):
         delete(self._page)
         delete(self._profile)
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if (
+            event.type() == QEvent.Type.PaletteChange
+            and self._page is not None
+            and isValid(self._page)
+        ):
+            self._follow_theme()
+
+    def _follow_theme(self) -> None:
+        """The window's theme may be another than the system's, which is all that a page knows."""
+        ground = self.palette().window().color()
+        scheme = "dark" if ground.lightnessF() < 0.5 else "light"
+        self._page.setBackgroundColor(ground)
+        self._page.runJavaScript(f"document.documentElement.style.colorScheme = '{scheme}'")
+
     def _on_loaded(self, ok: bool) -> None:
         # A navigation that was refused later on counts as a failed load, too.
         self._loaded = self._loaded or ok
+        self._follow_theme()
         if not self._loaded:
             self._lose("The embedded view could not load the page.")
 
