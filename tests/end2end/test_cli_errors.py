@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,15 +53,33 @@ def bad_models(folder: Path) -> dict[str, tuple[Path, str]]:
     }
 
 
+Refused = tuple[subprocess.CompletedProcess[str], str, Path]
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Refused]:
+    """How each bad model ends over an older bundle; two at a time, for most of it is starting."""
+    folder = tmp_path_factory.mktemp("bad")
+    models = bad_models(folder)
+
+    def export(case: str) -> Refused:
+        path, expected = models[case]
+        out = folder / f"{case}.zip"
+        out.write_bytes(b"an older bundle")
+        database = folder / f"{case}.db"
+        result = nnjit("export", path, "-o", out, "--json", "--database", database)
+        return result, expected, out
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(models, pool.map(export, models), strict=True))
+
+
 @pytest.mark.parametrize(
     "case",
     ["text", "truncated", "missing data", "outside", "operator", "dynamic", "absent"],
 )
-def test_bad_model(tmp_path: Path, case: str) -> None:
-    path, expected = bad_models(tmp_path)[case]
-    out = tmp_path / "out.zip"
-    out.write_bytes(b"an older bundle")
-    result = nnjit("export", path, "-o", out, "--json", "--database", tmp_path / "k.db")
+def test_bad_model(refused: dict[str, Refused], case: str) -> None:
+    result, expected, out = refused[case]
     assert result.returncode == 1, result.stderr
     error = json.loads(result.stdout)
     assert error["ok"] is False and error["kind"] == "user"
