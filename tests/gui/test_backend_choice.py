@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 
@@ -41,6 +43,16 @@ def test_a_choice_runs_names_the_adapter_and_is_kept(
     qtbot.addWidget(again, before_close_func=lambda w: finish(qtbot, other, w))
     assert other.backend == CHOICES[1][1] and other.backends == []
     assert again.backend.chooser.currentText() == "WebGPU"
+
+
+def test_a_backend_that_runs_other_steps_shows_them(qtbot, opened, workbench):
+    shown = opened.session.state.model
+    choose(qtbot, opened, 1)
+    assert opened.session.state.model is shown
+    steps = shown.plan.steps[:-1]
+    workbench.model = dataclasses.replace(shown, plan=dataclasses.replace(shown.plan, steps=steps))
+    choose(qtbot, opened, 0)
+    assert opened.session.state.model is workbench.model
 
 
 def test_a_choice_that_fails_is_told_and_taken_back(qtbot, opened, workbench, settings):
