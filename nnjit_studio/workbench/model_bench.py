@@ -128,9 +128,7 @@ class ModelBench(PageBench):
         weights = self._folder / f"weights-{self._models_opened}.bin"
         # A GPU's convolutions are direct; its kernels run a plan with tiles too.
         tiles = not self.backend.is_gpu
-        opened = import_model(
-            self.compiler, path, weights, self._cancelled.is_set, on_phase, tiles
-        )
+        opened = import_model(self.compiler, path, weights, self._cancelled.is_set, on_phase, tiles)
         return opened.on(self.backend)
 
     def _load(

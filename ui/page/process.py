@@ -6,6 +6,10 @@ import logging
 import os
 import sys
 
+# Shiboken walks over sys.modules when it is loaded: it aborts the program where another thread
+# imports something meanwhile, such as the hub its WebSockets. So before any thread is started.
+import PySide6.QtCore  # noqa: F401
+
 from nnjit_studio.errors import UserError
 from nnjit_studio.link.browsers import is_root
 from nnjit_studio.space.lab import LABS
