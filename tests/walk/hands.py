@@ -88,9 +88,10 @@ class Hands:
         field = dialog.findChild(QLineEdit, "fileNameEdit")
         field.selectAll()
         QTest.keyClicks(field, str(path))
+        self.wait(300)  # the dialog reads the folder of what was typed
         buttons = dialog.findChild(QDialogButtonBox)
         self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
-        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
+        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 10)
 
     def command(self, typed: str) -> None:
         """A command of the palette, by a few of its letters."""

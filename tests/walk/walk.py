@@ -72,7 +72,10 @@ class Walk:
         self.reached("start", page.as_text().splitlines()[0])
 
         hands.click(page.sample_button)
-        hands.until("the model's graph is drawn", lambda: len(window.graph.view.boxes) > 10)
+        hands.until(
+            "the model's graph is drawn",
+            lambda: len(window.graph.view.boxes) > 10 and "nodes" in window.header.details.text(),
+        )
         self.reached(
             "sample", f"{len(window.graph.view.boxes)} boxes, {window.header.details.text()}"
         )
