@@ -90,8 +90,11 @@ class Hands:
         QTest.keyClicks(field, str(path))
         self.wait(300)  # the dialog reads the folder of what was typed
         buttons = dialog.findChild(QDialogButtonBox)
-        self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
-        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 10)
+        for _ in range(3):  # a first click may only close the list of completions
+            if self._dialogs(QFileDialog):
+                self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
+                self.wait(300)
+        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
 
     def command(self, typed: str) -> None:
         """A command of the palette, by a few of its letters."""
