@@ -177,6 +177,9 @@ class SessionState:
 
     @property
     def before_ms(self) -> float | None:
+        """With the first kernels: timed at the start, and at the end beside the tuned ones."""
+        if self.summary is not None and self.latency:
+            return self.summary.model_ms["before"]
         return self.latency[0][1] if self.latency else None
 
     @property

@@ -29,6 +29,12 @@ WARMUP_RUNS = 3
 TIMED_RUNS = 10
 PROFILED_RUNS = 3
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
+TURN_RUNS = WARMUP_RUNS + TIMED_RUNS
+BESIDE_RUNS = TIMING_RUNS + 2 * TURN_RUNS
+"""Of a model with its tuned kernels, its first ones, and the tuned ones again."""
+
+Timings = tuple[tuple[float, ...], tuple[float, ...]]
+"""Milliseconds of runs, and the median ms of each step."""
 
 
 TWIN_POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0, max_ms=1)
@@ -95,15 +101,19 @@ def wrong_default(state: WorkloadState, verdict: Verdict) -> BugError:
     )
 
 
+def time_turn(runner: Runner, feeds: Mapping[str, NDArray[Any]]) -> tuple[float, ...]:
+    """Milliseconds of :data:`TIMED_RUNS` runs with the kernels of now, warm runs first."""
+    runner.infer(feeds, WARMUP_RUNS)
+    return runner.infer(feeds, TIMED_RUNS).runs_ms
+
+
 def timing_runs(run_ms: float, limit_s: float) -> int:
     """How many runs of a model :func:`time_model` makes, all together."""
     fitting = int(limit_s * 1000 / run_ms) if run_ms > 0 else TIMING_RUNS
     return TIMING_RUNS if fitting >= TIMING_RUNS else max(2, fitting)
 
 
-def time_model(
-    runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def time_model(runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float) -> Timings:
     """Milliseconds of some runs, and the median ms of each step.
 
     Warm runs come first, then :data:`TIMED_RUNS`, then the profile's own. A

@@ -25,12 +25,15 @@ from nnjit_studio.space.records import (
     TuningRecord,
 )
 from nnjit_studio.tuner.baseline import (
+    BESIDE_RUNS,
+    Timings,
     check_policy,
     judge_default,
     model_event,
     state_of,
     stored_default,
     time_model,
+    time_turn,
     timing_runs,
     wrong_default,
 )
@@ -243,7 +246,7 @@ class TuningSession:
         if self._pace.cancelled():
             return "cancelled"
         self._runner.register([s.default for s in self._states])
-        steps_ms = yield from self._time_model("before", TIMING_LIMIT_S)
+        _, steps_ms = yield from self._time_model("before", TIMING_LIMIT_S)
         shares = shares_of(self._plan, steps_ms)
         for state in self._states:
             state.share = shares.get(state.workload.key, 0.0)
@@ -251,13 +254,17 @@ class TuningSession:
         seconds, before_ms = self._pace.budget_s, self._model_ms["before"]
         limit_s = TIMING_LIMIT_S if seconds is None else seconds * RESERVED_SHARE
         limit_s = min(TIMING_LIMIT_S, limit_s)
-        timing_s = timing_runs(before_ms, limit_s) * before_ms / 1000
+        beside = self._options.served is None and BESIDE_RUNS * before_ms <= limit_s * 1000
+        runs = BESIDE_RUNS if beside else timing_runs(before_ms, limit_s)
+        timing_s = runs * before_ms / 1000
         self._tuning_s = self._pace.t_s()
         self._pace.start_budget(timing_s)
         yield from self._build_spaces(queue)
         self._note_progress()
         reason = yield from self._rounds(queue)
-        yield from self._time_model("after", limit_s)
+        after_ms, _ = yield from self._time_model("after", limit_s)
+        if beside:
+            yield from self._time_beside(after_ms)
         return reason
 
     # The first kernels
@@ -602,7 +609,7 @@ class TuningSession:
 
     # The running model
 
-    def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, tuple[float, ...]]:
+    def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, Timings]:
         yield Trying(self._pace.t_s(), "", "", "timing")
         if served := self._options.served:
             yield served_event(self._pace.t_s(), served())
@@ -612,7 +619,26 @@ class TuningSession:
             runs_ms, steps_ms = time_model(self._runner, self._feeds, limit_s)
         self._model_ms[when] = statistics.median(runs_ms)
         yield model_event(self._pace.t_s(), runs_ms, steps_ms)
-        return steps_ms
+        return runs_ms, steps_ms
+
+    def _time_beside(self, after_ms: tuple[float, ...]) -> Iterator[Event]:
+        """Time the first kernels between two timings of the tuned ones, the one just done and now.
+
+        The model was timed before the first round: minutes ago, on a machine that may have
+        been another one for all that it tells.
+        """
+        swapped = [s for s in self._states if s.incumbent is not s.default]
+        if not swapped:
+            self._model_ms["before"] = self._model_ms["after"]
+            return
+        self._runner.register([s.default for s in swapped])
+        before_ms = time_turn(self._runner, self._feeds)
+        self._runner.register([s.incumbent for s in swapped])
+        again_ms = time_turn(self._runner, self._feeds)
+        self._model_ms["before"] = statistics.median(before_ms)
+        after_ms += again_ms
+        self._model_ms["after"] = statistics.median(after_ms)
+        yield model_event(self._pace.t_s(), after_ms)
 
     def _live(self) -> Iterator[Event]:
         """One inference between rounds, when one is due; of a serving model what it served."""

@@ -9,7 +9,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 import pytest
-from tuner_fakes import DEVICE, SOFTMAX, TUNABLE, WORKLOADS, FakeRecords, Stage
+from tuner_fakes import (
+    DEVICE,
+    SOFTMAX,
+    TUNABLE,
+    WORKLOADS,
+    FakeRecords,
+    Stage,
+    best_is_6x8,
+)
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.candidate import Candidate
@@ -105,6 +113,29 @@ def test_before_is_timed_with_default_kernels_of_this_run(
     assert second.model_ms["before"] == last(events).model_ms["before"]
     assert second.model_ms["after"] == last(events).model_ms["after"]
     assert [k.settings for k in again.runner.swaps[: len(WORKLOADS)]] == ["default"] * 3
+
+
+def test_before_and_after_are_timed_beside_each_other() -> None:
+    """On a machine that is three times slower in the end, the gain is that of the kernels."""
+    stage = Stage()
+    stage.runner.speed = lambda workload, candidate: (
+        best_is_6x8(workload, candidate) * (0.3 if len(stage.runner.measured) > 9 else 0.1)
+    )
+    events = list(stage.session().run())
+    first, *_, end = of(ModelTimed, events)
+    ms = last(events).model_ms
+    assert ms["before"] == pytest.approx(3 * first.ms)
+    assert (ms["after"], len(end.runs_ms)) == (end.ms, 20)
+    assert ms["after"] < ms["before"] / 5
+    for workload in TUNABLE:
+        assert stage.runner.registered[workload.key].settings != "default"
+
+
+def test_where_nothing_won_the_model_is_as_fast_as_before() -> None:
+    stage = Stage()
+    stage.runner.speed = lambda workload, candidate: 1.0 + len(stage.runner.measured) / 100
+    ms = last(list(stage.session().run())).model_ms
+    assert ms["before"] == ms["after"] > 0
 
 
 def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
