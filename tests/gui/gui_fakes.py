@@ -423,7 +423,7 @@ class FakeWorkbench:
         return True
 
     def seconds_left(self):
-        return self.tuned_seconds[-1]
+        return self.tuned_seconds[-1] if self.tuned_seconds else None
 
     def serve(self, options):
         self.asked.append(("serve", options))
