@@ -29,12 +29,10 @@ WARMUP_RUNS = 3
 TIMED_RUNS = 10
 PROFILED_RUNS = 3
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
-TURN_RUNS = WARMUP_RUNS + TIMED_RUNS
-BESIDE_RUNS = TIMING_RUNS + 2 * TURN_RUNS
-"""Of a model with its tuned kernels, its first ones, and the tuned ones again."""
-
-Timings = tuple[tuple[float, ...], tuple[float, ...]]
-"""Milliseconds of runs, and the median ms of each step."""
+TURNS = 4
+TURN_RUNS = 2
+BESIDE_RUNS = TIMING_RUNS + 2 * TURNS * (1 + TURN_RUNS)
+"""Of a tuned model, and then with its first and its tuned kernels in turns."""
 
 
 TWIN_POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0, max_ms=1)
@@ -102,9 +100,9 @@ def wrong_default(state: WorkloadState, verdict: Verdict) -> BugError:
 
 
 def time_turn(runner: Runner, feeds: Mapping[str, NDArray[Any]]) -> tuple[float, ...]:
-    """Milliseconds of :data:`TIMED_RUNS` runs with the kernels of now, warm runs first."""
-    runner.infer(feeds, WARMUP_RUNS)
-    return runner.infer(feeds, TIMED_RUNS).runs_ms
+    """Milliseconds of :data:`TURN_RUNS` runs with the kernels of now, after a warm one."""
+    runner.infer(feeds)
+    return runner.infer(feeds, TURN_RUNS).runs_ms
 
 
 def timing_runs(run_ms: float, limit_s: float) -> int:
@@ -113,7 +111,9 @@ def timing_runs(run_ms: float, limit_s: float) -> int:
     return TIMING_RUNS if fitting >= TIMING_RUNS else max(2, fitting)
 
 
-def time_model(runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float) -> Timings:
+def time_model(
+    runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Milliseconds of some runs, and the median ms of each step.
 
     Warm runs come first, then :data:`TIMED_RUNS`, then the profile's own. A

@@ -26,7 +26,7 @@ from nnjit_studio.space.records import (
 )
 from nnjit_studio.tuner.baseline import (
     BESIDE_RUNS,
-    Timings,
+    TURNS,
     check_policy,
     judge_default,
     model_event,
@@ -246,7 +246,7 @@ class TuningSession:
         if self._pace.cancelled():
             return "cancelled"
         self._runner.register([s.default for s in self._states])
-        _, steps_ms = yield from self._time_model("before", TIMING_LIMIT_S)
+        steps_ms = yield from self._time_model("before", TIMING_LIMIT_S)
         shares = shares_of(self._plan, steps_ms)
         for state in self._states:
             state.share = shares.get(state.workload.key, 0.0)
@@ -262,9 +262,9 @@ class TuningSession:
         yield from self._build_spaces(queue)
         self._note_progress()
         reason = yield from self._rounds(queue)
-        after_ms, _ = yield from self._time_model("after", limit_s)
+        yield from self._time_model("after", limit_s)
         if beside:
-            yield from self._time_beside(after_ms)
+            yield from self._time_beside()
         return reason
 
     # The first kernels
@@ -609,7 +609,7 @@ class TuningSession:
 
     # The running model
 
-    def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, Timings]:
+    def _time_model(self, when: str, limit_s: float) -> Generator[Event, None, tuple[float, ...]]:
         yield Trying(self._pace.t_s(), "", "", "timing")
         if served := self._options.served:
             yield served_event(self._pace.t_s(), served())
@@ -619,10 +619,10 @@ class TuningSession:
             runs_ms, steps_ms = time_model(self._runner, self._feeds, limit_s)
         self._model_ms[when] = statistics.median(runs_ms)
         yield model_event(self._pace.t_s(), runs_ms, steps_ms)
-        return runs_ms, steps_ms
+        return steps_ms
 
-    def _time_beside(self, after_ms: tuple[float, ...]) -> Iterator[Event]:
-        """Time the first kernels between two timings of the tuned ones, the one just done and now.
+    def _time_beside(self) -> Iterator[Event]:
+        """Time the first kernels and the tuned ones in turns.
 
         The model was timed before the first round: minutes ago, on a machine that may have
         been another one for all that it tells.
@@ -631,12 +631,14 @@ class TuningSession:
         if not swapped:
             self._model_ms["before"] = self._model_ms["after"]
             return
-        self._runner.register([s.default for s in swapped])
-        before_ms = time_turn(self._runner, self._feeds)
-        self._runner.register([s.incumbent for s in swapped])
-        again_ms = time_turn(self._runner, self._feeds)
+        before_ms: list[float] = []
+        after_ms: list[float] = []
+        for _ in range(TURNS):
+            self._runner.register([s.default for s in swapped])
+            before_ms += time_turn(self._runner, self._feeds)
+            self._runner.register([s.incumbent for s in swapped])
+            after_ms += time_turn(self._runner, self._feeds)
         self._model_ms["before"] = statistics.median(before_ms)
-        after_ms += again_ms
         self._model_ms["after"] = statistics.median(after_ms)
         yield model_event(self._pace.t_s(), after_ms)
 
