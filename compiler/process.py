@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -106,6 +106,8 @@ class CompileProcess:
         """For the open dimensions of the models that are imported from now on."""
         self.winograd = True
         """Whether the models that are imported from now on may have convolutions in tiles."""
+        self.half_weights = False
+        """Whether weights of the models that are imported from now on are rounded to f16."""
         handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
         os.close(handle)
 
@@ -152,6 +154,7 @@ class CompileProcess:
                     "weights_file": str(weights),
                     "given": self.shapes.to_json(),
                     "winograd": self.winograd and winograd,
+                    "half_weights": self.half_weights,
                 },
                 IMPORT_TIMEOUT_S,
                 on_phase,
@@ -235,7 +238,7 @@ class CompileProcess:
             "op": "import_generation",
             "path": str(path),
             "weights_file": str(weights),
-            "request": request.to_json(),
+            "request": replace(request, half_weights=self.half_weights).to_json(),
         }
         with self._lock:
             header, blobs = self._job(job, IMPORT_TIMEOUT_S, on_phase)

@@ -149,6 +149,7 @@ class _Worker:
         weights_file: str,
         given: dict[str, Any],
         winograd: bool,
+        half_weights: bool,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.importer import import_model
 
@@ -158,6 +159,7 @@ class _Worker:
             lambda phase: send(self.pipe, {"phase": phase}),
             GivenShapes.from_json(given),
             winograd,
+            half_weights,
         )
         described, programs = _described(built)
         self.programs.update(programs)

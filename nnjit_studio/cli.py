@@ -39,7 +39,7 @@ from nnjit_studio.cli_common import (
     threads_option,
     workbench,
 )
-from nnjit_studio.cli_shapes import given_shapes, uses_winograd
+from nnjit_studio.cli_shapes import set_import
 from nnjit_studio.errors import BundleError, NnjitError, UserError
 from nnjit_studio.files import replacing
 from nnjit_studio.zoo import MODELS, write_model
@@ -259,7 +259,7 @@ def export(
 
     feeds = load_inputs(inputs)
     bench = Workbench(database or default_database(), threads=threads, read_only=True)
-    bench.compiler.shapes, bench.compiler.winograd = given_shapes(), uses_winograd()
+    set_import(bench.compiler)
     try:
         bench.open_offline(model, note, feeds)
         path = bench.export(output, webgpu=webgpu)

@@ -36,7 +36,7 @@ from nnjit_studio.cli_common import (
     threads_option,
     workbench,
 )
-from nnjit_studio.cli_shapes import winograd_option
+from nnjit_studio.cli_shapes import import_options
 from nnjit_studio.errors import BugError, UserError
 
 
@@ -124,7 +124,7 @@ def kernels(
     help="Seconds of tuning, for each model and thread count.",
 )
 @click.option("--cold", default=3, show_default=True, help="Cold starts of each contender.")
-@winograd_option
+@import_options
 @peer_options("ort", "ort")
 def models(
     files: tuple[Path, ...], threads: str, seconds: float, cold: int, beside: Beside

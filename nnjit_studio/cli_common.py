@@ -14,7 +14,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.cli_shapes import given_shapes, hint_shapes, shape_options, uses_winograd
+from nnjit_studio.cli_shapes import hint_shapes, set_import, shape_options
 from nnjit_studio.compiler.process import CompileProcess
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.backend import BACKENDS, GPU_CHOICES, adapter_wanted, choose_backend
@@ -154,7 +154,7 @@ def workbench(
     bench = Workbench(
         database or default_database(), target, flags, badges, threads, read_only, chosen
     )
-    bench.compiler.shapes, bench.compiler.winograd = given_shapes(), uses_winograd()
+    set_import(bench.compiler)
     try:
         bench.start()
 
@@ -180,7 +180,7 @@ def workbench(
 def compile_process() -> Iterator[CompileProcess]:
     """A compile process of its own, for verbs without a page."""
     compiler = CompileProcess()
-    compiler.shapes, compiler.winograd = given_shapes(), uses_winograd()
+    set_import(compiler)
     try:
         yield compiler
     finally:

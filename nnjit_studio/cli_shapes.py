@@ -1,4 +1,4 @@
-"""``--dim`` and ``--shape``: numbers for the open dimensions of a model's inputs.
+"""How a model is imported: its open dimensions, its convolutions, its weights.
 
 The options of a verb that opens a model leave what they were given in click's context,
 so that whoever makes a compile process finds it there.
@@ -7,21 +7,25 @@ so that whoever makes a compile process finds it there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nnjit_studio.graph import GivenShapes
 
+if TYPE_CHECKING:
+    from nnjit_studio.compiler.process import CompileProcess
+
 F = TypeVar("F", bound=Callable[..., Any])
 _KEY = "nnjit_studio.given_shapes"
 _DIRECT = "nnjit_studio.direct_convolutions"
+_WEIGHTS = "nnjit_studio.weights"
 _LARGEST = 1 << 30
 
 
 def shape_options(command: F) -> F:
-    """Add ``--dim``, ``--shape`` and ``--no-winograd`` to a verb; they are no parameters of its
-    function."""
+    """Add ``--dim``, ``--shape``, ``--no-winograd`` and ``--weights`` to a verb; they are no
+    parameters of its function."""
     shape = click.option(
         "--shape",
         multiple=True,
@@ -38,28 +42,44 @@ def shape_options(command: F) -> F:
         callback=_keep("dims", _number),
         help="A number for an open dimension, by its name in the model.",
     )
-    return dim(shape(winograd_option(command)))
+    return dim(shape(import_options(command)))
 
 
-def winograd_option(command: F) -> F:
-    """Add ``--no-winograd`` to a verb; see :func:`uses_winograd`."""
+def import_options(command: F) -> F:
+    """Add ``--no-winograd`` and ``--weights`` to a verb; :func:`set_import` has their effect."""
 
-    def keep(context: click.Context, option: click.Parameter, value: bool) -> None:
-        context.meta[_DIRECT] = value
+    def keep(key: str) -> Callable[..., None]:
+        def callback(context: click.Context, option: click.Parameter, value: Any) -> None:
+            context.meta[key] = value
 
-    return click.option(
+        return callback
+
+    direct = click.option(
         "--no-winograd",
         is_flag=True,
         expose_value=False,
-        callback=keep,
+        callback=keep(_DIRECT),
         help="Import 3x3 convolutions as they are, none in tiles by Winograd.",
-    )(command)
+    )
+    weights = click.option(
+        "--weights",
+        type=click.Choice(("model", "f16")),
+        default="model",
+        expose_value=False,
+        callback=keep(_WEIGHTS),
+        help="f16 rounds weights of products and lookups to halves: half the memory, and errors "
+        "near 1e-3, as `nnjit diff` shows.",
+    )
+    return direct(weights(command))
 
 
-def uses_winograd() -> bool:
-    """What the running verb's option says: whether convolutions may run in tiles."""
+def set_import(compiler: CompileProcess) -> None:
+    """Have a compile process import as the running verb's options say."""
     context = click.get_current_context(silent=True)
-    return not (context and context.meta.get(_DIRECT))
+    meta = context.meta if context else {}
+    compiler.shapes = given_shapes()
+    compiler.winograd = not meta.get(_DIRECT)
+    compiler.half_weights = meta.get(_WEIGHTS) == "f16"
 
 
 def given_shapes() -> GivenShapes:

@@ -18,6 +18,7 @@ def import_model(
     on_phase: Callable[[str], None] = lambda phase: None,
     given: GivenShapes = STATIC,
     winograd: bool = True,
+    half_weights: bool = False,
 ) -> BuiltModel:
     """Import an ONNX model; open dimensions of its inputs are fixed once for all.
 
@@ -33,6 +34,8 @@ def import_model(
         Numbers for the open dimensions.
     winograd
         Whether 3x3 convolutions may run in tiles (:mod:`.winograd`).
+    half_weights
+        Whether weights are rounded to f16 where that is cheap to read (:mod:`.halves`).
 
     Raises
     ------
@@ -51,7 +54,7 @@ def import_model(
     from nnjit_studio.compiler.importer.fold import fold
     from nnjit_studio.compiler.importer.widen import has_halves, widen
 
-    halves = has_halves(model)
+    halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = decompose(widen(fold(check.inlined(model))))
     check.check_operators(model, tvm_adapter.supported_operators())
     on_phase("importing and fusing")

@@ -97,7 +97,7 @@ def build(
     weight_readers: Mapping[str, tuple[str, ...]],
     weights: Path | Weights,
     states: Collection[str] = (),
-    halves: bool = False,
+    halves: str = "",
     winograd: bool = True,
 ) -> BuiltModel:
     """Assemble everything and write the weights file.
@@ -115,7 +115,8 @@ def build(
         Inputs that are kept from run to run and written by appends alone;
         neither they nor outputs that are such a state are ports of the plan.
     halves
-        Whether weights that are halves by value are stored as such.
+        ``exact`` stores weights that are halves by value as such, ``rounded`` makes halves of
+        others too; empty for neither.
     winograd
         Whether convolutions may become :mod:`.winograd`'s three steps.
     """
@@ -149,13 +150,13 @@ class _Builder:
         weight_readers: Mapping[str, tuple[str, ...]],
         weights: Weights,
         states: Collection[str],
-        halves: bool,
+        halves: str,
         winograd: bool,
     ) -> None:
         self.name = name
         self.calls = tie_weights(split_columns(merge_products(calls)))
         self.output_names = output_names
-        self.weight_names = weight_names
+        self.weight_names = dict(weight_names)
         self.weight_readers = weight_readers
         self.store = weights
         self.states = states
@@ -178,7 +179,7 @@ class _Builder:
             fused = use_winograd(fused)
         calls = [replace(c, program=prepared(c.program)) for c in fused.calls]
         if self.halves:
-            calls = list(keep_halves(calls))
+            calls = list(keep_halves(calls, self.halves == "rounded", self.weight_names))
         for value, onnx_name in zip(self.calls.outputs, self.output_names, strict=True):
             self.label.setdefault(self._root(value.name), onnx_name)
         for call in self.calls.calls:

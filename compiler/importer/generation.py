@@ -52,7 +52,7 @@ def import_generation(
         )
     on_phase("fixing the decode step's shapes")
     cache.fix_shapes(model, decoder, 1, capacity - 1)
-    model, halves = _prepared(model)
+    model, halves = _prepared(model, request)
     layout = cache.decode_over_cache(model, decoder, capacity)
     pasts = frozenset(p.input for p in decoder.pasts)
     store = Weights(weights_file)
@@ -71,7 +71,7 @@ def import_generation(
             cache.fix_shapes(model, decoder, rows, 0)
         else:
             rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), capacity)
-        model, halves = _prepared(model)
+        model, halves = _prepared(model, request)
         last = cache.prefill_over_cache(model, decoder, layout, rows)
         prefill = _import(source, model, store, pasts, halves, on_phase)
     store.finish_plan()
@@ -122,10 +122,10 @@ def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
     return rows
 
 
-def _prepared(model: Any) -> tuple[Any, bool]:
+def _prepared(model: Any, request: GenerationRequest) -> tuple[Any, str]:
     """The model in operators that the importer has, what follows from its shapes computed.
 
-    The second says whether it came with weights in f16.
+    The second says what becomes of its weights, as ``halves`` of :func:`build`.
     """
     from nnjit_studio.compiler import tvm_adapter
     from nnjit_studio.compiler.importer import check
@@ -133,7 +133,7 @@ def _prepared(model: Any) -> tuple[Any, bool]:
     from nnjit_studio.compiler.importer.fold import fold
     from nnjit_studio.compiler.importer.widen import has_halves, widen
 
-    halves = has_halves(model)
+    halves = "rounded" if request.half_weights else "exact" if has_halves(model) else ""
     model = decompose(widen(fold(check.inlined(model)), keep_ports=False))
     check.check_operators(model, tvm_adapter.supported_operators())
     return model, halves
@@ -144,7 +144,7 @@ def _import(
     model: Any,
     store: Weights,
     pasts: frozenset[str],
-    halves: bool,
+    halves: str,
     on_phase: Callable[[str], None],
 ) -> BuiltModel:
     from nnjit_studio.compiler import tvm_adapter

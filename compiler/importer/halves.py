@@ -3,6 +3,7 @@
 The importer computes with float32. Behind it a weight whose every value is a half is kept
 as one again where the kernel that reads it widens four at once for little: products, which
 read B by vectors, and lookups. Elsewhere (convolutions take weights one by one) it stays f32.
+Where that was asked for, other weights are rounded to halves there.
 
 Halves are stored :data:`HALF_SCALE` times as large, and programs say so: a product's sum, or
 what was looked up, is divided by it. So no small weight is a denormal half, whose widening
@@ -12,7 +13,7 @@ doubled the time of a row vector's product. Weights from 64 on do not fit so and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.affine import loads, rewrite
 from nnjit_studio.compiler.contraction import Contraction
+from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.subject import subject_of
 from nnjit_studio.compiler.tensor_ir import (
     Binary,
@@ -38,17 +40,26 @@ SMALLEST = 1024
 """Elements; a smaller weight, such as a bias, is not worth its widening."""
 
 
-def keep_halves(calls: Iterable[ProgramCall]) -> Iterator[ProgramCall]:
-    """The same calls, constants that are halves by value read as f16 where that is cheap."""
+def keep_halves(
+    calls: Iterable[ProgramCall], rounded: bool, names: MutableMapping[tuple[Any, ...], str]
+) -> Iterator[ProgramCall]:
+    """The same calls, constants that are halves by value read as f16 where that is cheap.
+
+    With ``rounded`` others are made halves. ``names`` are those of weights by content, and
+    get the new contents.
+    """
     known: dict[str, Value | None] = {}
     for call in calls:
-        names = set(_read_by_vectors(call.program))
+        cheap = set(_read_by_vectors(call.program))
         changed: dict[str, Value] = {}
         inputs = list(call.inputs)
         for i, (buffer, value) in enumerate(zip(call.program.buffers, inputs, strict=False)):
-            if buffer.name in names and value.constant is not None and value.dtype == "f32":
+            if buffer.name in cheap and value.constant is not None and value.dtype == "f32":
                 if value.name not in known:
-                    known[value.name] = _as_half(value, value.constant)
+                    known[value.name] = _as_half(value, value.constant, rounded)
+                    if rounded and (made := known[value.name]) is not None:
+                        name = names.get(content_key(value.constant), "")
+                        names.setdefault(content_key(imported(made)), name)
                 if (half := known[value.name]) is not None:
                     changed[buffer.name] = inputs[i] = half
         program = _reading_halves(call.program, changed.keys()) if changed else call.program
@@ -94,11 +105,12 @@ def _read_by_vectors(program: Program) -> Iterator[str]:
         yield from (b.name for b in program.buffers if b.constant and b.name in read)
 
 
-def _as_half(value: Value, data: NDArray[Any]) -> Value | None:
-    """The value in f16, if no element changes and all are finite."""
+def _as_half(value: Value, data: NDArray[Any], rounded: bool) -> Value | None:
+    """The value in f16, if all are finite in it and no element changes, or may."""
     if data.size < SMALLEST or not np.isfinite(data).all():
         return None
     with np.errstate(over="ignore"):
         half = (data * np.float32(HALF_SCALE)).astype(np.float16)
     found = Value(f"{value.name} as f16", value.shape, "f16", half)
-    return found if np.array_equal(imported(found), data) else None
+    exact = rounded or np.array_equal(imported(found), data)
+    return found if exact and np.isfinite(half).all() else None

@@ -63,11 +63,14 @@ class GenerationRequest:
         Tokens that the prefill plan takes; below 2 there is none.
     prefill
         Path of a model of the prefill alone, for a decoder of fixed shapes; empty for none.
+    half_weights
+        Whether weights are rounded to f16 where that is cheap to read.
     """
 
     capacity: int | None = None
     rows: int = 128
     prefill: str = ""
+    half_weights: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -12,6 +12,7 @@ from small_programs import softmax
 
 from nnjit_studio.compiler.builders import program_for
 from nnjit_studio.compiler.fixture import make_fixture
+from nnjit_studio.compiler.importer.check import content_key
 from nnjit_studio.compiler.importer.halves import imported, keep_halves
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.subject import packed_weight, subject_of
@@ -92,13 +93,13 @@ def test_products_stay_within_their_bounds(spec: str, tier: str) -> None:
     assert np.all(np.abs(got - fixture.expected[0]) <= fixture.bound[0])
 
 
-def kept(program: Program, weight: np.ndarray) -> ProgramCall:
+def kept(program: Program, weight: np.ndarray, rounded: bool = False) -> ProgramCall:
     inputs = tuple(
         Value(b.name, b.shape, b.dtype, weight if b.constant and len(b.shape) == 2 else None)
         for b in program.buffers
         if b.role == "input"
     )
-    (call,) = keep_halves([ProgramCall(program, inputs, ())])
+    (call,) = keep_halves([ProgramCall(program, inputs, ())], rounded, {})
     return call
 
 
@@ -124,6 +125,28 @@ def test_a_products_weight_stays_in_halves_and_is_what_it_was() -> None:
     given = {"a": a, "w": value.constant, "bias": bias}
     got = run_kernel(call.program, kernel.data, kernel.parallel_extent, given, kernel.panels)
     np.testing.assert_allclose(got["out"].reshape(3, 60), a @ weight, rtol=1e-5, atol=1e-5)
+
+
+def test_a_weight_is_rounded_where_that_was_asked_for_and_keeps_its_name() -> None:
+    weight = np.random.default_rng(2).normal(0, 0.1, (40, 60)).astype(np.float32)
+    names = {content_key(weight): "encoder.weight"}
+    program = dense(3, 40, 60)
+    inputs = tuple(
+        Value(b.name, b.shape, b.dtype, weight if b.name == "w" else None)
+        for b in program.buffers
+        if b.role == "input"
+    )
+    (call,) = keep_halves([ProgramCall(program, inputs, ())], True, names)
+    got = imported(call.inputs[1])
+    assert 0 < np.abs(got - weight).max() <= 2**-11 * np.abs(weight).max()
+    assert names[content_key(got)] == "encoder.weight"
+
+
+@pytest.mark.parametrize("strange", [64.0, np.inf, np.nan])
+def test_what_no_half_can_be_is_not_rounded(strange: float) -> None:
+    weight = drawn((40, 60))
+    weight[3, 4] = strange
+    assert kept(dense(3, 40, 60), weight, rounded=True).inputs[1].dtype == "f32"
 
 
 @pytest.mark.parametrize("strange", [1 / 3, 64.0, np.inf, np.nan])

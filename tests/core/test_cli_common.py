@@ -64,14 +64,17 @@ def test_a_failed_session_keeps_its_kind_of_error() -> None:
     assert type(bug) is NnjitError and bug.kind == "bug"
 
 
-@pytest.mark.parametrize(("arguments", "tiles"), [([], True), (["--no-winograd"], False)])
-def test_convolutions_in_tiles_can_be_switched_off(arguments: list[str], tiles: bool) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "tiles", "halves"),
+    [([], True, False), (["--no-winograd"], False, False), (["--weights", "f16"], True, True)],
+)
+def test_how_a_model_is_imported(arguments: list[str], tiles: bool, halves: bool) -> None:
     @click.command()
     @shape_options
     def verb() -> None:
         with compile_process() as compiler:
-            found.append(compiler.winograd)
+            found.append((compiler.winograd, compiler.half_weights))
 
-    found: list[bool] = []
+    found: list[tuple[bool, bool]] = []
     assert CliRunner().invoke(verb, arguments, catch_exceptions=False).exit_code == 0
-    assert found == [tiles]
+    assert found == [(tiles, halves)]
