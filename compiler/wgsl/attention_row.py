@@ -16,15 +16,15 @@ from nnjit_studio.compiler.wgsl.attention_rows import (
     Rows,
     Score,
     batch_lines,
-    combine,
+    declare_end,
     key_lines,
     part_vectors,
     result_factor,
     rows_of,
-    scratch_bytes,
+    with_combine,
 )
 from nnjit_studio.compiler.wgsl.document import KernelDocument
-from nnjit_studio.compiler.wgsl.finish import SCRATCH, Finish
+from nnjit_studio.compiler.wgsl.finish import Finish
 from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.words import indented, plus, times
 from nnjit_studio.space.gpu_attention_space import QUAD, SHARES, AttentionRow
@@ -43,10 +43,7 @@ def row_document(program: Program, a: Attention, candidate: GpuCandidate) -> Ker
     for rows in (made.q, made.k, made.v):
         rows.bind(shader, finish.argument(rows.buffer))
     made.score.declare(shader)
-    if candidate.split > 1:
-        shader.bind(SCRATCH, "parts", "array<vec4<f32>>", "read_write")
-    else:
-        finish.declare(shader, [])
+    declare_end(shader, finish, candidate.split)
     shader.workgroup("scores", f"array<f32, {row.part}>")
     dots = f"vec4<f32>, {2 * row.threads}" if beside else f"f32, {row.dots}"
     shader.workgroup("dots", f"array<{dots}>")
@@ -55,10 +52,7 @@ def row_document(program: Program, a: Attention, candidate: GpuCandidate) -> Ker
     shader.workgroup("sums", f"array<vec4<f32>, {row.threads}>")
     workgroups = (candidate.split, 1, a.batch)
     main = shader.dispatch(row.threads, workgroups, made.body(finish))
-    if candidate.split == 1:
-        return KernelDocument((main,))
-    scratch = (scratch_bytes(a, candidate.split),)
-    return KernelDocument((main, combine(program, a, candidate.split)), scratch)
+    return with_combine(program, a, candidate.split, main)
 
 
 @dataclass(frozen=True)

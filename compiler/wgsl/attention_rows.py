@@ -10,7 +10,7 @@ from nnjit_studio.compiler.attention import Attention
 from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction
 from nnjit_studio.compiler.schedule.rewrite import substitute
 from nnjit_studio.compiler.tensor_ir import Expr, Program, Var
-from nnjit_studio.compiler.wgsl.document import Dispatch
+from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.finish import SCRATCH, Finish
 from nnjit_studio.compiler.wgsl.functions import used_functions
 from nnjit_studio.compiler.wgsl.lanes import Lanes, NoLanesError
@@ -213,6 +213,21 @@ def part_vectors(a: Attention) -> int:
 def scratch_bytes(a: Attention, parts: int) -> int:
     """Of all rows of all parts."""
     return 16 * parts * a.batch * a.queries * part_vectors(a)
+
+
+def declare_end(shader: Shader, finish: Finish, parts: int) -> None:
+    """Where a kernel's results go: to scratch for :func:`combine`, or out at once."""
+    if parts > 1:
+        shader.bind(SCRATCH, "parts", "array<vec4<f32>>", "read_write")
+    else:
+        finish.declare(shader, [])
+
+
+def with_combine(program: Program, a: Attention, parts: int, main: Dispatch) -> KernelDocument:
+    """The document of a kernel, and of what joins its parts where there are some."""
+    if parts == 1:
+        return KernelDocument((main,))
+    return KernelDocument((main, combine(program, a, parts)), (scratch_bytes(a, parts),))
 
 
 def combine(program: Program, a: Attention, parts: int) -> Dispatch:

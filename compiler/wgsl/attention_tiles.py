@@ -18,14 +18,14 @@ from nnjit_studio.compiler.wgsl.attention_rows import (
     Rows,
     Score,
     batch_lines,
-    combine,
+    declare_end,
     part_vectors,
     result_factor,
     rows_of,
-    scratch_bytes,
+    with_combine,
 )
 from nnjit_studio.compiler.wgsl.document import KernelDocument
-from nnjit_studio.compiler.wgsl.finish import SCRATCH, Finish
+from nnjit_studio.compiler.wgsl.finish import Finish
 from nnjit_studio.compiler.wgsl.shader import Shader
 from nnjit_studio.compiler.wgsl.words import indented, plus, times, vector
 from nnjit_studio.space.gpu_attention_space import QUAD, AttentionTile
@@ -40,10 +40,7 @@ def tiles_document(program: Program, a: Attention, candidate: GpuCandidate) -> K
     for rows in (made.q, made.k, made.v):
         rows.bind(shader, finish.argument(rows.buffer))
     made.score.declare(shader)
-    if candidate.split > 1:
-        shader.bind(SCRATCH, "parts", "array<vec4<f32>>", "read_write")
-    else:
-        finish.declare(shader, [])
+    declare_end(shader, finish, candidate.split)
     t = made.tile
     shader.workgroup("kv", f"array<vec4<f32>, {t.kv_vectors}>")
     shader.workgroup("queries", f"array<vec4<f32>, {t.query_vectors}>")
@@ -51,10 +48,7 @@ def tiles_document(program: Program, a: Attention, candidate: GpuCandidate) -> K
     shader.workgroup("tops", f"array<{vector(t.top_width)}, {t.top_vectors}>")
     workgroups = (-(-a.queries // candidate.y1), 1, a.batch * candidate.split)
     main = shader.dispatch(candidate.threads, workgroups, made.body(finish))
-    if candidate.split == 1:
-        return KernelDocument((main,))
-    scratch = (scratch_bytes(a, candidate.split),)
-    return KernelDocument((main, combine(program, a, candidate.split)), scratch)
+    return with_combine(program, a, candidate.split, main)
 
 
 @dataclass(frozen=True)
