@@ -26,10 +26,10 @@ from PySide6.QtWidgets import QApplication
 
 import nnjit_studio.ui
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.space.records import KernelKey, TuningRecord
-from nnjit_studio.ui.docks.database import DatabasePanel
-from nnjit_studio.ui.record_store import Listing
-from nnjit_studio.ui.theme import LIGHT
+from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.ui.records.dock import DatabasePanel
+from nnjit_studio.ui.records.store import Listing
+from nnjit_studio.ui.widgets.theme import LIGHT
 
 assert nnjit_studio.ui
 TICK_MS, ACT_MS, STEPS = 2, 150, 90

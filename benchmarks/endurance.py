@@ -195,11 +195,11 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
 
     import nnjit_studio.ui
     from nnjit_studio.tuner import events as ev
-    from nnjit_studio.ui.app import _application
-    from nnjit_studio.ui.main_window import StudioWindow
     from nnjit_studio.ui.page.host import EngineView
     from nnjit_studio.ui.page.process import check_sandbox
-    from nnjit_studio.ui.session import Problem
+    from nnjit_studio.ui.startup.app import _application
+    from nnjit_studio.ui.state.session import Problem
+    from nnjit_studio.ui.window.main_window import StudioWindow
     from nnjit_studio.workbench import Workbench
 
     assert nnjit_studio.ui

@@ -19,14 +19,14 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 import nnjit_studio.ui
-from nnjit_studio.graph import Graph, Node, TensorSpec
-from nnjit_studio.ui.docks.graph_legend import colour_of
-from nnjit_studio.ui.docks.graph_scene import GraphView, Sheet
-from nnjit_studio.ui.docks.graph_sides import Sides
-from nnjit_studio.ui.graph_drawing import arrange
-from nnjit_studio.ui.graph_facts import COLOUR_BY
-from nnjit_studio.ui.graph_groups import Groups
-from nnjit_studio.ui.theme import LIGHT, ink_on
+from nnjit_studio.model import Graph, Node, TensorSpec
+from nnjit_studio.ui.graph.drawing import arrange
+from nnjit_studio.ui.graph.facts import COLOUR_BY
+from nnjit_studio.ui.graph.groups import Groups
+from nnjit_studio.ui.graph.legend import colour_of
+from nnjit_studio.ui.graph.scene import GraphView, Sheet
+from nnjit_studio.ui.graph.sides import Sides
+from nnjit_studio.ui.widgets.theme import LIGHT, ink_on
 
 assert nnjit_studio.ui
 STEP_PX, STEPS = 24, 60

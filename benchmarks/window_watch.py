@@ -33,12 +33,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 import nnjit_studio.ui
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.app import _application
-from nnjit_studio.ui.garbage import GarbageCollector
-from nnjit_studio.ui.main_window import StudioWindow
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.host import EngineView
 from nnjit_studio.ui.page.process import check_sandbox
+from nnjit_studio.ui.startup.app import _application
+from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
+from nnjit_studio.ui.window.main_window import StudioWindow
 from nnjit_studio.workbench import Workbench
 
 assert nnjit_studio.ui

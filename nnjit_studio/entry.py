@@ -11,13 +11,13 @@ import sys
 
 def main() -> None:
     """Entry point ``nnjit``."""
-    from nnjit_studio.cli import main as run
+    from nnjit_studio.cli.main import main as run
 
     run()
 
 
 def studio_main() -> None:
     """Entry point ``nnjit-studio``."""
-    from nnjit_studio.cli import main as run
+    from nnjit_studio.cli.main import main as run
 
     run(["studio", *sys.argv[1:]])

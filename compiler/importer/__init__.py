@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.errors import ModelError, UnsupportedOpError
-from nnjit_studio.graph import GivenShapes
+from nnjit_studio.model import GivenShapes
 
 STATIC = GivenShapes()
 
@@ -43,16 +43,16 @@ def import_model(
         With one sentence and the next step.
     """
     on_phase("reading the model")
-    from nnjit_studio.compiler.importer import check
-    from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
+    from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+    from nnjit_studio.compiler.onnx_file import check
 
     model = check.load_model(path)
     shapes = fix_input_shapes(model, given)
     on_phase("loading the importer")
     from nnjit_studio.compiler import tvm_adapter
-    from nnjit_studio.compiler.importer.decompose import decompose
-    from nnjit_studio.compiler.importer.fold import fold
-    from nnjit_studio.compiler.importer.widen import has_halves, widen
+    from nnjit_studio.compiler.importer.onnx.decompose import decompose
+    from nnjit_studio.compiler.importer.onnx.fold import fold
+    from nnjit_studio.compiler.importer.onnx.widen_halves import has_halves, widen
 
     halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = decompose(widen(fold(check.inlined(model))))

@@ -10,25 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from nnjit_studio.compiler.importer.check import content_key
-from nnjit_studio.compiler.importer.fuse_pointwise import fuse_pointwise
-from nnjit_studio.compiler.importer.halves import imported, keep_halves
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
-from nnjit_studio.compiler.importer.merge_products import merge_products
-from nnjit_studio.compiler.importer.split_columns import split_columns
-from nnjit_studio.compiler.importer.tie_weights import tie_weights
+from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
+from nnjit_studio.compiler.importer.program.half_weights import imported, keep_halves
+from nnjit_studio.compiler.importer.program.merge_products import merge_products
+from nnjit_studio.compiler.importer.program.split_columns import split_columns
+from nnjit_studio.compiler.importer.program.tie_weights import tie_weights
+from nnjit_studio.compiler.importer.program.winograd import use_winograd
 from nnjit_studio.compiler.importer.weights import Weights
-from nnjit_studio.compiler.importer.winograd import use_winograd
-from nnjit_studio.compiler.in_place import in_place
-from nnjit_studio.compiler.schedule.softmax import overwritten
-from nnjit_studio.compiler.subject import (
+from nnjit_studio.compiler.ir.in_place import in_place
+from nnjit_studio.compiler.ir.tensor_ir import Load, Program
+from nnjit_studio.compiler.onnx_file.check import content_key
+from nnjit_studio.compiler.recognize.subject import (
     PackedWeight,
     packed_weight,
     prepared,
     subject_of,
     workload_for,
 )
-from nnjit_studio.compiler.tensor_ir import Load, Program
+from nnjit_studio.compiler.recognize.winograd import INPUT, PRODUCT
+from nnjit_studio.compiler.schedule.softmax import overwritten
 from nnjit_studio.compiler.tvm_adapter import (
     APPEND_COLUMNS,
     ImportedCalls,
@@ -36,8 +37,7 @@ from nnjit_studio.compiler.tvm_adapter import (
     Value,
     is_append,
 )
-from nnjit_studio.compiler.winograd import INPUT, PRODUCT
-from nnjit_studio.graph import (
+from nnjit_studio.model import (
     DTYPE_BYTES,
     Append,
     Graph,
@@ -49,7 +49,7 @@ from nnjit_studio.graph import (
     TensorSpec,
     Workload,
 )
-from nnjit_studio.graph.plan import HALF_BYTES, WORD_BYTES
+from nnjit_studio.model.plan import HALF_BYTES, WORD_BYTES
 
 PART_OF_WINOGRAD = {INPUT: " (tiles)", PRODUCT: " (winograd)"}
 """Of a step's name; the last of the three steps has the convolution's own."""

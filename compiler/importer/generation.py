@@ -10,7 +10,7 @@ from typing import Any
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.errors import ModelError
-from nnjit_studio.graph import Generation, GenerationRequest, GivenShapes
+from nnjit_studio.model import Generation, GenerationRequest, GivenShapes
 
 MOST_SLOTS = 1024
 """Capacity of a cache where neither the user nor the model says one."""
@@ -39,8 +39,9 @@ def import_generation(
         With one sentence and the next step.
     """
     on_phase("reading the model")
-    from nnjit_studio.compiler.importer import cache, check
-    from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
+    from nnjit_studio.compiler.importer.onnx import kv_cache as cache
+    from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+    from nnjit_studio.compiler.onnx_file import check
 
     model = check.load_model(path)
     decoder = cache.find_decoder(model)
@@ -106,7 +107,7 @@ def _capacity(decoder: Any, request: GenerationRequest) -> int:
 
 def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
     """Tokens that a prefill model of its own takes."""
-    from nnjit_studio.compiler.importer.cache import IDS, MASK, POSITIONS
+    from nnjit_studio.compiler.importer.onnx.kv_cache import IDS, MASK, POSITIONS
 
     if other := inputs.keys() - {IDS, MASK, POSITIONS}:
         raise ModelError(
@@ -128,10 +129,10 @@ def _prepared(model: Any, request: GenerationRequest) -> tuple[Any, str]:
     The second says what becomes of its weights, as ``halves`` of :func:`build`.
     """
     from nnjit_studio.compiler import tvm_adapter
-    from nnjit_studio.compiler.importer import check
-    from nnjit_studio.compiler.importer.decompose import decompose
-    from nnjit_studio.compiler.importer.fold import fold
-    from nnjit_studio.compiler.importer.widen import has_halves, widen
+    from nnjit_studio.compiler.importer.onnx.decompose import decompose
+    from nnjit_studio.compiler.importer.onnx.fold import fold
+    from nnjit_studio.compiler.importer.onnx.widen_halves import has_halves, widen
+    from nnjit_studio.compiler.onnx_file import check
 
     halves = "rounded" if request.half_weights else "exact" if has_halves(model) else ""
     model = decompose(widen(fold(check.inlined(model)), keep_ports=False))
@@ -148,8 +149,8 @@ def _import(
     on_phase: Callable[[str], None],
 ) -> BuiltModel:
     from nnjit_studio.compiler import tvm_adapter
-    from nnjit_studio.compiler.importer import check
-    from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
+    from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+    from nnjit_studio.compiler.onnx_file import check
 
     on_phase("importing and fusing")
     shapes = fix_input_shapes(model, GivenShapes())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.graph import ALIGNMENT_BYTES
+from nnjit_studio.model import ALIGNMENT_BYTES
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nnjit_studio.compiler.affine import LANES, Affine, linear_expr
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, Artifact, compile_program
-from nnjit_studio.compiler.recognize import recognize
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine, linear_expr
+from nnjit_studio.compiler.ir.loops import (
     Assign,
     AssignVector,
     Element,
@@ -25,6 +21,20 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
     StoreVector,
 )
+from nnjit_studio.compiler.ir.rewrite import int32
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
     TILE,
@@ -35,21 +45,11 @@ from nnjit_studio.compiler.schedule.matmul import (
     over_tiles,
     plan_of,
 )
-from nnjit_studio.compiler.schedule.rewrite import int32
-from nnjit_studio.compiler.tensor_ir import (
-    Binary,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Store,
-    Var,
-)
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, Artifact, compile_program
+from nnjit_studio.device.primitives import PASS, PRIMITIVES
 from nnjit_studio.errors import BugError
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.primitives import PASS, PRIMITIVES
-from nnjit_studio.space.records import TIERS
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import TIERS
 
 MATMUL_SIZE = 576
 """M, K and N of the common matmul: 0.4 GFLOP, a few milliseconds. The paper's 4096 would take

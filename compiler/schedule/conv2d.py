@@ -15,13 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import LANES, Affine
-from nnjit_studio.compiler.recognize_conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
-from nnjit_studio.compiler.schedule.depthwise import schedule_depthwise
-from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
-from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
-from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     AssignVector,
@@ -32,7 +27,13 @@ from nnjit_studio.compiler.schedule.loops import (
     Scheduled,
     Statement,
 )
-from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
+from nnjit_studio.compiler.ir.rewrite import int32, plus, times
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
+from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.schedule.depthwise import schedule_depthwise
+from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
+from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
 from nnjit_studio.compiler.schedule.staging import Staging
 from nnjit_studio.compiler.schedule.tiles import (
     acc,
@@ -43,9 +44,8 @@ from nnjit_studio.compiler.schedule.tiles import (
     pixels,
     start,
 )
-from nnjit_studio.compiler.tensor_ir import Binary, Program, Var
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 FIRST_ROW, END_ROW, INPUT, KERNEL_ROW = "$firstrow", "$endrow", "$c", "$ky"
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnjit_studio.compiler.affine import LANES, affine, bounds_of, loads, rewrite, variables
-from nnjit_studio.compiler.dtypes import computed
-from nnjit_studio.compiler.schedule.lanes import Lanes
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, affine, bounds_of, loads, rewrite, variables
+from nnjit_studio.compiler.ir.dtypes import computed
+from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     Assign,
@@ -21,8 +20,7 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
     When,
 )
-from nnjit_studio.compiler.schedule.padding import Padding, padded, padding_of
-from nnjit_studio.compiler.schedule.rewrite import (
+from nnjit_studio.compiler.ir.rewrite import (
     int32,
     loops_in,
     map_steps,
@@ -35,7 +33,7 @@ from nnjit_studio.compiler.schedule.rewrite import (
     times,
     unflatten,
 )
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Const,
@@ -49,7 +47,9 @@ from nnjit_studio.compiler.tensor_ir import (
     stage_expressions,
     stores_in,
 )
-from nnjit_studio.compiler.tensor_ir import Statement as Step
+from nnjit_studio.compiler.ir.tensor_ir import Statement as Step
+from nnjit_studio.compiler.schedule.lanes import Lanes
+from nnjit_studio.compiler.schedule.padding import Padding, padded, padding_of
 from nnjit_studio.errors import CompileError
 
 PARALLEL = "$p"

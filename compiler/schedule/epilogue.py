@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import LANES, Affine, affine, loads, stride, walk
-from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction
+from nnjit_studio.compiler.ir.affine import LANES, Affine, affine, loads, stride, walk
+from nnjit_studio.compiler.ir.loops import For, Put, Statement, StoreVector
+from nnjit_studio.compiler.ir.rewrite import plus, substitute, substitute_store
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Expr, Load, Program, Select, Store, Var
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
 from nnjit_studio.compiler.schedule.lanes import Lanes
-from nnjit_studio.compiler.schedule.loops import For, Put, Statement, StoreVector
-from nnjit_studio.compiler.schedule.rewrite import plus, substitute, substitute_store
-from nnjit_studio.compiler.tensor_ir import Binary, Call, Expr, Load, Program, Select, Store, Var
 from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS
 from nnjit_studio.errors import CompileError
 

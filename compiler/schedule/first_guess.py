@@ -6,13 +6,13 @@ schedule of any program makes of a sum of products is worse by five to ten times
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.affine import LANES
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.recognize_conv2d import Conv2d
-from nnjit_studio.compiler.recognize_quantised import Quantised
+from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.conv2d import Conv2d
+from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
 from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 _COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vector registers
 _DOT_ROWS, _DOT_COLUMNS, _DOT_COLUMNS_OF_ROW = 2, 6, 8  # of dot products: 15 registers at most

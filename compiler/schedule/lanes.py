@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.affine import Bounds, affine, bounds_of, depends, loads, stride
-from nnjit_studio.compiler.dtypes import computed, dtype_of
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.affine import Bounds, affine, bounds_of, depends, loads, stride
+from nnjit_studio.compiler.ir.dtypes import computed, dtype_of
+from nnjit_studio.compiler.ir.tensor_ir import (
     COMPARISONS,
     Binary,
     Call,

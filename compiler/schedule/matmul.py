@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import LANES, Affine
-from nnjit_studio.compiler.contraction import Contraction, Operand
-from nnjit_studio.compiler.schedule.epilogue import COLUMN, ROW, Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     Add,
@@ -27,10 +25,12 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
     When,
 )
-from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
-from nnjit_studio.compiler.tensor_ir import Binary, Expr, Program, Var
+from nnjit_studio.compiler.ir.rewrite import int32, plus, times
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Program, Var
+from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, ROW, Epilogue, plan_epilogue
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import ORDERS, Candidate
 
 MAX_TILE_OPERATIONS = 400
 """SIMD operations of one unrolled step; more meets the cliffs of optimising compilers."""

@@ -7,10 +7,8 @@ for every row. Weights stay in 4 bits in memory.
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.affine import LANES, Affine
-from nnjit_studio.compiler.recognize_quantised import NIBBLES_IN_WORD, Quantised
-from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.loops import (
     Assign,
     AssignVector,
     Element,
@@ -19,6 +17,10 @@ from nnjit_studio.compiler.schedule.loops import (
     Scheduled,
     Statement,
 )
+from nnjit_studio.compiler.ir.rewrite import int32, plus, times
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
+from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, Quantised
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
     TILE,
@@ -31,10 +33,8 @@ from nnjit_studio.compiler.schedule.matmul import (
     terms,
 )
 from nnjit_studio.compiler.schedule.matmul_int8 import check, rows_stride
-from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
-from nnjit_studio.compiler.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 BLOCK = "$block"
 

@@ -6,15 +6,13 @@ A vector holds four steps of the reduction; a tile of y0 rows x x0 columns has
 an accumulator for each output, whose lanes are summed at the end, four outputs
 at once. ``r0`` counts vectors. The shorter side of the tile stays in registers
 for a step, the other is loaded one by one; its space counts them so
-(:mod:`nnjit_studio.space.dot_space`).
+(:mod:`nnjit_studio.space.wasm.dot`).
 """
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.affine import LANES, Affine
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.loops import (
     AssignVector,
     Element,
     For,
@@ -24,6 +22,10 @@ from nnjit_studio.compiler.schedule.loops import (
     Scheduled,
     Statement,
 )
+from nnjit_studio.compiler.ir.rewrite import int32, plus
+from nnjit_studio.compiler.ir.tensor_ir import Program, Var
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     MAX_TILE_OPERATIONS,
     PANEL,
@@ -35,10 +37,8 @@ from nnjit_studio.compiler.schedule.matmul import (
     over_tiles,
     terms,
 )
-from nnjit_studio.compiler.schedule.rewrite import int32, plus
-from nnjit_studio.compiler.tensor_ir import Program, Var
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import ORDERS, Candidate
 
 
 def lies_along_k(c: Contraction) -> bool:

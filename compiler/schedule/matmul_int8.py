@@ -9,10 +9,8 @@ sums wrap as the tensor IR says.
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.affine import LANES, Affine
-from nnjit_studio.compiler.recognize_quantised import Quantised
-from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.loops import (
     AssignVector,
     Dot,
     For,
@@ -21,6 +19,10 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
     Widened,
 )
+from nnjit_studio.compiler.ir.rewrite import int32
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.recognize.quantised import Quantised
+from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     MAX_TILE_OPERATIONS,
     PANEL,
@@ -34,10 +36,8 @@ from nnjit_studio.compiler.schedule.matmul import (
     over_tiles,
     terms,
 )
-from nnjit_studio.compiler.schedule.rewrite import int32
-from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import ORDERS, Candidate
 
 WORD_BYTES = 4
 HALVES = 2

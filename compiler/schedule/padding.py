@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import LANES, linear_form, loads
-from nnjit_studio.compiler.recognize_conv2d import limits_of
-from nnjit_studio.compiler.schedule.loops import For, Put, Statement, When
-from nnjit_studio.compiler.schedule.rewrite import int32
-from nnjit_studio.compiler.tensor_ir import Axis, Binary, Expr, Select, Store, Var
+from nnjit_studio.compiler.ir.affine import LANES, linear_form, loads
+from nnjit_studio.compiler.ir.loops import For, Put, Statement, When
+from nnjit_studio.compiler.ir.rewrite import int32
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Select, Store, Var
+from nnjit_studio.compiler.recognize.conv2d import limits_of
 
 
 @dataclass(frozen=True)

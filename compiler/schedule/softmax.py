@@ -11,10 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.affine import LANES, loads, rewrite
-from nnjit_studio.compiler.in_place import in_place
-from nnjit_studio.compiler.schedule.lanes import Lanes
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, loads, rewrite
+from nnjit_studio.compiler.ir.in_place import in_place
+from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     Assign,
@@ -25,7 +24,7 @@ from nnjit_studio.compiler.schedule.loops import (
     Scheduled,
     Statement,
 )
-from nnjit_studio.compiler.schedule.rewrite import (
+from nnjit_studio.compiler.ir.rewrite import (
     int32,
     plus,
     resolve,
@@ -33,7 +32,7 @@ from nnjit_studio.compiler.schedule.rewrite import (
     substitute_store,
     unflatten,
 )
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Call,
@@ -45,6 +44,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.schedule.lanes import Lanes
 
 _ROW, COLUMN = "$row", "$column"
 QUOTIENT = "quotient"

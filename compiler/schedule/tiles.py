@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnjit_studio.compiler.affine import LANES
+from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.loops import AssignVector, For, Let, Statement
+from nnjit_studio.compiler.ir.rewrite import int32, times
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Var
 from nnjit_studio.compiler.schedule.epilogue import Epilogue
-from nnjit_studio.compiler.schedule.loops import AssignVector, For, Let, Statement
 from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS
-from nnjit_studio.compiler.schedule.rewrite import int32, times
-from nnjit_studio.compiler.tensor_ir import Binary, Var
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import ORDERS, Candidate
 
 
 def acc(row: int, vector: int) -> str:

@@ -11,13 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnjit_studio.compiler.affine import LANES, Affine, affine, linear_expr
-from nnjit_studio.compiler.contraction import Contraction, Operand
-from nnjit_studio.compiler.recognize_conv2d import CHANNEL, COLUMN, ROW
-from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
-from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
-from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import LANES, Affine, affine, linear_expr
+from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     Assign,
@@ -31,11 +26,11 @@ from nnjit_studio.compiler.schedule.loops import (
     Statement,
     When,
 )
-from nnjit_studio.compiler.schedule.padding import padded, padding_of
-from nnjit_studio.compiler.schedule.rewrite import int32, plus, times
-from nnjit_studio.compiler.schedule.tiles import acc, finish
-from nnjit_studio.compiler.tensor_ir import Axis, Binary, Expr, Program, Store, Var
-from nnjit_studio.compiler.winograd import (
+from nnjit_studio.compiler.ir.rewrite import int32, plus, times
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Program, Store, Var
+from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
+from nnjit_studio.compiler.recognize.conv2d import CHANNEL, COLUMN, ROW
+from nnjit_studio.compiler.recognize.winograd import (
     Lines,
     Winograd,
     into_tiles,
@@ -43,6 +38,11 @@ from nnjit_studio.compiler.winograd import (
     recognize_input,
     recognize_output,
 )
+from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
+from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.padding import padded, padding_of
+from nnjit_studio.compiler.schedule.tiles import acc, finish
 
 BLOCK = 16
 """Output channels of one parallel step, a row of tiles: a cache line of each point."""

@@ -1,6 +1,6 @@
 """The only room that names TVM (0.27): ONNX in, calls of tensor-IR programs out."""
 
-from nnjit_studio.compiler.tvm_adapter.cache import APPEND_COLUMNS, APPEND_OP, is_append
+from nnjit_studio.compiler.tvm_adapter.kv_cache import APPEND_COLUMNS, APPEND_OP, is_append
 from nnjit_studio.compiler.tvm_adapter.origins import Origin
 from nnjit_studio.compiler.tvm_adapter.relax_import import (
     ImportedCalls,

@@ -17,7 +17,7 @@ from tvm import IRModule, s_tir, te, tirx
 from tvm.target import Target
 
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 LINKERS = {
     "wasm-ld": ("--no-entry", "--export-all", "--allow-undefined"),

@@ -13,8 +13,8 @@ from typing import Any
 
 from tvm import IRModule, ir, s_tir, sym, tirx
 
-from nnjit_studio.compiler.affine import linear_form, walk
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.affine import linear_form, walk
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,

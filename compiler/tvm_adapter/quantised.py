@@ -1,6 +1,6 @@
 """Converters of matmuls with quantised weights: one sum each, over weights laid out for SIMD.
 
-The sums are those that :mod:`nnjit_studio.compiler.recognize_quantised` finds
+The sums are those that :mod:`nnjit_studio.compiler.recognize.quantised` finds
 again behind TVM's fusion, with whatever pointwise operators follow.
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tvm import relax, te, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from nnjit_studio.compiler.affine import LANES
-from nnjit_studio.compiler.recognize_quantised import INT8_IN_WORD, NIBBLES_IN_WORD
+from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD
 from nnjit_studio.errors import UnsupportedOpError
 
 _MATMUL_LIKE = 4

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from tvm import IRModule, ir, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from nnjit_studio.compiler.onnx_arrays import array_of
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.tvm_adapter import cache, scans
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
+from nnjit_studio.compiler.tvm_adapter import scans
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
 from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS

@@ -6,17 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.affine import (
-    Affine,
-    affine,
-    bounds,
-    bounds_of,
-    loads,
-    variables,
-)
-from nnjit_studio.compiler.dtypes import dtype_of
-from nnjit_studio.compiler.schedule.loops import Statement, stored_buffers
-from nnjit_studio.compiler.tensor_ir import Expr, Program, stores_in
+from nnjit_studio.compiler.ir.affine import Affine, affine, bounds, bounds_of, loads, variables
+from nnjit_studio.compiler.ir.dtypes import dtype_of
+from nnjit_studio.compiler.ir.loops import Statement, stored_buffers
+from nnjit_studio.compiler.ir.tensor_ir import Expr, Program, stores_in
 from nnjit_studio.compiler.wasm.ir import Function, LocalGet, LocalSet, Node, Op, add, i32, scale
 from nnjit_studio.errors import CompileError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnjit_studio.compiler.affine import Affine, affine
-from nnjit_studio.compiler.schedule.loops import (
+from nnjit_studio.compiler.ir.affine import Affine, affine
+from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     Add,
@@ -25,7 +25,7 @@ from nnjit_studio.compiler.schedule.loops import (
     StoreVector,
     Widened,
 )
-from nnjit_studio.compiler.tensor_ir import Const, Expr, Program
+from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Program
 from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import Function, IfElse, LocalGet, LocalSet, Loop, Node, Op, i32

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from nnjit_studio.compiler.affine import affine, loads, variables
-from nnjit_studio.compiler.dtypes import computed
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.affine import affine, loads, variables
+from nnjit_studio.compiler.ir.dtypes import computed
+from nnjit_studio.compiler.ir.tensor_ir import (
     COMPARISONS,
     Binary,
     Call,

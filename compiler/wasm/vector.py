@@ -9,18 +9,9 @@ from __future__ import annotations
 import math
 import struct
 
-from nnjit_studio.compiler.affine import LANES, Affine, affine, depends, stride, variables
-from nnjit_studio.compiler.dtypes import computed
-from nnjit_studio.compiler.tensor_ir import (
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Var,
-)
+from nnjit_studio.compiler.ir.affine import LANES, Affine, affine, depends, stride, variables
+from nnjit_studio.compiler.ir.dtypes import computed
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Expr, Load, Select, Var
 from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import Context
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, LocalSet, Node, Op, i32

@@ -7,22 +7,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.pipeline import Artifact
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.wgsl.attention import attention_template
-from nnjit_studio.compiler.wgsl.conv2d import conv2d_template
-from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
-from nnjit_studio.compiler.wgsl.emit import emit_group
-from nnjit_studio.compiler.wgsl.groups import Group, groups_of
-from nnjit_studio.compiler.wgsl.matmul import matmul_template
-from nnjit_studio.compiler.wgsl.matmul_4bit import matmul_4bit_template
-from nnjit_studio.compiler.wgsl.matmul_int8 import matmul_int8_template
-from nnjit_studio.compiler.wgsl.points import Buffers
-from nnjit_studio.compiler.wgsl.prepare import SCRATCH, Prepared, prepare
-from nnjit_studio.compiler.wgsl.text import group_text, prepared_text
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.wasm.pipeline import Artifact
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
+from nnjit_studio.compiler.wgsl.core.emit import emit_group
+from nnjit_studio.compiler.wgsl.core.groups import Group, groups_of
+from nnjit_studio.compiler.wgsl.core.points import Buffers
+from nnjit_studio.compiler.wgsl.core.prepare import SCRATCH, Prepared, prepare
+from nnjit_studio.compiler.wgsl.core.text import group_text, prepared_text
+from nnjit_studio.compiler.wgsl.templates.attention import attention_template
+from nnjit_studio.compiler.wgsl.templates.conv2d import conv2d_template
+from nnjit_studio.compiler.wgsl.templates.matmul import matmul_template
+from nnjit_studio.compiler.wgsl.templates.matmul_4bit import matmul_4bit_template
+from nnjit_studio.compiler.wgsl.templates.matmul_int8 import matmul_int8_template
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.records import GPU_TIERS
+from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.records import GPU_TIERS
 
 SUBGROUPS = "wgsl-subgroups"
 """The tier whose kernels may use subgroup operations."""

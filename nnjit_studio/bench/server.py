@@ -22,9 +22,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from nnjit_studio.engine.hub.hub import listening_socket, make_server
+from nnjit_studio.engine.hub.web import MIME_TYPES
 from nnjit_studio.errors import PageError
-from nnjit_studio.link.hub import listening_socket, make_server
-from nnjit_studio.link.web import MIME_TYPES
 
 _MIME_TYPES = {**MIME_TYPES, ".mjs": MIME_TYPES[".js"]}
 _HEADERS = {

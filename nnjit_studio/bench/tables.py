@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.files import replacing
+from nnjit_studio.support.files import replacing
 
 TITLE = (
     "# Results\n\nEach section is one run, newest last; how to repeat one: benchmarks/README.md.\n"

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nnjit_studio.bundle.manifest import BundleKernel
-from nnjit_studio.graph import (
-    ALIGNMENT_BYTES,
-    DTYPE_BYTES,
-    Generation,
-    Plan,
-    PlanStep,
-    TensorSpec,
-)
-from nnjit_studio.graph.plan import HALF_BYTES, WORD_BYTES
+from nnjit_studio.model import ALIGNMENT_BYTES, DTYPE_BYTES, Generation, Plan, PlanStep, TensorSpec
+from nnjit_studio.model.plan import HALF_BYTES, WORD_BYTES
 
 MEMORY_BYTES = 2**32
 """Addresses of a Wasm memory are 32 bits."""

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from nnjit_studio.errors import BundleError
-from nnjit_studio.graph import DTYPE_BYTES, Generation, TensorSpec
-from nnjit_studio.space.records import GPU_TIERS, TIERS
+from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
+from nnjit_studio.records.records import GPU_TIERS, TIERS
 
 FORMAT = "nnjit-bundle"
 VERSION = 1

@@ -23,13 +23,13 @@ from nnjit_studio.bundle.manifest import (
     Manifest,
     safe_path,
 )
-from nnjit_studio.bundle.wasm_module import kernel_pointers
 from nnjit_studio.errors import BundleError, UserError
-from nnjit_studio.graph import Plan
-from nnjit_studio.graph.plan import PLAN_VERSION, STATELESS_VERSION
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, Candidate
-from nnjit_studio.space.gpu_candidate import GpuCandidate, parse_candidate
-from nnjit_studio.space.records import Kernel
+from nnjit_studio.model import Plan
+from nnjit_studio.model.plan import PLAN_VERSION, STATELESS_VERSION
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
+from nnjit_studio.records.records import Kernel
+from nnjit_studio.wasm_module.reader import kernel_pointers
 
 CHUNK_BYTES = 1 << 20
 LIMIT_BYTES = {"manifest": 16 << 20, "readme": 1 << 20, "plan": 64 << 20, "kernel": 1 << 20}

@@ -41,11 +41,11 @@ from nnjit_studio.database.transfer import (
     write_csv,
     write_json,
 )
+from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.errors import BugError, DatabaseError
-from nnjit_studio.files import replacing
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.measured_device import MeasuredDevice
-from nnjit_studio.space.records import KernelKey, TuningRecord
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.support.files import replacing
 
 BUSY_TIMEOUT_S = 5.0
 HISTORY_LIMIT = 2000

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from nnjit_studio.space.measured_device import MeasuredDevice
+from nnjit_studio.device.measured import MeasuredDevice
 
 NEWEST_FIRST = "SELECT measured FROM devices ORDER BY id DESC"
 

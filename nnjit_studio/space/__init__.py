@@ -1,6 +1,6 @@
 """Candidates, the lite space, and the records that rooms exchange about them."""
 
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, ORDERS, Candidate, settings_of
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, ORDERS, Candidate, settings_of
 from nnjit_studio.space.lite_space import (
     LiteSpace,
     SpaceEntry,

@@ -7,21 +7,22 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space, dot_space
-from nnjit_studio.space.candidate import ORDERS, Candidate
-from nnjit_studio.space.conv2d_space import (
+from nnjit_studio.model import Workload
+from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.quantised import FLOAT32, STORAGES
+from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.space.wasm import conv2d as conv2d_space
+from nnjit_studio.space.wasm import dot as dot_space
+from nnjit_studio.space.wasm.conv2d import (
     CONV2D,
     ConvProblem,
     conv2d_candidates,
     conv2d_naive_size,
     conv_problem,
 )
-from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_candidates, dot_problem
-from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.space.gpu_space import GpuProblem
-from nnjit_studio.space.gpu_spaces import GpuSpace, gpu_space_of
-from nnjit_studio.space.heuristics import (
+from nnjit_studio.space.wasm.dot import DOT_KINDS, DotProblem, dot_candidates, dot_problem
+from nnjit_studio.space.wasm.heuristics import (
     ELEMENT_BYTES,
     LANES,
     MIN_TILES,
@@ -41,8 +42,8 @@ from nnjit_studio.space.heuristics import (
     splits,
     variations,
 )
-from nnjit_studio.space.quantised import FLOAT32, STORAGES
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.space.webgpu.matmul import GpuProblem
+from nnjit_studio.space.webgpu.spaces import GpuSpace, gpu_space_of
 
 BLOCKS_PER_CORE = 1
 """``Block_core`` on Wasm (Table 1)."""

@@ -13,16 +13,16 @@ from dataclasses import replace
 from itertools import product
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
-from nnjit_studio.space import conv2d_space, dot_space
-from nnjit_studio.space.candidate import ORDERS, Candidate
-from nnjit_studio.space.conv2d_space import CONV2D, ConvProblem, conv_problem
-from nnjit_studio.space.dot_space import DOT_KINDS, DotProblem, dot_problem
-from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.gpu_space import gpu_candidates
-from nnjit_studio.space.gpu_spaces import gpu_space_of
-from nnjit_studio.space.gpu_wide_space import gpu_wide_candidates
-from nnjit_studio.space.heuristics import (
+from nnjit_studio.model import Workload
+from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.space.lite_space import build_lite_space, problem_of
+from nnjit_studio.space.wasm import conv2d as conv2d_space
+from nnjit_studio.space.wasm import dot as dot_space
+from nnjit_studio.space.wasm.conv2d import CONV2D, ConvProblem, conv_problem
+from nnjit_studio.space.wasm.dot import DOT_KINDS, DotProblem, dot_problem
+from nnjit_studio.space.wasm.heuristics import (
     LANES,
     MIN_R1,
     R0_CHOICES,
@@ -33,8 +33,9 @@ from nnjit_studio.space.heuristics import (
     problem_size,
     register_use,
 )
-from nnjit_studio.space.lite_space import build_lite_space, problem_of
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.space.webgpu.matmul import gpu_candidates
+from nnjit_studio.space.webgpu.spaces import gpu_space_of
+from nnjit_studio.space.webgpu.wide import gpu_wide_candidates
 
 X0_CHOICES = (4, 8, 12, 16, 20, 24, 32)
 Y0_CHOICES = tuple(range(1, 17))

@@ -10,8 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.records import (
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import (
     CompileResult,
     DeviceProfile,
     KernelKey,
@@ -21,9 +21,9 @@ from nnjit_studio.space.records import (
 )
 from nnjit_studio.tuner.evaluator import Outcome
 from nnjit_studio.tuner.events import ModelTimed
-from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide
+from nnjit_studio.tuner.task_scheduler import WorkloadState
 
 WARMUP_RUNS = 3
 TIMED_RUNS = 10

@@ -7,8 +7,8 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from nnjit_studio.space.candidate import settings_of
-from nnjit_studio.space.records import (
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.records import (
     CompileResult,
     DeviceProfile,
     Kernel,
@@ -18,7 +18,6 @@ from nnjit_studio.space.records import (
     TuningRecord,
 )
 from nnjit_studio.tuner.events import KnownCandidate, Measured
-from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
@@ -28,6 +27,7 @@ from nnjit_studio.tuner.swap_policy import (
     gflops_of,
     hopeless,
 )
+from nnjit_studio.tuner.task_scheduler import WorkloadState
 
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""

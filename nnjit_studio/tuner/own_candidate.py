@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnjit_studio.errors import CompileError
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import settings_of
-from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.records import DeviceProfile, KernelKey, MeasurePolicy
+from nnjit_studio.model import Workload
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.records import DeviceProfile, KernelKey, MeasurePolicy
 from nnjit_studio.tuner.evaluator import at_once, evaluate, measured_event, record_of
 from nnjit_studio.tuner.events import Compiled, Event, Swapped
-from nnjit_studio.tuner.payoff import WorkloadState
+from nnjit_studio.tuner.other_tiers import other_tiers, with_twins
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.swap_policy import SwapPolicy, gflops_of
-from nnjit_studio.tuner.twins import other_tiers, with_twins
+from nnjit_studio.tuner.task_scheduler import WorkloadState
 
 QUICK_MS = 600.0
 """Of samples: somebody waits for the answer."""

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from nnjit_studio.graph import Plan, Workload
-from nnjit_studio.space.gpu_candidate import AnyCandidate
-from nnjit_studio.space.records import (
+from nnjit_studio.model import Plan, Workload
+from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.records import (
     CompileResult,
     DeviceProfile,
     Fixture,

@@ -12,11 +12,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.graph import Plan, Workload
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.space.records import (
+from nnjit_studio.model import Plan, Workload
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.records import (
     CompileResult,
     DeviceProfile,
     Kernel,
@@ -24,6 +23,7 @@ from nnjit_studio.space.records import (
     MeasurePolicy,
     TuningRecord,
 )
+from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import (
     BESIDE_RUNS,
     TURNS,
@@ -37,7 +37,6 @@ from nnjit_studio.tuner.baseline import (
     timing_runs,
     wrong_default,
 )
-from nnjit_studio.tuner.budget import Ask, served_event, time_serving
 from nnjit_studio.tuner.evaluator import (
     Outcome,
     evaluate,
@@ -60,20 +59,14 @@ from nnjit_studio.tuner.events import (
     Swapped,
     Trying,
 )
-from nnjit_studio.tuner.order import SearchOrder
-from nnjit_studio.tuner.pace import RESERVED_SHARE, Pace
-from nnjit_studio.tuner.past import settled
-from nnjit_studio.tuner.payoff import (
-    ROUNDS_A_TURN,
-    WorkloadState,
-    model_ms,
-    next_turn,
-    shares_of,
-)
+from nnjit_studio.tuner.other_tiers import other_tiers, tiers_of, with_twins
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
 from nnjit_studio.tuner.queue import KernelQueue
-from nnjit_studio.tuner.remaining import RoundClock, rounds_left
+from nnjit_studio.tuner.search_strategy import SearchOrder
 from nnjit_studio.tuner.sentinel import Sentinel
+from nnjit_studio.tuner.serving import Ask, served_event, time_serving
+from nnjit_studio.tuner.session_clock import RESERVED_SHARE, Pace
+from nnjit_studio.tuner.settled import settled
 from nnjit_studio.tuner.summary import (
     compile_summary,
     seconds_to_within,
@@ -81,7 +74,14 @@ from nnjit_studio.tuner.summary import (
     workload_summaries,
 )
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide, gflops_of
-from nnjit_studio.tuner.twins import other_tiers, tiers_of, with_twins
+from nnjit_studio.tuner.task_scheduler import (
+    ROUNDS_A_TURN,
+    WorkloadState,
+    model_ms,
+    next_turn,
+    shares_of,
+)
+from nnjit_studio.tuner.time_left import RoundClock, rounds_left
 
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from nnjit_studio.space.candidate import settings_of
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.tuner.events import WorkloadSummary
-from nnjit_studio.tuner.payoff import WorkloadState
 from nnjit_studio.tuner.swap_policy import gflops_of
+from nnjit_studio.tuner.task_scheduler import WorkloadState
 
 
 def target_json(device: DeviceProfile, tier: str) -> dict[str, Any]:

@@ -5,8 +5,8 @@ Three classes, each on top of the one before: the page and what belongs to it
 what is done with it (:mod:`workbench`).
 """
 
-from nnjit_studio.opened_model import OpenedModel, example_feeds
-from nnjit_studio.workbench.page_bench import SystemClock
+from nnjit_studio.workbench.open_model import OpenedModel, example_feeds
+from nnjit_studio.workbench.page import SystemClock
 from nnjit_studio.workbench.workbench import Workbench
 
 __all__ = ["OpenedModel", "SystemClock", "Workbench", "example_feeds"]

@@ -10,25 +10,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from nnjit_studio.backends import gpu_gone, tiers_of_backend
+from nnjit_studio.analysis.backends import BackendComparison, compare_backends
+from nnjit_studio.analysis.diff import Diff, diff_model
+from nnjit_studio.analysis.kernel import KernelInspection, inspect_kernel
+from nnjit_studio.analysis.profile import ModelProfile, Phases, profile_open, run_cold
+from nnjit_studio.analysis.report import write_report
 from nnjit_studio.bundle import engine_files, write_bundle
-from nnjit_studio.diff import Diff, diff_model
+from nnjit_studio.device.measured import MeasuredDevice
+from nnjit_studio.doctor.microbench import measure_device
 from nnjit_studio.errors import CompileError, UserError
-from nnjit_studio.faster import BackendComparison, compare_backends
-from nnjit_studio.inspection import KernelInspection, inspect_kernel
-from nnjit_studio.known import known_device
-from nnjit_studio.microbench import measure_device
-from nnjit_studio.opened_model import OpenedModel, killed_on_cancel
-from nnjit_studio.profile import ModelProfile, Phases, profile_open, run_cold
-from nnjit_studio.report import write_report
+from nnjit_studio.records.backend import WASM, Backend, choose_backend
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
+from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.records.lab import is_lab
+from nnjit_studio.records.records import Kernel, KernelKey
 from nnjit_studio.space import explain
-from nnjit_studio.space.backend import WASM, Backend, choose_backend
-from nnjit_studio.space.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.space.gpu_candidate import parse_candidate
-from nnjit_studio.space.lab import is_lab
 from nnjit_studio.space.lite_space import Verdict
-from nnjit_studio.space.measured_device import MeasuredDevice
-from nnjit_studio.space.records import Kernel, KernelKey
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import (
     Event,
@@ -41,8 +38,11 @@ from nnjit_studio.tuner.events import (
 )
 from nnjit_studio.tuner.own_candidate import try_candidate
 from nnjit_studio.tuner.session import TuneOptions, TuningSession
-from nnjit_studio.workbench.model_bench import Events, ModelBench
-from nnjit_studio.workbench.page_bench import SystemClock
+from nnjit_studio.workbench.model import Events, ModelBench
+from nnjit_studio.workbench.open_model import OpenedModel, killed_on_cancel
+from nnjit_studio.workbench.page import SystemClock
+from nnjit_studio.workbench.runners import gpu_gone, tiers_of_backend
+from nnjit_studio.workbench.stored_best import known_device
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
 /** @typedef {import("../page/gpu/types.js").GpuBuf} GpuBuf */
 /** @typedef {{name: string, nbytes: number, kind: "" | "words" | "scales" | "gains" | "rope", seed: number, exponent: number, offset: number}} PlanBuffer */
 /**
- * @typedef {object} Plan what `compiler/wgsl/decoder/plan.py` writes
+ * @typedef {object} Plan what `nnjit_studio/bench/llm/decoder/plan.py` writes
  * @property {{layers: number, width: number, heads: number, head: number, hidden: number, vocabulary: number, context: number, theta: number}} config
  * @property {number} weight_bytes
  * @property {number} file_bytes

@@ -3,7 +3,7 @@ import { MAIN, PREFILL } from "./engine.js";
 import { EngineError } from "./errors.js";
 
 /**
- * Which inputs and outputs play which part (nnjit_studio/graph/generation.py).
+ * Which inputs and outputs play which part (nnjit_studio/model/generation.py).
  * @typedef {object} Generation
  * @property {number} capacity slots of the cache
  * @property {number} rows tokens that the prefill plan takes; 0 without one

@@ -1,5 +1,5 @@
 /**
- * The execution plan as JSON (nnjit_studio/graph/plan.py), its checks, and the
+ * The execution plan as JSON (nnjit_studio/model/plan.py), its checks, and the
  * layout of linear memory that follows from it (docs/protocol.md).
  */
 import { checkAppend } from "./append.js";

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from nnjit_studio.zoo.builder import LOWEST, Builder
+from nnjit_studio.samples.builder import LOWEST, Builder
 
 HEADS, DEPTH, LAYERS, VOCABULARY, POSITIONS = 2, 8, 2, 61, 48
 

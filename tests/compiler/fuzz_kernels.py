@@ -20,13 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from kernel_harness import NUMPY, run_kernel
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.pipeline import Artifact, compile_program
-from nnjit_studio.compiler.reference import evaluate_with_bound
-from nnjit_studio.compiler.rounding import UNIT
-from nnjit_studio.compiler.subject import subject_of, workload_for
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -43,10 +37,16 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
+from nnjit_studio.compiler.oracle.rounding import UNIT
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
+from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space import build_lite_space
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import TIERS, DeviceProfile
 
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 21, 33, 64)
 DTYPES = ("f32", "f32", "f32", "f16", "i32", "i64", "u8", "i8", "bool")

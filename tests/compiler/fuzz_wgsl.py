@@ -16,15 +16,15 @@ from byte_products import byte_product
 from fuzz_kernels import KINDS, Generator, Wrong, campaign, compare, contractions, inputs_of
 from wgsl_harness import has_subgroups, run_program
 
-from nnjit_studio.compiler.affine import rewrite
-from nnjit_studio.compiler.reference import evaluate_with_bound
-from nnjit_studio.compiler.schedule.rewrite import map_steps
-from nnjit_studio.compiler.subject import subject_of
-from nnjit_studio.compiler.tensor_ir import Cast, Const, Expr, Program, Store
+from nnjit_studio.compiler.ir.affine import rewrite
+from nnjit_studio.compiler.ir.rewrite import map_steps
+from nnjit_studio.compiler.ir.tensor_ir import Cast, Const, Expr, Program, Store
+from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
+from nnjit_studio.compiler.recognize.subject import subject_of
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.records import GPU_TIERS
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.records import GPU_TIERS
 
 
 def narrowed(program: Program) -> Program:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import wasmtime
 
-from nnjit_studio.compiler.tensor_ir import Binary, Const, Expr, Load, Program, Var
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Var
 
 NUMPY = {
     "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from nnjit_studio.compiler.affine import rewrite
-from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction, Operand
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.affine import rewrite
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -19,6 +18,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 
 
 def plus(*terms: Expr) -> Expr:

@@ -9,9 +9,9 @@ import numpy as np
 from kernel_harness import NUMPY, run_kernel
 
 from nnjit_studio.compiler.importer import BuiltModel
-from nnjit_studio.compiler.in_place import in_place
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.ir.in_place import in_place
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_harness import at, f32, flat
 
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnjit_studio.compiler.affine import linear_expr, linear_form, rewrite, walk
-from nnjit_studio.compiler.tensor_ir import Binary, Cast, Const, Expr, Load, Select, Var
+from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite, walk
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Select, Var
 
 EXTENTS = {"i": 4, "j": 6, "u": 1}
 

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from nnjit_studio.compiler.builders import WorkloadSpec, looks_like_spec, program_for
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.recognize import recognize
-from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.compiler.workload import workload_of
+from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.programs.builders import WorkloadSpec, looks_like_spec, program_for
+from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.recognize.workload import workload_of
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import UserError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 SPECS = [
     "matmul:6x5x8:f32",

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import run_kernel
 
-from nnjit_studio.compiler.builders_conv2d import conv2d_program
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.recognize_conv2d import Conv2d, recognize_conv2d
-from nnjit_studio.compiler.reference import evaluate, evaluate_with_bound
-from nnjit_studio.compiler.subject import prepared, subject_of, workload_for
-from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
+from nnjit_studio.compiler.programs.conv2d import conv2d_program
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.conv2d import Conv2d, recognize_conv2d
+from nnjit_studio.compiler.recognize.subject import prepared, subject_of, workload_for
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import CompileError, UserError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.space.records import TIERS, DeviceProfile
 
 DEVICE = DeviceProfile("test", "test")
 

@@ -9,14 +9,14 @@ import pytest
 from kernel_harness import run_kernel
 from small_programs import matmul_bias
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.contraction import Contraction
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.recognize_conv2d import Conv2d
-from nnjit_studio.compiler.reference import evaluate, evaluate_with_bound
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Load, Var
+from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.conv2d import Conv2d
+from nnjit_studio.compiler.recognize.subject import subject_of
 from nnjit_studio.compiler.schedule.first_guess import first_guess
-from nnjit_studio.compiler.subject import subject_of
-from nnjit_studio.compiler.tensor_ir import Binary, Call, Cast, Const, Load, Var
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 
 SPECS = (
     "matmul:7x12x20:f32+bias",

@@ -9,9 +9,9 @@ import pytest
 from matmul_programs import dense
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
-from nnjit_studio.space.records import Fixture
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.records.records import Fixture
 
 Array = NDArray[Any]
 

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.importer.fold import MAX_TRIPS, fold
+from nnjit_studio.compiler.importer.onnx.fold import MAX_TRIPS, fold
 from nnjit_studio.errors import UnsupportedOpError
-from nnjit_studio.graph import GivenShapes
+from nnjit_studio.model import GivenShapes
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node, port = helper.make_node, helper.make_tensor_value_info

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from nnjit_studio.compiler.attention import recognize_attention
-from nnjit_studio.compiler.builders_attention import attention
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.importer.build import BuiltModel
-from nnjit_studio.compiler.importer.fuse_attention import fuse_attention, pays
-from nnjit_studio.graph import PlanStep
-from nnjit_studio.zoo.builder import Builder
-from nnjit_studio.zoo.encoders import Sizes, distilbert
+from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention, pays
+from nnjit_studio.compiler.programs.attention import attention
+from nnjit_studio.compiler.recognize.attention import recognize_attention
+from nnjit_studio.model import PlanStep
+from nnjit_studio.samples.builder import Builder
+from nnjit_studio.samples.encoders import Sizes, distilbert
 
 pytestmark = pytest.mark.filterwarnings("ignore:Renaming name")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import fuzz_kernels
 import pytest
 
-from nnjit_studio.compiler.pipeline import Artifact, compile_program
-from nnjit_studio.compiler.tensor_ir import Binary, Const, Program, Store
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Program, Store
+from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
+from nnjit_studio.records.candidate import Candidate
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

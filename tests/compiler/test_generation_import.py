@@ -10,10 +10,10 @@ from onnx import helper
 
 from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
 from nnjit_studio.compiler.importer.weights import Weights
-from nnjit_studio.compiler.native_decode import NativeDecoder
+from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.errors import ModelError
-from nnjit_studio.graph import GenerationRequest, Plan
-from nnjit_studio.zoo import write_model
+from nnjit_studio.model import GenerationRequest, Plan
+from nnjit_studio.samples.zoo import write_model
 
 # TVM's own names have no dots; the labels that we show keep them.
 pytestmark = pytest.mark.filterwarnings("ignore:Renaming name")

@@ -10,16 +10,16 @@ from kernel_harness import run_kernel
 from matmul_programs import dense
 from small_programs import softmax
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.importer.check import content_key
-from nnjit_studio.compiler.importer.halves import imported, keep_halves
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.subject import packed_weight, subject_of
-from nnjit_studio.compiler.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.importer.program.half_weights import imported, keep_halves
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.onnx_file.check import content_key
+from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of
 from nnjit_studio.compiler.tvm_adapter import ProgramCall, Value
-from nnjit_studio.graph import Plan, PlanBuffer
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.model import Plan, PlanBuffer
+from nnjit_studio.records.candidate import Candidate
 
 EVERY = np.arange(65536, dtype=np.uint16).view(np.float16)
 FINITE = EVERY[np.isfinite(EVERY)]

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 from onnx_models import mlp, save
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
-from nnjit_studio.compiler.importer.decompose import decompose
-from nnjit_studio.compiler.reference import evaluate
+from nnjit_studio.compiler.importer.onnx.decompose import decompose
+from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.errors import UnsupportedOpError
 
 DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32, "bool": np.bool_}

@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import mlp, save
 
-from nnjit_studio.compiler.importer import check
-from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.errors import ModelError, UnsupportedOpError
-from nnjit_studio.graph import GivenShapes
+from nnjit_studio.model import GivenShapes
 
 
 def with_external_data(tmp_path: Path) -> Path:

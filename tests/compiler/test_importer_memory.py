@@ -18,10 +18,8 @@ from small_programs import softmax
 
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
-from nnjit_studio.compiler.in_place import in_place
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.schedule.softmax import overwritten
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.in_place import in_place
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -32,8 +30,10 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.schedule.softmax import overwritten
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
-from nnjit_studio.graph import PlanBuffer
+from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.model import PlanBuffer
 
 lifetimes = st.builds(
     lambda nbytes, first, length: Lifetime(nbytes, first, first + length),

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.importer.check import WASM_BYTES, check_memory
+from nnjit_studio.compiler.onnx_file.check import WASM_BYTES, check_memory
 from nnjit_studio.errors import ModelError
 
 RNG = np.random.default_rng(0)

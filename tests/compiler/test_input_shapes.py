@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnjit_studio.compiler.importer.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.errors import ModelError
-from nnjit_studio.graph import GivenShapes
+from nnjit_studio.model import GivenShapes
 
 
 def model(**inputs: list[int | str | None]) -> onnx.ModelProto:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from small_programs import matmul_bias, softmax
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.inspection import kernel_texts
-from nnjit_studio.compiler.kernel_texts import KernelTexts
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, PASSES, compile_program
-from nnjit_studio.compiler.wgsl.document import KernelDocument
+from nnjit_studio.analysis.kernel.facts import loop_facts, wasm_facts
+from nnjit_studio.analysis.kernel.line_map import LineMap, maps_of
+from nnjit_studio.compiler.process.inspection import kernel_texts
+from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, PASSES, compile_program
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES
 from nnjit_studio.errors import CompileError
-from nnjit_studio.inspection.facts import loop_facts, wasm_facts
-from nnjit_studio.inspection.line_map import LineMap, maps_of
-from nnjit_studio.space.gpu_candidate import parse_candidate
+from nnjit_studio.records.gpu_candidate import parse_candidate
 
 BLOCKED = "x0=8,y0=4,r0=2,x1=8,y1=4,r1=48"
 TILED = "x0=4,y0=4,r0=4,x1=32,y1=32,r1=16,split=2,vec=4"

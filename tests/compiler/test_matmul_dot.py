@@ -15,17 +15,17 @@ from onnx import TensorProto, helper
 from onnx_models import save
 from test_importer import check_against_onnxruntime
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.importer import tie_weights as tying
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.reference import evaluate_with_bound
-from nnjit_studio.compiler.subject import subject_of, workload_for
-from nnjit_studio.compiler.tensor_ir import Cast, Program
+from nnjit_studio.compiler.importer.program import tie_weights as tying
+from nnjit_studio.compiler.ir.tensor_ir import Cast, Program
+from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space import ORDERS, build_lite_space
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.dot_space import X0_CHOICES, Y0_CHOICES
-from nnjit_studio.space.records import TIERS, DeviceProfile
+from nnjit_studio.space.wasm.dot import X0_CHOICES, Y0_CHOICES
 
 SPECS = (
     "matmul_dot:7x13x9:f32+bias",

@@ -7,13 +7,13 @@ import random
 import numpy as np
 from kernel_harness import run_kernel
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.fixture import _guards_exponentials, make_fixture
-from nnjit_studio.compiler.mutants import make_mutant, make_slower
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.reference import evaluate_with_bound
-from nnjit_studio.compiler.row_programs import layernorm_program, softmax_program
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.bench.tuner.program_mutants import make_mutant, make_slower
+from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
+from nnjit_studio.compiler.oracle.fixture import _guards_exponentials, make_fixture
+from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.records.candidate import Candidate
 
 TILE = Candidate(8, 4, 4, 8, 4, 24)
 

@@ -9,8 +9,8 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx_models import save
 
-from nnjit_studio.compiler.onnx_attributes import LONGEST, attributes_of
-from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.compiler.onnx_file.attributes import LONGEST, attributes_of
+from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.errors import ModelError
 
 

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 from onnx_models import mlp, save
 
-from nnjit_studio.compiler import process
-from nnjit_studio.compiler.process import CompileProcess
+from nnjit_studio.compiler.process import client as process
+from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.errors import ModelError, UserError
 
 

@@ -9,7 +9,7 @@ from onnx import helper
 from onnx_models import mlp, save
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.graph import Graph
+from nnjit_studio.model import Graph
 
 
 def graph_of(path: Path, folder: Path) -> Graph:

@@ -8,8 +8,8 @@ import wasmtime
 from kernel_harness import engine, run_kernel
 from small_programs import matmul_bias, softmax
 
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.pipeline import (
+from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.compiler.wasm.pipeline import (
     COMPILER_VERSION,
     OPTIONAL_PASSES,
     PASSES,
@@ -17,7 +17,7 @@ from nnjit_studio.compiler.pipeline import (
     peak_kernel,
 )
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 SIX = Candidate(8, 6, 4, 8, 6, 64)
 

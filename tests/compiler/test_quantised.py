@@ -13,15 +13,15 @@ from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.recognize_quantised import recognize_quantised
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.recognize.quantised import recognize_quantised
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.first_guess import first_guess
-from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import CompileError, UnsupportedOpError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.space.records import DeviceProfile
 
 DEVICE = DeviceProfile("test", "test")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from matmul_programs import dense, f32, plus, rebuilt, times
 
-from nnjit_studio.compiler.contraction import ACCUMULATOR, Operand
-from nnjit_studio.compiler.labels import epilogue_labels
-from nnjit_studio.compiler.recognize import recognize
-from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.compiler.tensor_ir import Axis, Binary, Call, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Call, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Operand
+from nnjit_studio.compiler.recognize.labels import epilogue_labels
+from nnjit_studio.compiler.recognize.matmul import recognize
 
 
 def test_a_plain_matmul_stores_the_accumulator() -> None:

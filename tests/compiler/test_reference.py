@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from matmul_programs import dense, plus, times
 
-from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -23,6 +22,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.errors import BugError
 
 

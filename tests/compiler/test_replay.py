@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from small_programs import matmul_bias, softmax
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.programs.builders import program_for
 from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import TIERS
+from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import TIERS
 
 RECORD = Path(__file__).parents[1] / "replay" / "kernels.json"
 PROGRAMS: dict[str, Program] = {

@@ -7,8 +7,7 @@ import pytest
 from kernel_harness import NUMPY, add, at, f32, flat, int32, run_kernel, times
 from small_programs import softmax, stage
 
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, Artifact, compile_program
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Binary,
     Buffer,
     Call,
@@ -21,6 +20,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, Artifact, compile_program
 
 TIERS = ("simd128", "relaxed-simd")
 

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import add, f32, int32, run_kernel, times
 
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES, compile_program
-from nnjit_studio.compiler.reference import evaluate_with_bound
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -26,6 +24,8 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, compile_program
 
 EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 8, 9, 12, 16, 21, 64])
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from kernel_harness import NUMPY, flat, run_kernel
 
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -20,6 +19,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 
 FLOATS = np.array(
     [0, -0.0, 0.5, 1.5, -0.5, -1.5, 127, 127.9, 128, -128, -128.9, -129, 255, 255.9, 256, 1e9,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from small_programs import matmul_bias, softmax
 
-from nnjit_studio.compiler.pipeline import PASSES, compile_program
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.wasm.pipeline import PASSES, compile_program
+from nnjit_studio.records.candidate import Candidate
 
 CASES: dict[str, tuple[Program, Candidate | None]] = {
     "matmul": (matmul_bias(4, 8, 6), Candidate(8, 2, 2, 8, 2, 6)),

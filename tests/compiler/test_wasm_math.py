@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from kernel_harness import run_kernel
 
-from nnjit_studio.compiler.pipeline import compile_program
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -22,6 +21,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 
 LIMITS = np.array(
     [

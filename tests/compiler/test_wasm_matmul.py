@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import at, f32, flat, run_kernel
 
-from nnjit_studio.compiler.contraction import ACCUMULATOR, Contraction, Operand
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
-from nnjit_studio.compiler.schedule.matmul import schedule_matmul
-from nnjit_studio.compiler.schedule.text import schedule_text
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.loop_text import schedule_text
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -27,6 +24,8 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
+from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.encode import encode_module
 from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
@@ -34,9 +33,10 @@ from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.wasm.text import function_text
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 
 ACC = Var(ACCUMULATOR)
 

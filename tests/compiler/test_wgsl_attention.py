@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from wgsl_harness import run_document
 
-from nnjit_studio.compiler.attention import recognize_attention
-from nnjit_studio.compiler.builders_attention import attention
-from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.wgsl.attention import attention_template
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.programs.attention import attention
+from nnjit_studio.compiler.recognize.attention import recognize_attention
+from nnjit_studio.compiler.wgsl.templates.attention import attention_template
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 TILE = GpuCandidate(4, 1, 1, 16, 8, 1)
 ROW = GpuCandidate(2, 1, 1, 16, 1, 1)

@@ -10,17 +10,17 @@ import pytest
 from byte_products import byte_product
 from wgsl_programs import PROGRAMS
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.subject import subject_of, workload_for
-from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
 from nnjit_studio.compiler.wgsl import pipeline
-from nnjit_studio.link.browsers import find, is_root, launch
-from nnjit_studio.link.gpu_runner import GpuRunner
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.space.backend import Backend
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.records import GPU_TIERS, Kernel, MeasurePolicy
+from nnjit_studio.engine.browsers.browsers import find, is_root, launch
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.gpu_runner import GpuRunner
+from nnjit_studio.records.backend import Backend
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.records import GPU_TIERS, Kernel, MeasurePolicy
 
 pytestmark = pytest.mark.chromium
 POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0.0, digest=True)

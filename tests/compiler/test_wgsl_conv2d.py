@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from wgsl_harness import check_document
 
-from nnjit_studio.compiler.builders_conv2d import conv2d_program
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.wgsl.conv2d import conv2d_template
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.programs.conv2d import conv2d_program
+from nnjit_studio.compiler.wgsl.templates.conv2d import conv2d_template
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.gpu_candidate import GpuCandidate
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 TILE = GpuCandidate(4, 4, 4, 32, 16, 8)
 

@@ -10,15 +10,24 @@ from small_programs import matmul_bias, softmax
 from wgsl_harness import has_subgroups, run_document
 from wgsl_programs import PROGRAMS, concatenation, layer_norm, scattered_bytes
 
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.tensor_ir import Axis, Binary, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.compiler.wgsl import pipeline
-from nnjit_studio.compiler.wgsl.document import KernelDocument
-from nnjit_studio.compiler.wgsl.peak import copy_document, peak_document
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES, compile_wgsl
 from nnjit_studio.errors import CompileError, UserError
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.records import GPU_TIERS
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.records import GPU_TIERS
 
 GOLDEN: dict[str, Program] = {
     "wgsl_softmax": softmax(3, 20),

@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 from wgsl_harness import run_document
 
-from nnjit_studio.compiler.wgsl.decoder import fill
-from nnjit_studio.compiler.wgsl.decoder.attention import split_attention
-from nnjit_studio.compiler.wgsl.decoder.config import (
-    LLAMA_2_7B,
-    PREFILL,
-    TINY,
-    LlamaConfig,
-    checked,
-)
-from nnjit_studio.compiler.wgsl.decoder.plan import (
+from nnjit_studio.bench.llm.decoder import fill
+from nnjit_studio.bench.llm.decoder.attention import split_attention
+from nnjit_studio.bench.llm.decoder.config import LLAMA_2_7B, PREFILL, TINY, LlamaConfig, checked
+from nnjit_studio.bench.llm.decoder.plan import (
     ALIGNMENT,
     DecoderPlan,
     Step,
@@ -24,8 +18,8 @@ from nnjit_studio.compiler.wgsl.decoder.plan import (
     decoder_plan,
     settings,
 )
-from nnjit_studio.compiler.wgsl.decoder.reference import Reference, rope_table
-from nnjit_studio.compiler.wgsl.document import Dispatch, KernelDocument
+from nnjit_studio.bench.llm.decoder.reference import Reference, rope_table
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.errors import UserError
 
 PROMPT = [1, 2, 3, 4, 5]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from wgsl_harness import run_program
 
-from nnjit_studio.compiler import rounding
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Buffer,
     Call,
@@ -19,6 +18,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.oracle import rounding
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 
 RANGES = {

@@ -9,17 +9,17 @@ import pytest
 from matmul_programs import dense
 from wgsl_harness import check_document, run_program
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.subject import subject_of
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.wgsl.matmul import first_guess, is_matvec, matmul_template
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.subject import subject_of
+from nnjit_studio.compiler.recognize.workload import workload_of
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
-from nnjit_studio.compiler.workload import workload_of
+from nnjit_studio.compiler.wgsl.templates.matmul import first_guess, is_matvec, matmul_template
+from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.gpu_constants import typical
-from nnjit_studio.space.gpu_space import gpu_candidates, gpu_problem
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul import gpu_candidates, gpu_problem
 
 TILE = GpuCandidate(4, 4, 4, 32, 16, 8)
 ROW = GpuCandidate(4, 1, 4, 32, 1, 64)

@@ -11,12 +11,12 @@ from test_quantised import four_bit_model
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.recognize_quantised import recognize_quantised
+from nnjit_studio.compiler.recognize.quantised import recognize_quantised
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.records import GPU_TIERS
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.records import GPU_TIERS
 
 SHAPES = [
     ([1, 64], 24, 32),

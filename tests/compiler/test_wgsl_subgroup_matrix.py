@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from wgsl_harness import run_document
 
-from nnjit_studio.compiler.wgsl.document import Dispatch
-from nnjit_studio.compiler.wgsl.subgroup_matrix import (
+from nnjit_studio.compiler.wgsl.core.document import Dispatch
+from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
     FEATURES,
     MatrixTiles,
     matrix_product,

@@ -15,13 +15,13 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 from run_plan import run_by_kernels
 from test_quantised import four_bit_model
 
-from nnjit_studio.bench.imports import seeded_feeds
+from nnjit_studio.bench.peers.imports import seeded_feeds
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.compiler.importer.widen import widen
-from nnjit_studio.compiler.native_decode import NativeDecoder
-from nnjit_studio.graph import GenerationRequest
-from nnjit_studio.zoo import write_model
+from nnjit_studio.compiler.importer.onnx.widen_halves import widen
+from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
+from nnjit_studio.model import GenerationRequest
+from nnjit_studio.samples.zoo import write_model
 
 HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
 Arrays = dict[str, np.ndarray]

@@ -6,8 +6,8 @@ import numpy as np
 from test_winograd import BLOCK, conv, in_tiles, inputs_of
 from wgsl_harness import run_program
 
-from nnjit_studio.compiler.reference import evaluate
-from nnjit_studio.compiler.tensor_ir import Program
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 
 

@@ -9,9 +9,9 @@ import onnxruntime
 import pytest
 from run_plan import run_by_kernels
 
-from nnjit_studio.bench.imports import seeded_feeds
+from nnjit_studio.bench.peers.imports import seeded_feeds
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.zoo import MODELS, write_model
+from nnjit_studio.samples.zoo import MODELS, write_model
 
 FAMILIES = [name for name in MODELS if name not in ("gpt2", "distilbert")]
 """Others of the same functions are there."""

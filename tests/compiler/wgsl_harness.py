@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from kernel_harness import NUMPY
 
-from nnjit_studio.compiler.fixture import make_fixture
-from nnjit_studio.compiler.tensor_ir import Program
-from nnjit_studio.compiler.wgsl.document import KernelDocument
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 
 wgpu = pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
 _GUARD = 256  # bytes around each buffer, a binding's smallest alignment

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kernel_harness import add, at, f32, flat, int32, times
 from small_programs import matmul_bias, softmax, stage
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.tensor_ir import (
+from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
@@ -23,6 +22,7 @@ from nnjit_studio.compiler.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.programs.builders import program_for
 
 
 def layer_norm(rows: int, columns: int) -> Program:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnjit_studio.space.measured_device import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
-from nnjit_studio.space.primitives import PRIMITIVES, Effect
+from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
+from nnjit_studio.device.primitives import PRIMITIVES, Effect
 
 WORKING_SETS = tuple(size for p in range(12, 25) for size in (1 << p, 3 << (p - 1)))
 

@@ -11,8 +11,8 @@ from waiting import PATIENCE_S
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from nnjit_studio.link.frames import Frame, decode_frame, encode_frame
-from nnjit_studio.link.hub import Hub
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.messages.frames import Frame, decode_frame, encode_frame
 
 Answer = Callable[["FakePage", dict[str, Any], list[memoryview]], None]
 

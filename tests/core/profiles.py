@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from nnjit_studio.graph import (
+from nnjit_studio.analysis.profile import (
+    MeasuredMemory,
+    ModelProfile,
+    Steady,
+    forecast,
+    live_bytes,
+    step_rows,
+)
+from nnjit_studio.model import (
     Graph,
     Node,
     Plan,
@@ -12,15 +20,7 @@ from nnjit_studio.graph import (
     TensorSpec,
     Workload,
 )
-from nnjit_studio.profile import (
-    MeasuredMemory,
-    ModelProfile,
-    Steady,
-    forecast,
-    live_bytes,
-    step_rows,
-)
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.records.records import DeviceProfile
 
 MATMUL = Workload("matmul", (8, 8, 8), "f32", flops=1024)
 TRANSPOSE = Workload("transpose", (8, 8), "f32")

@@ -14,20 +14,21 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from nnjit_studio.bench import kernels, models, tables
-from nnjit_studio.bench.compile_times import bench_compile
-from nnjit_studio.bench.onnx_models import write_onnx
-from nnjit_studio.bench.passes import PAPER_PASSES, variants, verdict
+from nnjit_studio.bench import tables
+from nnjit_studio.bench.peers import kernels, models
+from nnjit_studio.bench.peers.compile_times import bench_compile
+from nnjit_studio.bench.peers.onnx_models import write_onnx
+from nnjit_studio.bench.peers.passes import PAPER_PASSES, variants, verdict
+from nnjit_studio.bench.peers.sweep import Swept
 from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
-from nnjit_studio.bench.sweep import Swept
-from nnjit_studio.compiler.builders import WorkloadSpec, program_for, seeded_input
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
-from nnjit_studio.compiler.process import CompileProcess
-from nnjit_studio.compiler.reference import evaluate
+from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.programs.builders import WorkloadSpec, program_for, seeded_input
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
 from nnjit_studio.errors import BugError, PageError, UserError
-from nnjit_studio.graph import TensorSpec
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.model import TensorSpec
+from nnjit_studio.records.candidate import Candidate
 
 
 def test_statistics() -> None:

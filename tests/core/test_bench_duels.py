@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tuner_fakes import FakeClock, FakeRunner
 
-from nnjit_studio.bench import mutants
-from nnjit_studio.bench.duels import (
+from nnjit_studio.bench.tuner import mutants
+from nnjit_studio.bench.tuner.duels import (
     Fought,
     _aa,
     _blocks,
@@ -25,10 +25,10 @@ from nnjit_studio.bench.duels import (
     make_arena,
     upper_bound,
 )
-from nnjit_studio.compiler.pipeline import compile_program
+from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import BugError, CompileError
-from nnjit_studio.graph import Plan
-from nnjit_studio.space.records import DeviceProfile, Fixture, Kernel, MeasurePolicy, RunResult
+from nnjit_studio.model import Plan
+from nnjit_studio.records.records import DeviceProfile, Fixture, Kernel, MeasurePolicy, RunResult
 
 DEVICE = DeviceProfile("cpu", "embedded", tiers=("simd128", "relaxed-simd"))
 SMALL = "matmul:12x16x20:f32"

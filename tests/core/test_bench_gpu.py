@@ -13,17 +13,28 @@ import onnx
 import onnxruntime
 import pytest
 
-from nnjit_studio.bench import gpu_dispatches, gpu_gemv4, gpu_kernels, gpu_tables
-from nnjit_studio.bench.gpu_page import flags_of
-from nnjit_studio.cli_bench_gpu import load_native
-from nnjit_studio.compiler.builders import WorkloadSpec
-from nnjit_studio.compiler.process import CompileProcess
-from nnjit_studio.compiler.wgsl.subgroup_matrix import FEATURES
+from nnjit_studio.bench.gpu import (
+    dispatches as gpu_dispatches,
+)
+from nnjit_studio.bench.gpu import (
+    gemv4 as gpu_gemv4,
+)
+from nnjit_studio.bench.gpu import (
+    kernels as gpu_kernels,
+)
+from nnjit_studio.bench.gpu import (
+    tables as gpu_tables,
+)
+from nnjit_studio.bench.gpu.page import flags_of
+from nnjit_studio.cli.bench.gpu import load_native
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import FEATURES
+from nnjit_studio.device.gpu_constants import typical
+from nnjit_studio.engine.browsers.browsers import Browser, RunningBrowser
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.browsers import Browser, RunningBrowser
-from nnjit_studio.space.gpu_constants import typical
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.records import GPU_TIERS, DeviceProfile
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import GPU_TIERS, DeviceProfile
 
 ADAPTER = {
     "vendor": "acme",

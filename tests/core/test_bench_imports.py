@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from nnjit_studio.bench.imports import seeded_feeds
+from nnjit_studio.bench.peers.imports import seeded_feeds
 
 
 def test_each_kind_of_input_has_values_that_models_accept() -> None:

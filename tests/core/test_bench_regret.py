@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from tuner_fakes import DEVICE, TUNABLE, Stage
 
-from nnjit_studio.bench.regret import SHAPES, bench_regret, parse_shapes, row_text, summary
 from nnjit_studio.bench.tables import regret_markdown, regret_text
-from nnjit_studio.compiler.builders import WorkloadSpec
+from nnjit_studio.bench.tuner.regret import SHAPES, bench_regret, parse_shapes, row_text, summary
+from nnjit_studio.compiler.programs.builders import WorkloadSpec
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Graph
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.model import Graph
+from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.workbench import OpenedModel, Workbench
 
 BIG = TUNABLE[0]

@@ -17,9 +17,9 @@ import wasmtime
 from nnjit_studio.bundle import engine, read_bundle, verify_bundle, write_bundle
 from nnjit_studio.bundle.manifest import Manifest, safe_path
 from nnjit_studio.errors import BugError, BundleError
-from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import Kernel
+from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import Kernel
 
 CREATED = "2026-11-20T12:00:00+00:00"
 CANDIDATE = Candidate(x0=8, y0=6, r0=4, x1=8, y1=6, r1=384)
@@ -237,7 +237,7 @@ def test_a_full_disk_keeps_the_old_bundle(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nnjit_studio.files.os.fsync", full)
+    monkeypatch.setattr("nnjit_studio.support.files.os.fsync", full)
     with pytest.raises(BundleError, match="No space left"):
         write(created="later")
     assert (tmp_path / "tiny.zip").read_bytes() == before

@@ -3,7 +3,7 @@
 import pytest
 import wasmtime
 
-from nnjit_studio.bundle.wasm_module import kernel_pointers, read_module
+from nnjit_studio.wasm_module.reader import kernel_pointers, read_module
 
 MEMORY = '(import "env" "memory" (memory 1))'
 RUN = '(func (export "run") (param i32 i32 i32))'

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from nnjit_studio.cli_common import compile_process, load_inputs, note, say, workbench
-from nnjit_studio.cli_shapes import shape_options
-from nnjit_studio.cli_tune import failure
+from nnjit_studio.cli.common import compile_process, load_inputs, note, say, workbench
+from nnjit_studio.cli.import_options import shape_options
+from nnjit_studio.cli.tune import failure
 from nnjit_studio.errors import NnjitError, PageError, UserError
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain, naive_size
-from nnjit_studio.space.records import DeviceProfile
 
 DEVICE = DeviceProfile("test", "test")
 LAYERS = {

@@ -20,8 +20,8 @@ from nnjit_studio.database import KernelDatabase, journal_mode, sqlite_safety
 from nnjit_studio.database import database as database_module
 from nnjit_studio.database.schema import APPLICATION_ID, SCHEMA_VERSION, migrations
 from nnjit_studio.errors import BugError, DatabaseError
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.records import KernelKey, TuningRecord
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import KernelKey, TuningRecord
 
 KEY = KernelKey(
     kind="matmul",

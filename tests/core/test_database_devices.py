@@ -9,8 +9,8 @@ import pytest
 from device_fakes import measured_device
 
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.device.measured import SPILL, Curve
 from nnjit_studio.errors import DatabaseError
-from nnjit_studio.space.measured_device import SPILL, Curve
 
 
 def with_spill(*samples: list[float]) -> str:

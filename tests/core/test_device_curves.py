@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nnjit_studio.space.curves import break_point, cache_levels, register_file
+from nnjit_studio.device.curves import break_point, cache_levels, register_file
 
 ACCUMULATORS = range(4, 41)
 SIZES = [size for p in range(12, 25) for size in (1 << p, 3 << (p - 1)) if size <= 16 << 20] + [

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nnjit_studio import diff as diff_module
-from nnjit_studio.diff import Placed, as_text, compare, details, diff_model
+from nnjit_studio.analysis import diff as diff_module
+from nnjit_studio.analysis.diff import Placed, as_text, compare, details, diff_model
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
-from nnjit_studio.space.records import Tap
+from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.records.records import Tap
 
 SHAPE = (2, 3)
 NAMES = ("x", "a", "b", "value 7", "y")

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from nnjit_studio.cli import cli
-from nnjit_studio.link import browser_flags
+from nnjit_studio.cli.main import cli
+from nnjit_studio.engine.browsers import flags as browser_flags
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]

@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 from fake_page import FakePage
 
-from nnjit_studio import doctor
-from nnjit_studio.doctor import as_text, examine
+from nnjit_studio.device.host import FROM_SYSTEM
+from nnjit_studio.doctor import checks as doctor
+from nnjit_studio.doctor import gpu_survey
+from nnjit_studio.doctor.checks import as_text, examine
+from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding, survey_browser
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.browsers import RunningBrowser
+from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import TargetError
-from nnjit_studio.link import browsers, gpu_survey
-from nnjit_studio.link.browser_flags import Browser
-from nnjit_studio.link.browsers import RunningBrowser
-from nnjit_studio.link.device import FROM_SYSTEM
-from nnjit_studio.link.gpu_survey import BridgeFinding, BrowserFinding, survey_browser
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile
 
 KNOWN = DeviceProfile(
     "a" * 16, "embedded", l1_bytes=49152, l2_bytes=1 << 21, sources={"l1_bytes": FROM_SYSTEM}

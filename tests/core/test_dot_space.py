@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain, naive_size
-from nnjit_studio.space.dot_space import vectors
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.space.wasm.dot import vectors
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner.predict import FEATURES, Predictor, features, point_of
+from nnjit_studio.tuner.cost_model import FEATURES, Predictor, features, point_of
 
 DEVICE = DeviceProfile("test", "test")
 SCORES = Workload("batch_matmul_dot", (12, 384, 64, 384), "f32", tunable=True)

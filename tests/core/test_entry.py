@@ -10,7 +10,7 @@ def test_spawned_processes_do_not_load_the_command_line() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     modules = set(loaded.stdout.split())
     assert "nnjit_studio.entry" in modules
-    assert modules.isdisjoint({"nnjit_studio.cli", "numpy", "click", "PySide6"})
+    assert modules.isdisjoint({"nnjit_studio.cli.main", "numpy", "click", "PySide6"})
 
 
 def test_both_programs_start() -> None:

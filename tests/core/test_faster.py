@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from profiles import GRAPH, PLAN
 
-from nnjit_studio.errors import UserError
-from nnjit_studio.faster import (
+from nnjit_studio.analysis.backends import (
     READBACK,
     UPLOAD,
     BackendComparison,
@@ -21,10 +20,11 @@ from nnjit_studio.faster import (
     transfer_plans,
     why,
 )
-from nnjit_studio.profile import Steady
-from nnjit_studio.space.backend import WASM, Backend
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.records import DeviceProfile, Inference
+from nnjit_studio.analysis.profile import Steady
+from nnjit_studio.errors import UserError
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile, Inference
 
 GPU = Backend("webgpu", "navigator")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from test_report import session
 
-from nnjit_studio import cli_tune
+from nnjit_studio.analysis.tuning_plot import progress_svg
+from nnjit_studio.cli import tune as cli_tune
 from nnjit_studio.errors import UserError
-from nnjit_studio.figure import progress_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

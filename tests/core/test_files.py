@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nnjit_studio.errors import BundleError, UserError
-from nnjit_studio.files import replacing
+from nnjit_studio.support.files import replacing
 
 
 def test_the_new_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from nnjit_studio import first_look
+from nnjit_studio.doctor import quick_checks as first_look
+from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
+from nnjit_studio.doctor.quick_checks import BAD, GOOD, NOTE
+from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.errors import TargetError, UserError
-from nnjit_studio.first_look import BAD, GOOD, NOTE
-from nnjit_studio.link.browser_flags import Browser
-from nnjit_studio.link.gpu_survey import BridgeFinding, BrowserFinding
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile
 
 WELL = DeviceProfile(
     "a", "embedded", tiers=("simd128", "relaxed-simd"), peak_gflops={"relaxed-simd": 52.4},

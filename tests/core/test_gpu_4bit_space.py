@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
+from nnjit_studio.model import Workload
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import build_lite_space
-from nnjit_studio.space.gpu_4bit_space import four_bit_problem
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import explain
-from nnjit_studio.space.records import DeviceProfile
-from nnjit_studio.tuner.predict_gpu import seen
+from nnjit_studio.space.webgpu.matmul_4bit import four_bit_problem
+from nnjit_studio.tuner.gpu_cost_model import seen
 
 SMALL = GpuProfile(cores=16)
 LARGE = GpuProfile(

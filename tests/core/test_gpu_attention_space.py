@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.gpu_attention_space import (
+from nnjit_studio.device.gpu_constants import typical
+from nnjit_studio.model import Workload
+from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
+from nnjit_studio.space.webgpu.attention import (
     MOST_CANDIDATES,
     attention_candidates,
     attention_problem,
     untuned_attention,
 )
-from nnjit_studio.space.gpu_constants import typical
-from nnjit_studio.space.gpu_profile import DEFAULT_LIMITS
-from nnjit_studio.space.gpu_spaces import gpu_space_of
+from nnjit_studio.space.webgpu.spaces import gpu_space_of
 
 HOPPER = typical("nvidia/hopper")
 

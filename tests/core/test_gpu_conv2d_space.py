@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import pytest
 
+from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
+from nnjit_studio.model import Workload
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
+from nnjit_studio.records.records import DeviceProfile, gpu_tiers
 from nnjit_studio.space import build_lite_space, explain
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.gpu_constants import typical
-from nnjit_studio.space.gpu_conv2d_space import (
+from nnjit_studio.space.lite_space import usage_of
+from nnjit_studio.space.webgpu.conv2d import (
     MOST_PRODUCTS,
     DepthwiseProblem,
     conv2d_gpu_problem,
     untuned_conv2d,
 )
-from nnjit_studio.space.gpu_int8_space import Int8Problem, untuned_int8
-from nnjit_studio.space.gpu_profile import DEFAULT_LIMITS
-from nnjit_studio.space.gpu_spaces import gpu_space_of
-from nnjit_studio.space.lite_space import usage_of
-from nnjit_studio.space.records import DeviceProfile, gpu_tiers
+from nnjit_studio.space.webgpu.matmul_int8 import Int8Problem, untuned_int8
+from nnjit_studio.space.webgpu.spaces import gpu_space_of
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner.predict import point_of
+from nnjit_studio.tuner.cost_model import point_of
 
 CONVOLUTIONS = {
     "first": (1, 3, 224, 224, 64, 7, 7, 2, 3, 1, 1),

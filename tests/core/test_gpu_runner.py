@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from fake_page import FakePage, fake_page
 
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.messages.connection import RequestError
+from nnjit_studio.engine.runner.gpu_runner import MOST_LOSSES, GpuGone, GpuRunner
 from nnjit_studio.errors import PageError, TargetError, UserError
-from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.link.connection import RequestError
-from nnjit_studio.link.gpu_runner import MOST_LOSSES, GpuGone, GpuRunner
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.space.backend import WASM, Backend, choose_backend
-from nnjit_studio.space.gpu_candidate import GpuCandidate
-from nnjit_studio.space.records import Fixture, FixtureArg, Kernel, MeasurePolicy
+from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records.backend import WASM, Backend, choose_backend
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.records import Fixture, FixtureArg, Kernel, MeasurePolicy
 
 NAVIGATOR = Backend("webgpu", "navigator")
 PROBED = {

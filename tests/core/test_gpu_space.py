@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from nnjit_studio.device.gpu_constants import CONSTANTS, typical, with_constants
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
+from nnjit_studio.model import Workload
+from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain
-from nnjit_studio.space.gpu_candidate import GpuCandidate, parse_candidate
-from nnjit_studio.space.gpu_constants import CONSTANTS, typical, with_constants
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.gpu_space import (
+from nnjit_studio.space.webgpu.matmul import (
     MATVEC_ROWS,
     RULES,
     gpu_candidates,
@@ -20,8 +21,7 @@ from nnjit_studio.space.gpu_space import (
     gpu_variations,
     untuned,
 )
-from nnjit_studio.space.gpu_usage import stages, workgroup_bytes
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.space.webgpu.usage import stages, workgroup_bytes
 
 TEXT = "x0=8,y0=8,r0=1,x1=64,y1=64,r1=16,split=1,vec=4"
 SPECS = [

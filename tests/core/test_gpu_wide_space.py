@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from test_tuner_gpu import DEVICE
 
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.gpu_space import gpu_problem
-from nnjit_studio.space.gpu_wide_space import KEPT_RULES
+from nnjit_studio.model import Workload
 from nnjit_studio.space.lite_space import build_lite_space
+from nnjit_studio.space.webgpu.matmul import gpu_problem
+from nnjit_studio.space.webgpu.wide import KEPT_RULES
 from nnjit_studio.space.wide_space import build_wide_space
 
 

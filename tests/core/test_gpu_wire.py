@@ -4,9 +4,8 @@ import struct
 
 import pytest
 
-from nnjit_studio.errors import PageError
-from nnjit_studio.link.gpu_adapters import software_renderer
-from nnjit_studio.link.gpu_wire import (
+from nnjit_studio.engine.gpu_bridge.adapters import software_renderer
+from nnjit_studio.engine.gpu_bridge.wire import (
     COPY,
     CREATE,
     DESTROY,
@@ -22,6 +21,7 @@ from nnjit_studio.link.gpu_wire import (
     bindings,
     unpack,
 )
+from nnjit_studio.errors import PageError
 
 
 def words(*numbers: int) -> bytes:

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICE
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.inspection import kernel_texts
-from nnjit_studio.compiler.kernel_texts import KernelTexts
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
-from nnjit_studio.compiler.subject import subject_of, workload_for
+from nnjit_studio.analysis.kernel import KernelInspection, as_text, changes, inspect_kernel
+from nnjit_studio.compiler.process.inspection import kernel_texts
+from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
 from nnjit_studio.errors import CompileError
-from nnjit_studio.graph import Workload
-from nnjit_studio.inspection import KernelInspection, as_text, changes, inspect_kernel
+from nnjit_studio.model import Workload
+from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space import build_lite_space
-from nnjit_studio.space.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lite_space import usage_of
 
 PROGRAM = program_for("matmul:64x96x64:f32")

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Workload
-from nnjit_studio.known import stored_best
-from nnjit_studio.space.lab import LABS
+from nnjit_studio.model import Workload
+from nnjit_studio.records.lab import LABS
 from nnjit_studio.workbench import OpenedModel, Workbench
+from nnjit_studio.workbench.stored_best import stored_best
 
 FLAGS = f"--no-sandbox {LABS['revectorize']}"
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from waiting import until
 
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers import flags as browser_flags
+from nnjit_studio.engine.browsers.browsers import find, find_all, launch
+from nnjit_studio.engine.browsers.flags import Browser, command_line
+from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import TargetError
-from nnjit_studio.link import browser_flags, browsers
-from nnjit_studio.link.browser_flags import Browser, command_line
-from nnjit_studio.link.browsers import find, find_all, launch
-from nnjit_studio.link.hub import Hub
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the fake browser is a shell script")
 URL = "http://127.0.0.1:1/?token=secret"
@@ -120,7 +121,8 @@ def test_a_killed_studio_leaves_no_browser(script: Script, tmp_path: Path) -> No
     seen = tmp_path / "seen"
     browser = script(f'echo "$$" "$@" > {seen}.new; mv {seen}.new {seen}; sleep 60')
     program = (
-        "import time; from pathlib import Path; from nnjit_studio.link.browsers import *\n"
+        "import time; from pathlib import Path\n"
+        "from nnjit_studio.engine.browsers.browsers import *\n"
         f"with launch(Browser('b', 'chromium', Path({str(browser.path)!r})), 'x', True):\n"
         "    print('started', flush=True); time.sleep(600)"
     )

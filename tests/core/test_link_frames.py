@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnjit_studio.engine.messages.frames import MAX_FRAME_BYTES, decode_frame, encode_frame
 from nnjit_studio.errors import PageError
-from nnjit_studio.link.frames import MAX_FRAME_BYTES, decode_frame, encode_frame
 
 FIXTURES = json.loads(
     (Path(__file__).parents[1] / "protocol" / "fixtures.json").read_text(encoding="utf-8")

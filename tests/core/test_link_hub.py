@@ -14,11 +14,11 @@ from fake_page import FakePage, dial, fake_page
 from waiting import PATIENCE_S, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.hub.web import security_headers
+from nnjit_studio.engine.messages.connection import RequestError
+from nnjit_studio.engine.messages.frames import MAX_FRAME_BYTES, encode_frame
 from nnjit_studio.errors import PageError, TargetError
-from nnjit_studio.link.connection import RequestError
-from nnjit_studio.link.frames import MAX_FRAME_BYTES, encode_frame
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.web import security_headers
 
 
 @pytest.fixture

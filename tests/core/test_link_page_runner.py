@@ -11,12 +11,12 @@ import pytest
 from fake_page import Answer, FakePage, Line, fake_page
 from waiting import PATIENCE_S, until
 
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.page_runner import CHUNK_BYTES, PageRunner
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
-from nnjit_studio.graph import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import CHUNK_BYTES, PageRunner
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import (
+from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import (
     Fixture,
     FixtureArg,
     Kernel,

@@ -8,10 +8,7 @@ from dataclasses import replace
 import pytest
 from device_fakes import curve, effects, hop_ns, measured_device, spill_rate
 
-from nnjit_studio.device_report import device_json, device_text
-from nnjit_studio.graph import Workload
-from nnjit_studio.space import build_lite_space
-from nnjit_studio.space.measured_device import (
+from nnjit_studio.device.measured import (
     LATENCY,
     SPILL,
     Curve,
@@ -19,7 +16,7 @@ from nnjit_studio.space.measured_device import (
     fixed_primitives,
     with_measured,
 )
-from nnjit_studio.space.primitives import (
+from nnjit_studio.device.primitives import (
     PRIMITIVES,
     Effect,
     consistent_primitives,
@@ -27,7 +24,10 @@ from nnjit_studio.space.primitives import (
     preference,
     primitive_vector,
 )
-from nnjit_studio.space.records import PRIMITIVE_VECTOR, DeviceProfile, KernelKey
+from nnjit_studio.doctor.device_report import device_json, device_text
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import PRIMITIVE_VECTOR, DeviceProfile, KernelKey
+from nnjit_studio.space import build_lite_space
 
 K0 = Workload("matmul", (384, 768, 768), "f32", (), "f" * 12, 1, 1, True)
 SYSTEM = DeviceProfile(

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from device_fakes import hop_ns, spill_rate
 
-from nnjit_studio import microbench
-from nnjit_studio.compiler.process import DeviceKernels
+from nnjit_studio.compiler.process.client import DeviceKernels
+from nnjit_studio.device.measured import COPY, READ
+from nnjit_studio.device.primitives import PRIMITIVES
+from nnjit_studio.doctor import microbench
 from nnjit_studio.errors import CompileError, PageError
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.measured_device import COPY, READ
-from nnjit_studio.space.primitives import PRIMITIVES
-from nnjit_studio.space.records import DeviceProfile, Kernel, RunResult
+from nnjit_studio.model import Workload
+from nnjit_studio.records.records import DeviceProfile, Kernel, RunResult
 
 MATMUL = Workload("matmul", (576, 576, 576), "f32", (), "f" * 12, 1, 2 * 576**3, True)
 DEVICE = DeviceProfile(

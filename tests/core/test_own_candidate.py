@@ -8,7 +8,7 @@ import pytest
 from tuner_fakes import DEVICE, TUNABLE, FakeCompiler, Stage
 
 from nnjit_studio.errors import CompileError
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.tuner.events import Compiled, Event, Measured, Swapped
 from nnjit_studio.tuner.own_candidate import try_candidate
 

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from profiles import BANDWIDTH, GRAPH, PLAN, TRANSPOSE, profile
 
-from nnjit_studio.errors import UserError
-from nnjit_studio.graph import TensorSpec, Workload
-from nnjit_studio.profile import (
+from nnjit_studio.analysis.profile import (
     ModelProfile,
     as_text,
     check_fits,
@@ -26,12 +24,14 @@ from nnjit_studio.profile import (
     node_data,
     renderer_memory,
 )
-from nnjit_studio.profile.compare import as_csv, as_markdown
-from nnjit_studio.profile.compare import as_text as comparison_text
-from nnjit_studio.profile.findings import only_moves
-from nnjit_studio.profile.records import Steady
-from nnjit_studio.profile.rows import bytes_moved
-from nnjit_studio.profile.run import steady
+from nnjit_studio.analysis.profile.compare import as_csv, as_markdown
+from nnjit_studio.analysis.profile.compare import as_text as comparison_text
+from nnjit_studio.analysis.profile.findings import only_moves
+from nnjit_studio.analysis.profile.records import Steady
+from nnjit_studio.analysis.profile.rows import bytes_moved
+from nnjit_studio.analysis.profile.run import steady
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import TensorSpec, Workload
 
 
 def test_rates_count_the_threads_that_ran() -> None:

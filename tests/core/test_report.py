@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from nnjit_studio.analysis.line_plot import Series, line_plot, nice_ticks
+from nnjit_studio.analysis.report import number, ratio, short_name, summary_table, write_report
 from nnjit_studio.errors import UserError
-from nnjit_studio.plots import Series, line_plot, nice_ticks
-from nnjit_studio.report import number, ratio, short_name, summary_table, write_report
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,

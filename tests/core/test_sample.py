@@ -14,8 +14,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from nnjit_studio import sample
 from nnjit_studio.errors import UserError
+from nnjit_studio.samples import minilm as sample
 
 TEXTS = (
     "A man is playing a guitar on stage.",
@@ -105,7 +105,7 @@ def test_a_missing_reader_is_named() -> None:
 
 def test_the_core_imports_no_extra() -> None:
     code = (
-        "import sys, nnjit_studio.sample; "
+        "import sys, nnjit_studio.samples.minilm; "
         "print({'onnx', 'safetensors', 'tokenizers'} & set(sys.modules))"
     )
     result = subprocess.run(

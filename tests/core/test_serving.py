@@ -12,13 +12,13 @@ from fake_page import FakePage, fake_page
 from test_link_page_runner import FEEDS, KERNEL, MEASURED, PROBED, plan, says
 from tuner_fakes import Stage
 
-from nnjit_studio.bench.serving import ENOUGH, compared, latencies
 from nnjit_studio.bench.tables import serving_markdown, serving_text
+from nnjit_studio.bench.tuner.serving import ENOUGH, compared, latencies
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import BugError, PageError, UserError
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import PageRunner
-from nnjit_studio.space.records import MeasurePolicy
-from nnjit_studio.space.serving import ServeOptions, ServingStats
+from nnjit_studio.records.records import MeasurePolicy
+from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Finished, ModelTimed, Served
 
 SERVED = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nnjit_studio.bench.soak import PROMPT_TOKENS, soak, soak_markdown
+from nnjit_studio.bench.llm.soak import PROMPT_TOKENS, soak, soak_markdown
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Generated, Generation, PlanPort, Sampling, TensorSpec, Token
+from nnjit_studio.model import Generated, Generation, PlanPort, Sampling, TensorSpec, Token
 
 
 class FakeText:

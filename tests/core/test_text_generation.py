@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from nnjit_studio.cli_generate import prompt_ids
+from nnjit_studio.cli.generate import prompt_ids
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Plan, PlanBuffer, PlanStep, Token
-from nnjit_studio.text_generation import compare, groups_by_weight, tokens_per_s
-from nnjit_studio.text_session import parse_ids
+from nnjit_studio.generation.generator import compare, groups_by_weight, tokens_per_s
+from nnjit_studio.generation.session import parse_ids
+from nnjit_studio.model import Plan, PlanBuffer, PlanStep, Token
 
 
 def plan(*reads: tuple[str, int]) -> Plan:

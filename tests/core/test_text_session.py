@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from profiles import GRAPH, PLAN
 
-from nnjit_studio import text_session
 from nnjit_studio.errors import ModelError, UserError
-from nnjit_studio.graph import Generated, GenerationRequest, Graph, Sampling, TensorSpec, Token
-from nnjit_studio.text_session import (
+from nnjit_studio.generation import session as text_session
+from nnjit_studio.generation.session import (
     TextBegun,
     TextEnded,
     TextRequest,
@@ -21,6 +20,7 @@ from nnjit_studio.text_session import (
     TokenMade,
     why_no_decoder,
 )
+from nnjit_studio.model import Generated, GenerationRequest, Graph, Sampling, TensorSpec, Token
 from nnjit_studio.workbench import Workbench
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fake_page import FakePage, fake_page
 
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError
-from nnjit_studio.graph import Generated, Generation, Sampling, Token
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import PageRunner
+from nnjit_studio.model import Generated, Generation, Sampling, Token
 
 FACTS = Generation(16, 4, "ids", "mask", "logits", "positions", "slot", "last")
 SAMPLING = Sampling(3, top_k=5, temperature=0.5, seed=7, stop_tokens=(2,))

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from tuner_fakes import DEFAULT_MS, TUNABLE, WORKLOADS, FakeRunner, Stage
 
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.space.gpu_constants import with_constants
-from nnjit_studio.space.gpu_cost import expected_cost
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.gpu_space import gpu_problem
+from nnjit_studio.device.gpu_constants import with_constants
+from nnjit_studio.model import Workload
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.space.records import DeviceProfile, Kernel, MeasurePolicy, RunResult
+from nnjit_studio.space.webgpu.cost import expected_cost
+from nnjit_studio.space.webgpu.matmul import gpu_problem
 from nnjit_studio.tuner.events import Finished, Measured, RoundDone, SessionStarted, SpaceBuilt
 
 H200 = with_constants(

@@ -10,14 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from tuner_fakes import DEVICE, TUNABLE, FakeRecords, Stage, best_is_6x8
 
-from nnjit_studio.graph import Workload
-from nnjit_studio.space.candidate import Candidate
+from nnjit_studio.model import Workload
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.space.records import KernelKey, TuningRecord
-from nnjit_studio.tuner.events import Finished, Measured, RoundDone
-from nnjit_studio.tuner.past import FAILURES, settled
-from nnjit_studio.tuner.payoff import FIRST_LOOK, MIN_ROUNDS
-from nnjit_studio.tuner.predict import (
+from nnjit_studio.tuner.cost_model import (
     FEATURES,
     PRIOR_WEIGHTS,
     Point,
@@ -26,6 +23,9 @@ from nnjit_studio.tuner.predict import (
     features,
     point_of,
 )
+from nnjit_studio.tuner.events import Finished, Measured, RoundDone
+from nnjit_studio.tuner.settled import FAILURES, settled
+from nnjit_studio.tuner.task_scheduler import FIRST_LOOK, MIN_ROUNDS
 
 BIG, SMALL = TUNABLE
 TILE = Candidate(8, 6, 4, 8, 6, 768)

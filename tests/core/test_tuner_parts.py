@@ -13,10 +13,9 @@ import pytest
 from tuner_fakes import DEVICE, TUNABLE, FakeClock, FakeCompiler, FakeRunner, Stage
 
 from nnjit_studio.errors import BugError, CompileError
-from nnjit_studio.graph import Plan, PlanStep, Workload
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.space.records import (
+from nnjit_studio.model import Plan, PlanStep, Workload
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import (
     CompileResult,
     Fixture,
     Kernel,
@@ -24,9 +23,13 @@ from nnjit_studio.space.records import (
     MeasurePolicy,
     RunResult,
 )
+from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import state_of, time_model, timing_runs
 from nnjit_studio.tuner.evaluator import at_once, evaluate
-from nnjit_studio.tuner.payoff import (
+from nnjit_studio.tuner.queue import KernelQueue
+from nnjit_studio.tuner.summary import compile_summary, seconds_to_within
+from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
+from nnjit_studio.tuner.task_scheduler import (
     FIRST_LOOK,
     MIN_GAIN,
     MIN_MODEL_GAIN,
@@ -36,9 +39,6 @@ from nnjit_studio.tuner.payoff import (
     next_turn,
     shares_of,
 )
-from nnjit_studio.tuner.queue import KernelQueue
-from nnjit_studio.tuner.summary import compile_summary, seconds_to_within
-from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 
 BIG, SMALL = TUNABLE
 TILE = Candidate(8, 6, 4, 8, 6, 768)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tuner_fakes import TUNABLE, WORKLOADS, Stage
 
-from nnjit_studio.space.records import TuningRecord
+from nnjit_studio.records.records import TuningRecord
 from nnjit_studio.tuner.events import (
     Event,
     Finished,
@@ -20,9 +20,9 @@ from nnjit_studio.tuner.events import (
     Swapped,
     Trying,
 )
-from nnjit_studio.tuner.payoff import MIN_ROUNDS
-from nnjit_studio.tuner.remaining import LEAST_ROUNDS, RoundClock
 from nnjit_studio.tuner.session import TuningSession
+from nnjit_studio.tuner.task_scheduler import MIN_ROUNDS
+from nnjit_studio.tuner.time_left import LEAST_ROUNDS, RoundClock
 
 BIG, SMALL = TUNABLE
 
@@ -110,7 +110,7 @@ def test_what_won_during_a_pause_is_taken_up() -> None:
 
 
 def _parsed(settings: str):  # type: ignore[no-untyped-def]
-    from nnjit_studio.space.gpu_candidate import parse_candidate
+    from nnjit_studio.records.gpu_candidate import parse_candidate
 
     return parse_candidate(settings)
 

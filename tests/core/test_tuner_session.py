@@ -20,8 +20,8 @@ from tuner_fakes import (
 )
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import TIERS, Pulse
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import TIERS, Pulse
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,
@@ -35,7 +35,7 @@ from nnjit_studio.tuner.events import (
     Swapped,
     Trying,
 )
-from nnjit_studio.tuner.payoff import MIN_ROUNDS
+from nnjit_studio.tuner.task_scheduler import MIN_ROUNDS
 
 E = TypeVar("E", bound=Event)
 BIG, SMALL = TUNABLE

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 
-from nnjit_studio.compiler.process import ImportedModel
+from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.device.host import device_id
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.graph import NUMPY_DTYPES, Graph, Plan, TensorSpec
-from nnjit_studio.known import stored_best
-from nnjit_studio.link.device import device_id
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.records import KernelKey, TuningRecord
+from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.records import KernelKey, TuningRecord
 from nnjit_studio.tuner.events import SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenedModel, Workbench, example_feeds
+from nnjit_studio.workbench.stored_best import stored_best
 
 TILES = [Candidate(8, y, 4, 8, y, 64) for y in (2, 4, 6, 8)]
 

@@ -11,13 +11,13 @@ from fake_page import fake_page
 from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
 
 from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
+from nnjit_studio.engine.runner.steady_runner import MOST_LOSSES
 from nnjit_studio.errors import TargetError
-from nnjit_studio.graph import Graph
-from nnjit_studio.link.steady_runner import MOST_LOSSES
-from nnjit_studio.opened_model import OpenedModel
-from nnjit_studio.space.backend import WASM, Backend
+from nnjit_studio.model import Graph
+from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.tuner.events import Event, Failed, FellBack
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.open_model import OpenedModel
 
 GIVEN_UP = ["infer", *["load"] * MOST_LOSSES]
 

@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 
+from nnjit_studio.analysis.profile import ModelProfile, findings, trace_events
 from nnjit_studio.errors import ModelError, PageError, UserError
-from nnjit_studio.opened_model import OpenedModel
-from nnjit_studio.profile import ModelProfile, findings, trace_events
-from nnjit_studio.space.records import Inference, Tap
+from nnjit_studio.records.records import Inference, Tap
 from nnjit_studio.tuner.events import FellBack
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.open_model import OpenedModel
 
 
 class Page:

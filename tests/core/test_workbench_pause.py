@@ -10,11 +10,11 @@ import pytest
 from tuner_fakes import DEVICE, TUNABLE, Stage
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.graph import Graph
-from nnjit_studio.opened_model import OpenedModel
-from nnjit_studio.space.serving import ServeOptions
+from nnjit_studio.model import Graph
+from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner.events import Event, Finished, Paused, Resumed, RoundDone, SessionStarted
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.open_model import OpenedModel
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from nnjit_studio import zoo
 from nnjit_studio.errors import UserError
+from nnjit_studio.samples import zoo
 
 
 def session(path: Path) -> Any:

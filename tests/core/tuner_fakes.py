@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import PageError
-from nnjit_studio.graph import Plan, PlanStep, Workload
-from nnjit_studio.space.candidate import Candidate, settings_of
-from nnjit_studio.space.records import (
+from nnjit_studio.model import Plan, PlanStep, Workload
+from nnjit_studio.records.candidate import Candidate, settings_of
+from nnjit_studio.records.records import (
     CompileResult,
     DeviceProfile,
     Fixture,

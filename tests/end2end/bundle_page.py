@@ -11,7 +11,7 @@ from typing import Any
 from nnjit_command import LONG_S
 from static_server import serve
 
-from nnjit_studio.link import browsers
+from nnjit_studio.engine.browsers import browsers
 
 PAGE = """<!doctype html><meta charset="utf-8"><script type="module" src="check.js"></script>"""
 SCRIPT = """

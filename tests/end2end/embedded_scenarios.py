@@ -14,10 +14,10 @@ from pathlib import Path
 
 import journey
 
+from nnjit_studio.engine.browsers.browsers import is_root
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError, TargetError, UserError
-from nnjit_studio.link.browsers import is_root
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.page_runner import PageRunner
 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
 

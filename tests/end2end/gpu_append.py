@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnjit_studio.engine.runner.gpu_runner import GpuRunner
 from nnjit_studio.errors import PageError
-from nnjit_studio.graph import Append, Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.link.gpu_runner import GpuRunner
-from nnjit_studio.space.records import Kernel
+from nnjit_studio.model import Append, Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records.records import Kernel
 
 HEADS, CAPACITY = 3, 6
 WORKLOAD = "copy#append"

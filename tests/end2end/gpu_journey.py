@@ -11,13 +11,13 @@ import pytest
 import tiny
 from numpy.typing import NDArray
 
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.messages.connection import RequestError
+from nnjit_studio.engine.runner.gpu_runner import GpuRunner
 from nnjit_studio.errors import PageError
-from nnjit_studio.link.connection import RequestError
-from nnjit_studio.link.gpu_runner import GpuRunner
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.space.backend import Backend
-from nnjit_studio.space.records import Kernel, MeasurePolicy, Tap
-from nnjit_studio.space.serving import ServeOptions
+from nnjit_studio.records.backend import Backend
+from nnjit_studio.records.records import Kernel, MeasurePolicy, Tap
+from nnjit_studio.records.serving import ServeOptions
 
 POLICY = MeasurePolicy(pairs=4, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0, digest=True)
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)

@@ -9,13 +9,21 @@ from typing import Any
 
 import pytest
 
-from nnjit_studio.bench import gpu_dispatches, gpu_gemv4, gpu_kernels
-from nnjit_studio.bench.gpu_page import GPU_PEERS
-from nnjit_studio.bench.kernels import find_node_modules
-from nnjit_studio.compiler.builders import WorkloadSpec
+from nnjit_studio.bench.gpu import (
+    dispatches as gpu_dispatches,
+)
+from nnjit_studio.bench.gpu import (
+    gemv4 as gpu_gemv4,
+)
+from nnjit_studio.bench.gpu import (
+    kernels as gpu_kernels,
+)
+from nnjit_studio.bench.gpu.page import GPU_PEERS
+from nnjit_studio.bench.peers.kernels import find_node_modules
+from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.browsers import is_root
-from nnjit_studio.space.records import DeviceProfile
+from nnjit_studio.records.records import DeviceProfile
 
 pytestmark = pytest.mark.chromium
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import tiny
 
+from nnjit_studio.engine.browsers.browsers import Browser, find, is_root, launch
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.kept_page import keep_page
+from nnjit_studio.engine.runner.steady_runner import SteadyRunner
 from nnjit_studio.errors import PageError, TargetError
-from nnjit_studio.link.browsers import Browser, find, is_root, launch
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.kept_page import keep_page
-from nnjit_studio.link.steady_runner import SteadyRunner
 
 pytestmark = pytest.mark.chromium
 

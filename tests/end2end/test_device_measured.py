@@ -8,7 +8,7 @@ import pytest
 from nnjit_command import SANDBOX, json_lines, nnjit
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.space.primitives import PRIMITIVES
+from nnjit_studio.device.primitives import PRIMITIVES
 
 
 @pytest.mark.embedded

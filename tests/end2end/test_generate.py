@@ -15,8 +15,8 @@ from static_server import serve
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
 from decoder_models import POSITIONS, decoder
 
-from nnjit_studio.link import browsers
-from nnjit_studio.zoo import write_model
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.samples.zoo import write_model
 
 pytestmark = [pytest.mark.embedded, pytest.mark.timeout(300)]
 

@@ -21,13 +21,13 @@ from waiting import PATIENCE_S, until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from nnjit_studio.link import gpu_bridge
-from nnjit_studio.link.browsers import find, is_root
-from nnjit_studio.link.frames import Frame, decode_frame, encode_frame
-from nnjit_studio.link.gpu_bridge import GpuProcess, list_adapters
-from nnjit_studio.link.gpu_wire import COPY, CREATE, DESTROY, DISPATCH, STAMP, WRITE
-from nnjit_studio.link.hub import Hub
-from nnjit_studio.link.kept_page import keep_page
+from nnjit_studio.engine.browsers.browsers import find, is_root
+from nnjit_studio.engine.gpu_bridge import bridge as gpu_bridge
+from nnjit_studio.engine.gpu_bridge.bridge import GpuProcess, list_adapters
+from nnjit_studio.engine.gpu_bridge.wire import COPY, CREATE, DESTROY, DISPATCH, STAMP, WRITE
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.messages.frames import Frame, decode_frame, encode_frame
+from nnjit_studio.engine.runner.kept_page import keep_page
 
 pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
 
@@ -352,7 +352,7 @@ def test_too_many_at_once_are_refused(hub: Hub, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_a_killed_studio_leaves_no_process() -> None:
     program = (
-        "import time; from nnjit_studio.link.gpu_bridge import GpuProcess\n"
+        "import time; from nnjit_studio.engine.gpu_bridge.bridge import GpuProcess\n"
         "if __name__ == '__main__':\n"
         "    process = GpuProcess('software')  # its socket must stay open\n"
         "    print(process.pid, flush=True); time.sleep(600)"

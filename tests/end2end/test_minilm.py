@@ -12,7 +12,7 @@ import pytest
 from bundle_page import run_bundle
 from nnjit_command import SANDBOX, events_until, json_lines, nnjit
 
-from nnjit_studio.sample import encode
+from nnjit_studio.samples.minilm import encode
 
 pytestmark = [pytest.mark.embedded, pytest.mark.timeout(600)]
 

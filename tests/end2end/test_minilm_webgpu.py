@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from nnjit_command import SANDBOX, json_lines, nnjit
 
-from nnjit_studio.sample import encode
+from nnjit_studio.samples.minilm import encode
 
 pytestmark = pytest.mark.timeout(600)
 

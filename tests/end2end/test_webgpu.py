@@ -10,8 +10,8 @@ import gpu_append
 import gpu_journey
 import pytest
 
-from nnjit_studio.link.browsers import find, is_root, launch
-from nnjit_studio.link.hub import Hub
+from nnjit_studio.engine.browsers.browsers import find, is_root, launch
+from nnjit_studio.engine.hub.hub import Hub
 
 LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "5"))
 """A campaign sets 50."""

@@ -19,7 +19,7 @@ import pytest
 from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit
 from static_server import serve
 
-from nnjit_studio.link import browsers
+from nnjit_studio.engine.browsers import browsers
 
 pytestmark = pytest.mark.timeout(900)
 

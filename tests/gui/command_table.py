@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import nnjit_studio.ui  # noqa: F401  (before PySide6)
-from nnjit_studio.ui.actions import ACTIONS
-from nnjit_studio.ui.dialogs import OTHER_KEYS
+from nnjit_studio.ui.commands.actions import ACTIONS
+from nnjit_studio.ui.commands.dialogs import OTHER_KEYS
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 HEAD = """# Every command of the window
 
 Made by `make commands` from the registry that feeds menus, shortcuts and palette
-(`ui/actions.py`). Ctrl+Shift+P finds a command by a few of its letters; Ctrl+C there copies what
-does the same on the command line.
+(`ui/commands/actions.py`). Ctrl+Shift+P finds a command by a few of its letters; Ctrl+C there
+copies what does the same on the command line.
 
 | menu | command | keys | what it does | on the command line |
 |---|---|---|---|---|

@@ -12,32 +12,31 @@ from types import MappingProxyType
 
 from PySide6.QtWidgets import QLabel
 
-from nnjit_studio.compiler.builders import program_for
-from nnjit_studio.compiler.inspection import kernel_texts
-from nnjit_studio.compiler.pipeline import OPTIONAL_PASSES
-from nnjit_studio.database import Measurement
-from nnjit_studio.diff import TOLERANCE, Diff, Missing, TensorDiff
-from nnjit_studio.errors import UserError
-from nnjit_studio.faster import BackendComparison, Side, StepPair
-from nnjit_studio.graph import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
-from nnjit_studio.inspection import inspect_kernel
-from nnjit_studio.profile import MeasuredMemory, ModelProfile, Steady, StepProfile, forecast
-from nnjit_studio.space.backend import WASM, Backend
-from nnjit_studio.space.candidate import Candidate
-from nnjit_studio.space.gpu_candidate import parse_candidate
-from nnjit_studio.space.gpu_profile import GpuProfile
-from nnjit_studio.space.lite_space import Verdict
-from nnjit_studio.space.measured_device import (
-    COPY,
-    LATENCY,
-    READ,
-    SPILL,
-    Curve,
-    MeasuredDevice,
+from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
+from nnjit_studio.analysis.kernel import inspect_kernel
+from nnjit_studio.analysis.profile import (
+    MeasuredMemory,
+    ModelProfile,
+    Steady,
+    StepProfile,
+    forecast,
 )
-from nnjit_studio.space.primitives import PRIMITIVES, Effect
-from nnjit_studio.space.records import DeviceProfile, KernelKey, TuningRecord
-from nnjit_studio.text_session import TextBegun, TextEnded, TextRequest, TokenMade
+from nnjit_studio.compiler.process.inspection import kernel_texts
+from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.database import Measurement
+from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
+from nnjit_studio.device.primitives import PRIMITIVES, Effect
+from nnjit_studio.errors import UserError
+from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
+from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.records import DeviceProfile, KernelKey, TuningRecord
+from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 
 

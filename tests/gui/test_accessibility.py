@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QTextEdit,
 )
 
-from nnjit_studio.ui.actions import ACTIONS
+from nnjit_studio.ui.commands.actions import ACTIONS
 
 USED = (
     QAbstractButton, QAbstractItemView, QAbstractSlider, QAbstractSpinBox, QComboBox,

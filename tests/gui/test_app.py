@@ -14,8 +14,8 @@ from PySide6.QtGui import QImage
 
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.tuner.events import Finished
-from nnjit_studio.ui import singletons
-from nnjit_studio.ui.app import run_studio
+from nnjit_studio.ui.startup import immortal_constants as singletons
+from nnjit_studio.ui.startup.app import run_studio
 
 
 def script(workbench, model, **changed):
@@ -90,7 +90,7 @@ def test_the_picture_shows_the_page(tmp_path):
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from pathlib import Path
         from nnjit_studio.ui.page.host import EngineView
-        from nnjit_studio.ui.app import run_studio
+        from nnjit_studio.ui.startup.app import run_studio
         from gui_fakes import FakeWorkbench, small_model
 
         class Page(http.server.BaseHTTPRequestHandler):

@@ -9,8 +9,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.ui.main_window import StudioWindow
-from nnjit_studio.ui.record_actions import NoteDialog
+from nnjit_studio.ui.records.actions import NoteDialog
+from nnjit_studio.ui.window.main_window import StudioWindow
 
 
 def some(workload, settings, state, gflops, day, device="epyc-2c-a91f", browser=""):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gui_fakes import measured_device
 
-from nnjit_studio.space.measured_device import MeasuredDevice
-from nnjit_studio.ui.docks.device import MEASURE, STOP, facts_of
+from nnjit_studio.device.measured import MeasuredDevice
+from nnjit_studio.ui.device.dock import MEASURE, STOP, facts_of
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import command_table
 import pytest
 
-from nnjit_studio.ui.actions import ACTIONS
-from nnjit_studio.ui.dialogs import OTHER_KEYS
-from nnjit_studio.ui.preferences import SETTINGS
+from nnjit_studio.ui.commands.actions import ACTIONS
+from nnjit_studio.ui.commands.dialogs import OTHER_KEYS
+from nnjit_studio.ui.window.preferences import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("window.md", "tour.md"))]

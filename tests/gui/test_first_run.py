@@ -4,9 +4,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from nnjit_studio import first_look
+from nnjit_studio.doctor import quick_checks as first_look
+from nnjit_studio.doctor.quick_checks import Check
 from nnjit_studio.errors import TargetError
-from nnjit_studio.first_look import Check
 
 
 @pytest.fixture(autouse=True)

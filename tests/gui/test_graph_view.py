@@ -23,15 +23,15 @@ from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
 
 from nnjit_studio.errors import PageError
-from nnjit_studio.graph import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
-from nnjit_studio.ui import text
-from nnjit_studio.ui.docks.graph_legend import stops_of
-from nnjit_studio.ui.graph_drawing import arrange
-from nnjit_studio.ui.graph_facts import COLOUR_BY, Facts, Run, place, span
-from nnjit_studio.ui.graph_groups import OPEN_AT_FIRST, Groups, scopes
-from nnjit_studio.ui.main_window import StudioWindow
-from nnjit_studio.ui.theme import DARK, LIGHT
-from nnjit_studio.ui.weights import MOST, histograms
+from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.ui.graph.drawing import arrange
+from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, Run, place, span
+from nnjit_studio.ui.graph.groups import OPEN_AT_FIRST, Groups, scopes
+from nnjit_studio.ui.graph.legend import stops_of
+from nnjit_studio.ui.graph.weights import MOST, histograms
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.theme import DARK, LIGHT
+from nnjit_studio.ui.window.main_window import StudioWindow
 
 BY = {by.id: by for by in COLOUR_BY}
 

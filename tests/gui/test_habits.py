@@ -12,11 +12,14 @@ from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
-from nnjit_studio.cli import cli
+from nnjit_studio.cli.main import cli
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import UserError
-from nnjit_studio.ui import crash, drops, layouts, preferences, recent, session_file
-from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.ui.files import recent
+from nnjit_studio.ui.startup import crash
+from nnjit_studio.ui.window import dropped_files as drops
+from nnjit_studio.ui.window import layouts, preferences, session_file
+from nnjit_studio.ui.window.main_window import StudioWindow
 
 
 def wait_job(qtbot, window, job, start):
@@ -189,7 +192,7 @@ def test_the_studio_starts_with_its_settings_but_flags_go_first(monkeypatch):
         asked.append((str(database), threads))
         raise UserError("Enough.")
 
-    monkeypatch.setattr("nnjit_studio.cli_tune.workbench", workbench)
+    monkeypatch.setattr("nnjit_studio.cli.tune.workbench", workbench)
     monkeypatch.setattr(preferences, "stored", lambda: {"threads": 3, "database": "mine.db"})
     for words in ([], ["--threads", "1", "--database", "other.db"], ["--quit"]):
         CliRunner(env={"NNJIT_DATABASE": None}).invoke(cli, ["studio", *words])

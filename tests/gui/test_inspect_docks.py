@@ -11,10 +11,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
 from PySide6.QtWidgets import QMenu
 
+from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import ModelError
-from nnjit_studio.profile import ModelProfile
-from nnjit_studio.ui.docks.diff import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, merged, rows_of
-from nnjit_studio.ui.docks.job_table import OUTDATED
+from nnjit_studio.ui.diff.dock import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, merged, rows_of
+from nnjit_studio.ui.state.job_table import OUTDATED
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from PySide6.QtGui import QGuiApplication
 from test_window import open_it, tune_it
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.space.gpu_profile import GpuProfile
+from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.docks.kernel_texts import CODE, LOOPS, PROGRAM
+from nnjit_studio.ui.kernel.texts import CODE, LOOPS, PROGRAM
 
 SETTINGS = "x0=8,y0=4,r0=1,x1=8,y1=4,r1=16,order=nm,pack=1"
 OTHER = "x0=4,y0=4,r0=1,x1=4,y1=4,r1=16,order=nm,pack=1"

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.space.lab import LABS, lab_of
+from nnjit_studio.records.lab import LABS, lab_of
 from nnjit_studio.ui.page import process
 from nnjit_studio.ui.page.process import FLAGS_VARIABLE, check_sandbox, choose_platform
 

@@ -9,9 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog
 
-from nnjit_studio.cli import cli
-from nnjit_studio.ui.actions import ACTIONS
-from nnjit_studio.ui.palette import Palette, commands, score
+from nnjit_studio.cli.main import cli
+from nnjit_studio.ui.commands.actions import ACTIONS
+from nnjit_studio.ui.commands.palette import Palette, commands, score
 
 
 @pytest.fixture

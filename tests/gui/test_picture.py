@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.ui.picture import SCALE, write_png
+from nnjit_studio.ui.startup.svg_to_png import SCALE, write_png
 
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">'

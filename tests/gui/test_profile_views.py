@@ -10,11 +10,11 @@ from gui_fakes import COLD_MS, profile_of
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 
-from nnjit_studio.profile import findings, trace_events
-from nnjit_studio.profile.findings import DIFF, LEDGER, MEMORY, SHOW, TUNE
-from nnjit_studio.ui.docks.profile_ledger import cold_bars, warm_bars
-from nnjit_studio.ui.docks.profile_timeline import LABELS_WIDTH, Timeline, _tick_us, processes
-from nnjit_studio.ui.theme import LIGHT
+from nnjit_studio.analysis.profile import findings, trace_events
+from nnjit_studio.analysis.profile.findings import DIFF, LEDGER, MEMORY, SHOW, TUNE
+from nnjit_studio.ui.profile.ledger import cold_bars, warm_bars
+from nnjit_studio.ui.profile.timeline import LABELS_WIDTH, Timeline, _tick_us, processes
+from nnjit_studio.ui.widgets.theme import LIGHT
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnjit_studio.ui.docks.rounds import WHOLE, RoundsPanel
-from nnjit_studio.ui.rounds import BY_ROUND, BY_SECONDS, RoundPoint, Rounds, thin
-from nnjit_studio.ui.session import Session
-from nnjit_studio.ui.theme import LIGHT
+from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, RoundPoint, Rounds, thin
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.tuning.rounds import WHOLE, RoundsPanel
+from nnjit_studio.ui.widgets.theme import LIGHT
 
 
 def rounds_of(count: int) -> Rounds:

@@ -10,9 +10,9 @@ import pytest
 from gui_fakes import candidates, encoder_model, play, small_model
 
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui import text
-from nnjit_studio.ui.layout import draw, layers_of
-from nnjit_studio.ui.state import VIEWS, SessionState
+from nnjit_studio.ui.graph.layered_layout import draw, layers_of
+from nnjit_studio.ui.state.state import VIEWS, SessionState
+from nnjit_studio.ui.widgets import text
 
 
 @pytest.fixture
@@ -182,7 +182,8 @@ def test_an_empty_graph_draws_nothing():
 
 def test_state_and_drawing_know_no_qt():
     code = (
-        "import sys, nnjit_studio.ui.state, nnjit_studio.ui.layout, nnjit_studio.ui.text;"
+        "import sys, nnjit_studio.ui.state.state, nnjit_studio.ui.graph.layered_layout;"
+        "import nnjit_studio.ui.widgets.text;"
         "print(any(name.startswith('PySide6') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -9,9 +9,9 @@ from gui_fakes import FakeTexts
 from PySide6.QtCore import Qt
 
 from nnjit_studio.errors import ModelError
-from nnjit_studio.graph import Token
-from nnjit_studio.text_session import TokenMade
-from nnjit_studio.ui.text_state import TextState
+from nnjit_studio.generation.session import TokenMade
+from nnjit_studio.model import Token
+from nnjit_studio.ui.state.text_state import TextState
 
 
 @pytest.fixture

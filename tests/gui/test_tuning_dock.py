@@ -6,9 +6,10 @@ import pytest
 from gui_fakes import candidates, finish, play, small_model
 
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui import actions as registry
-from nnjit_studio.ui import unfinished
-from nnjit_studio.ui.docks.tuning import (
+from nnjit_studio.ui.commands import actions as registry
+from nnjit_studio.ui.files import unfinished_session as unfinished
+from nnjit_studio.ui.state.state import INVALID, TIMED_OUT, SessionState, shown_state
+from nnjit_studio.ui.tuning.dock import (
     BUDGETS_S,
     SHARES,
     known_text,
@@ -16,7 +17,6 @@ from nnjit_studio.ui.docks.tuning import (
     served_text,
     trying_text,
 )
-from nnjit_studio.ui.state import INVALID, TIMED_OUT, SessionState, shown_state
 
 
 @pytest.fixture

@@ -22,12 +22,12 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio.errors import ModelError
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui import recent
-from nnjit_studio.ui.actions import ACTIONS
-from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.ui.commands.actions import ACTIONS
+from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.page.keeper import MOST_DEATHS
-from nnjit_studio.ui.theme import DARK, LIGHT
-from nnjit_studio.ui.worker import BATCH, Worker
+from nnjit_studio.ui.widgets.theme import DARK, LIGHT
+from nnjit_studio.ui.widgets.worker import BATCH, Worker
+from nnjit_studio.ui.window.main_window import StudioWindow
 
 
 def open_it(qtbot, window, path):
@@ -343,7 +343,7 @@ def test_closing_while_tuning_cancels_and_waits_for_the_thread(
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_window(qtbot, window, monkeypatch):
-    monkeypatch.setattr("nnjit_studio.ui.main_window.CLOSE_WAIT_S", 0.1)
+    monkeypatch.setattr("nnjit_studio.ui.window.main_window.CLOSE_WAIT_S", 0.1)
     stuck = threading.Event()
     window.session.worker.start("tune", lambda emit: stuck.wait(20))
     with qtbot.waitSignal(window.closed, timeout=8000):

@@ -24,11 +24,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.cli_common import workbench
-from nnjit_studio.ui.app import run_studio
-from nnjit_studio.ui.main_window import StudioWindow
+from nnjit_studio.cli.common import workbench
+from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.page.host import EngineView
-from nnjit_studio.ui.palette import Palette
+from nnjit_studio.ui.startup.app import run_studio
+from nnjit_studio.ui.window.main_window import StudioWindow
 
 STEP_MS = 15
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0

@@ -223,9 +223,9 @@ class Album:
     def dialogs(self) -> None:
         from PySide6.QtWidgets import QDialog
 
-        from nnjit_studio.ui.crash import CrashDialog, report_text
-        from nnjit_studio.ui.dialogs import show
-        from nnjit_studio.ui.perfetto import TraceSaved
+        from nnjit_studio.ui.commands.dialogs import show
+        from nnjit_studio.ui.profile.perfetto import TraceSaved
+        from nnjit_studio.ui.startup.crash import CrashDialog, report_text
 
         def opened(name: str) -> None:
             self.hands.wait(200)
@@ -256,7 +256,7 @@ class Album:
         """What needs another engine or another model: software WebGPU, a decoder."""
         window = self.window
         if self.wanted("faster"):
-            from nnjit_studio.ui.backend_choice import CHOICES
+            from nnjit_studio.ui.window.backend_choice import CHOICES
 
             names = [name for name, *_ in CHOICES]
             window.backend.choose(names.index("WebGPU, software"))

@@ -143,7 +143,7 @@ def check_bundle(bundle: Path, model: Path, out: Path) -> str:
     from bundle_page import run_bundle
     from hands import AS_ROOT
 
-    from nnjit_studio.sample import encode
+    from nnjit_studio.samples.minilm import encode
 
     feeds = encode(["A stranger walks into a studio."])
     native = onnxruntime.InferenceSession(str(model))

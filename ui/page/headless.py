@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from PySide6.QtCore import QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
-from nnjit_studio.link.hub import Hub
+from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.ui.page.host import EngineView
 from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.page.process import check_sandbox, choose_platform

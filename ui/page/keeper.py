@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from nnjit_studio.ui.services import EnginePage
+from nnjit_studio.ui.state.services import EnginePage
 
 LIVES_S = 1.0
 """A page that lives shorter died at once."""

@@ -10,9 +10,9 @@ import sys
 # imports something meanwhile, such as the hub its WebSockets. So before any thread is started.
 import PySide6.QtCore  # noqa: F401
 
+from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.browsers import is_root
-from nnjit_studio.space.lab import LABS
+from nnjit_studio.records.lab import LABS
 
 FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
 NO_SANDBOX = "--no-sandbox"
@@ -31,7 +31,7 @@ the view; the rest is talk about services that a machine may lack, such as D-Bus
 def check_sandbox(no_sandbox: bool, lab: str = "") -> str:
     """Set the engine's flags, and its sandbox off where that was asked for.
 
-    ``lab`` names one of :data:`~nnjit_studio.space.lab.LABS`.
+    ``lab`` names one of :data:`~nnjit_studio.records.lab.LABS`.
 
     Call it before the first view or profile is made: the engine reads its
     environment once.

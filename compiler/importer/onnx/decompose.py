@@ -1,0 +1,329 @@
+"""ONNX operators that the importer lacks, written as operators that it has.
+
+Each rule replaces one node by a few; the new nodes keep the outputs' names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.importer.onnx import quantised
+from nnjit_studio.compiler.importer.onnx.fourier import dft
+from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
+from nnjit_studio.compiler.onnx_file.arrays import array_of
+
+_INTEGERS = {
+    TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
+    TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
+}  # fmt: skip
+_LARGEST_POWER = 64
+_SMALL_ELEMENTS = 1024
+"""Up to here a weight may be a shape or an axis, whose values shape inference wants."""
+
+
+def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model itself, with every node that has a rule replaced.
+
+    Raises
+    ------
+    UnsupportedOpError
+        When a node of such an operator uses a form that no rule covers.
+    """
+    if not any(_rule(n) for n in model.graph.node):
+        return model
+    types = types_of(model)
+    constants = {t.name: array_of(t) for t in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    types |= {
+        name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in constants.items()
+    }
+    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    rewriter = Rewriter(opset, types, constants)
+    for node in model.graph.node:
+        rewriter.node = node
+        rule = _rule(node)
+        if rule is None or not rule(rewriter):
+            rewriter.nodes.append(node)
+    # In place: a copy goes through a message, and those end at 2 GB.
+    del model.graph.node[:]
+    model.graph.node.extend(rewriter.nodes)
+    model.graph.initializer.extend(rewriter.weights)
+    return model
+
+
+def types_of(model: onnx.ModelProto) -> Types:
+    """What is known of the graph's tensors without their values: inputs, results, outputs."""
+    inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
+    types: Types = {}
+    for info in (*inferred.input, *inferred.value_info, *inferred.output):
+        tensor = info.type.tensor_type
+        dims = [d.dim_value for d in tensor.shape.dim]
+        known = tensor.HasField("shape") and all(d > 0 for d in dims)
+        types[info.name] = (tensor.elem_type, tuple(dims) if known else None)
+    return types
+
+
+def _rule(node: onnx.NodeProto) -> Callable[[Rewriter], bool] | None:
+    if node.domain == "com.microsoft":
+        return MICROSOFT_RULES.get(node.op_type)
+    return RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+
+
+def _light(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its large weights as inputs: shape inference takes no more than 2 GB."""
+    graph, weights = model.graph, {t.name: t for t in model.graph.initializer}
+    small = [t for t in weights.values() if math.prod(t.dims) <= _SMALL_ELEMENTS]
+    large = [
+        helper.make_tensor_value_info(t.name, t.data_type, t.dims)
+        for t in weights.values()
+        if math.prod(t.dims) > _SMALL_ELEMENTS
+    ]
+    inputs = [i for i in graph.input if i.name not in weights]
+    light = helper.make_graph(
+        graph.node, graph.name, [*inputs, *large], graph.output, small, value_info=graph.value_info
+    )
+    return helper.make_model(
+        light,
+        ir_version=model.ir_version,
+        opset_imports=model.opset_import,
+        functions=model.functions,
+    )
+
+
+def _celu(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    one, alpha = r.weight(1, kind), r.weight(r.attribute("alpha", 1.0), kind)
+    zero = r.weight(0, kind)
+    grown = r.op("Sub", r.op("Exp", r.op("Div", x, alpha)), one)
+    low = r.op("Min", zero, r.op("Mul", alpha, grown))
+    r.op("Add", r.op("Max", zero, x), low, out=r.node.output[0])
+    return True
+
+
+def _lp_normalization(r: Rewriter) -> bool:
+    x, axis = r.node.input[0], r.attribute("axis", -1)
+    squares = r.attribute("p", 2) == 2
+    size = r.op("Mul", x, x) if squares else r.op("Abs", x)
+    total = r.along("ReduceSum", size, [axis], keepdims=1)
+    r.op("Div", x, r.op("Sqrt", total) if squares else total, out=r.node.output[0])
+    return True
+
+
+def _mean_variance(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    axes = r.attribute("axes", [0, 2, 3])
+
+    def mean(value: str) -> str:
+        total = r.along("ReduceSum", value, axes, keepdims=1)
+        count = np.prod([r.shape(x)[a] for a in axes])
+        return r.op("Div", total, r.weight(count, np.float32))
+
+    centred = r.op("Sub", x, mean(x))
+    deviation = r.op("Sqrt", mean(r.op("Mul", centred, centred)))
+    floor = r.weight(1e-9, np.float32)
+    r.op("Div", centred, r.op("Add", deviation, floor), out=r.node.output[0])
+    return True
+
+
+def _sign(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    dtype = r.dtype(x)
+    if dtype in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        r.op("Where", r.op("IsNaN", x), x, r.op("Sign", x), out=r.node.output[0])
+        return True
+    if dtype != TensorProto.UINT8:
+        return False
+    positive = r.op("Greater", x, r.weight(0, np.uint8))
+    r.op("Cast", positive, to=dtype, out=r.node.output[0])
+    return True
+
+
+def _pow(r: Rewriter) -> bool:
+    x, y = r.node.input
+    if r.dtype(x) in _INTEGERS:
+        exponent = r.constant(1, "exponent, because its base is an integer")
+        power = float(exponent.reshape(-1)[0]) if exponent.size == 1 else -1.0
+        if power != int(power) or not 1 <= power <= _LARGEST_POWER:
+            raise r.refuse(f"one whole exponent from 1 to {_LARGEST_POWER}")
+        result = x
+        for _ in range(int(power) - 1):
+            result = r.op("Mul", result, x)
+        r.op("Identity", result, out=r.node.output[0])
+        return True
+    if r.dtype(y) == r.dtype(x):
+        return False
+    if y in r.constants:
+        kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+        wide = r.weight(r.constants[y].astype(kind))
+    else:
+        wide = r.op("Cast", y, to=r.dtype(x))
+    r.op("Pow", x, wide, out=r.node.output[0])
+    return True
+
+
+def _upsample(r: Rewriter) -> bool:
+    # As reshapes and a broadcast: Resize is younger than the opsets that have Upsample.
+    x = r.node.input[0]
+    scales = r.constant(1, "list of scales")
+    if r.attribute("mode", b"nearest") != b"nearest" or any(s != int(s) for s in scales):
+        raise r.refuse("the mode nearest and whole scales")
+    shape = r.shape(x)
+    apart = [n for extent in shape for n in (extent, 1)]
+    repeated = [n for pair in zip(shape, scales, strict=True) for n in pair]
+    whole = [extent * int(scale) for extent, scale in zip(shape, scales, strict=True)]
+    x = r.op("Reshape", x, r.weight(apart, np.int64))
+    x = r.op("Expand", x, r.weight(repeated, np.int64))
+    r.op("Reshape", x, r.weight(whole, np.int64), out=r.node.output[0])
+    return True
+
+
+def _one_hot(r: Rewriter) -> bool:
+    indices = r.node.input[0]
+    depth = int(r.constant(1, "depth").reshape(-1)[0])
+    rank = len(r.shape(indices))
+    axis = r.attribute("axis", -1)
+    axis = axis + rank + 1 if axis < 0 else axis
+    whole = r.op("Cast", indices, to=TensorProto.INT64)
+    limit = r.weight(depth, np.int64)
+    below = r.op("Less", whole, r.weight(0, np.int64))
+    whole = r.op("Where", below, r.op("Add", whole, limit), whole)
+    whole = r.along("Unsqueeze", whole, [axis])
+    places = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(rank + 1)])
+    hit = r.op("Equal", whole, r.weight(places, np.int64))
+    pair = r.constant(2, "pair of values")
+    on, off = r.weight(pair[1:]), r.weight(pair[:1])
+    r.op("Where", hit, on, off, out=r.node.output[0])
+    return True
+
+
+def _compress(r: Rewriter) -> bool:
+    chosen = np.flatnonzero(r.constant(1, "condition"))
+    x, axis = r.node.input[0], r.attribute("axis", None)
+    if axis is None:
+        x, axis = r.op("Reshape", x, r.weight([-1], np.int64)), 0
+    r.op("Gather", x, r.weight(chosen, np.int64), axis=axis, out=r.node.output[0])
+    return True
+
+
+def _thresholded_relu(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    over = r.op("Greater", x, r.weight(r.attribute("alpha", 1.0), kind))
+    r.op("Where", over, x, r.weight(0, kind), out=r.node.output[0])
+    return True
+
+
+def _is_inf(r: Rewriter) -> bool:
+    positive, negative = r.attribute("detect_positive", 1), r.attribute("detect_negative", 1)
+    if positive and negative:
+        return False
+    x = r.node.input[0]
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    # Neither: nothing equals NaN.
+    value = np.inf if positive else -np.inf if negative else np.nan
+    r.op("Equal", x, r.weight(value, kind), out=r.node.output[0])
+    return True
+
+
+def _clip(r: Rewriter) -> bool:
+    # An absent bound is the dtype's largest or smallest finite number.
+    x, *bounds = r.node.input
+    bounds += [""] * (2 - len(bounds))
+    if r.opset < 11 or all(bounds) or r.dtype(x) not in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        return False
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    limits = np.finfo(kind)
+    low = bounds[0] or r.weight(limits.min, kind)
+    high = bounds[1] or r.weight(limits.max, kind)
+    r.op("Clip", x, low, high, out=r.node.output[0])
+    return True
+
+
+def _reduce_mean(r: Rewriter) -> bool:
+    x = r.node.input[0]
+    dtype = r.dtype(x)
+    if dtype not in _INTEGERS:
+        return False
+    shape = r.shape(x)
+    axes = r.attribute("axes", None)
+    if axes is None and len(r.node.input) > 1 and r.node.input[1]:
+        axes = [int(a) for a in r.constant(1, "list of axes")]
+    axes = list(axes or range(len(shape)))
+    keep = r.attribute("keepdims", 1)
+    total = r.along("ReduceSum", x, axes, keepdims=keep)
+    count = r.weight(np.prod([shape[a] for a in axes]), helper.tensor_dtype_to_np_dtype(dtype))
+    r.op("Div", total, count, out=r.node.output[0])
+    return True
+
+
+def _max_pool(r: Rewriter) -> bool:
+    if len(r.node.output) > 1 and r.node.output[1]:
+        raise r.refuse("to leave out its second output, the indices")
+    return False
+
+
+def _sized_by_data(r: Rewriter) -> bool:
+    raise r.refuse("dynamic shapes: its output is as large as its data says")
+
+
+def _scatter(r: Rewriter) -> bool:
+    # The importer's converter for this old operator takes negative indices as they are.
+    x, indices, updates = r.node.input
+    axis = r.attribute("axis", 0)
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(indices))
+    below = r.op("Less", indices, r.weight(0, kind))
+    turned = r.op("Add", indices, r.weight(r.shape(x)[axis], kind))
+    places = r.op("Where", below, turned, indices)
+    r.op("Scatter", x, places, updates, axis=axis, out=r.node.output[0])
+    return True
+
+
+RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "Cast": quantised.cast,
+    "Celu": _celu,
+    "Clip": _clip,
+    "Compress": _compress,
+    "ConvInteger": quantised.conv_integer,
+    "DFT": dft,
+    "GRU": recurrent,
+    "IsInf": _is_inf,
+    "LSTM": recurrent,
+    "LpNormalization": _lp_normalization,
+    "MaxPool": _max_pool,
+    "MeanVarianceNormalization": _mean_variance,
+    "NonMaxSuppression": _sized_by_data,
+    "NonZero": _sized_by_data,
+    "OneHot": _one_hot,
+    "Pow": _pow,
+    "QLinearConv": quantised.qlinear_conv,
+    "QLinearMatMul": quantised.qlinear_matmul,
+    "RNN": recurrent,
+    "ReduceMean": _reduce_mean,
+    "Scatter": _scatter,
+    "Sign": _sign,
+    "ThresholdedRelu": _thresholded_relu,
+    "Unique": _sized_by_data,
+    "Upsample": _upsample,
+}
+
+MICROSOFT_RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "QGemm": quantised.qgemm,
+    "QLinearAdd": quantised.qlinear_pairwise,
+    "QLinearAveragePool": quantised.qlinear_pointwise,
+    "QLinearConcat": quantised.qlinear_concat,
+    "QLinearGlobalAveragePool": quantised.qlinear_pointwise,
+    "QLinearLeakyRelu": quantised.qlinear_pointwise,
+    "QLinearMul": quantised.qlinear_pairwise,
+    "QLinearSigmoid": quantised.qlinear_pointwise,
+    "QLinearSoftmax": quantised.qlinear_pointwise,
+}

@@ -1,0 +1,127 @@
+"""Static shapes for the inputs: from the model, from the user, or a question that names them."""
+
+from __future__ import annotations
+
+import onnx
+
+from nnjit_studio.errors import ModelError
+from nnjit_studio.model import GivenShapes
+
+
+def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:
+    """Shapes of the graph's inputs that are not initialisers; the model's inputs get them too.
+
+    Raises
+    ------
+    ModelError
+        When a dimension stays open, or what was given does not fit the model.
+    """
+    weights = {t.name for t in model.graph.initializer}
+    ports = [p for p in model.graph.input if p.name not in weights]
+    _check_names(ports, given)
+    shapes: dict[str, tuple[int, ...]] = {}
+    still_open = []
+    dims = {**_dims_of_shapes(ports, given), **given.dims}
+    for port in ports:
+        shape = _shape(port, given, dims)
+        if shape is None:
+            still_open.append(port)
+        else:
+            shapes[port.name] = shape
+    if still_open:
+        raise _question(still_open, dims)
+    for port in ports:
+        fixed = port.type.tensor_type.shape
+        del fixed.dim[:]
+        for n in shapes[port.name]:
+            fixed.dim.add().dim_value = n
+        port.type.tensor_type.shape.CopyFrom(fixed)
+    return shapes
+
+
+def _dims(port: onnx.ValueInfoProto) -> list[int | str]:
+    """A number, a name, or an empty string for each dimension."""
+    return [
+        int(d.dim_value) if d.dim_value > 0 else d.dim_param
+        for d in port.type.tensor_type.shape.dim
+    ]
+
+
+def _check_names(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> None:
+    inputs = [p.name for p in ports]
+    for name in given.shapes:
+        if name not in inputs:
+            raise ModelError(
+                f"The model has no input {name!r}.", f"Its inputs are {', '.join(inputs)}."
+            )
+    names = list(dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str) and d))
+    for name in given.dims:
+        if name not in names:
+            known = f"Its open dimensions are {', '.join(names)}." if names else "Leave out --dim."
+            raise ModelError(f"The model has no open dimension {name!r}.", known)
+
+
+def _dims_of_shapes(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> dict[str, int]:
+    """Named dimensions that a whole shape of some input settles for all of them."""
+    found: dict[str, int] = {}
+    for source in (given.hints, given.shapes):
+        for port in ports:
+            for dim, n in zip(_dims(port), source.get(port.name, ()), strict=False):
+                if isinstance(dim, str) and dim:
+                    found[dim] = n
+    return found
+
+
+def _shape(
+    port: onnx.ValueInfoProto, given: GivenShapes, dims: dict[str, int]
+) -> tuple[int, ...] | None:
+    """None when something is open."""
+    held = _dims(port)
+    whole = given.shapes.get(port.name)
+    hint = given.hints.get(port.name)
+    if not port.type.tensor_type.HasField("shape"):
+        return whole or hint
+    if whole is not None:
+        fits = len(whole) == len(held) and all(
+            not isinstance(d, int) or d == n for d, n in zip(held, whole, strict=True)
+        )
+        if not fits:
+            raise ModelError(
+                f"The input {port.name!r} cannot have the shape {list(whole)}: "
+                f"the model says {_text(held)}.",
+                "Correct --shape.",
+            )
+        return whole
+    by_name = [d if isinstance(d, int) else dims.get(d, 0) for d in held]
+    if hint is not None and len(hint) == len(held):
+        by_name = [n or h for n, h in zip(by_name, hint, strict=True)]
+    return tuple(by_name) if all(by_name) else None
+
+
+def _text(dims: list[int | str]) -> str:
+    return f"[{', '.join(str(d) or '?' for d in dims)}]"
+
+
+def _question(ports: list[onnx.ValueInfoProto], dims: dict[str, int]) -> ModelError:
+    """Names every open input, and the very options that would settle it."""
+    open_inputs = ", ".join(f"{p.name} {_text(_dims(p))}" for p in ports)
+    names = list(
+        dict.fromkeys(
+            d for p in ports for d in _dims(p) if isinstance(d, str) and d and d not in dims
+        )
+    )
+    unnamed = [p for p in ports if "" in _dims(p) or not p.type.tensor_type.HasField("shape")]
+    options = [f"--dim {name}={_example(name)}" for name in names]
+    options += [
+        f"--shape {p.name}={','.join(str(d if isinstance(d, int) else 1) for d in _dims(p)) or '1'}"
+        for p in unnamed
+    ]
+    return ModelError(
+        f"The model has inputs of open shape: {open_inputs}.",
+        f"Give the numbers, as in {' '.join(options)}, or arrays with --inputs.",
+    )
+
+
+def _example(name: str) -> int:
+    low = name.lower()
+    return 128 if any(word in low for word in ("seq", "len", "token")) else 1

@@ -1,0 +1,460 @@
+"""A decoder exported with past keys and values, as graphs over a cache that stays in place.
+
+An exported step joins the past with its new rows and gives the result back:
+``present = Concat(past, new)``, once for each layer's keys and values. Here the
+past becomes a cache of fixed capacity, the Concat an append into one slot, and
+attention reads the cache. Slots without a token are hidden by the attention
+mask; since attention does not depend on the order of its keys, slot n may hold
+token n. Keys that attention reads transposed are kept transposed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.tvm_adapter import APPEND_OP
+from nnjit_studio.errors import ModelError
+
+IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
+DOMAIN = "nnjit"
+SLOT, LAST = "cache_slot", "cache_last"
+_TOKEN_AXIS = 2
+_EXPORT_AGAIN = (
+    "Export the decoder with past keys and values, an attention mask and position ids, "
+    "as optimum's text-generation-with-past task does."
+)
+_ELEMENTWISE = ("Identity", "Cast", "Add", "Sub", "Mul", "Div", "Tanh")
+_POSITIONAL = (
+    "Identity",
+    "Cast",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Expand",
+    "Slice",
+    "Where",
+    "Add",
+    "Sub",
+    "Mul",
+)
+"""What exporters write between the counted or given positions and their table."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """One layer's keys or values: ``[1, heads, tokens, width]``."""
+
+    input: str
+    output: str
+    heads: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The parts of an exported decoder.
+
+    Attributes
+    ----------
+    positions
+        Name of that input; empty when the model counts the mask's ones.
+    rows, past
+        Tokens that a run takes, and behind how many; None where that is open.
+    longest
+        Rows of the position table; None where there is none.
+    """
+
+    pasts: tuple[Past, ...]
+    logits: str
+    positions: str
+    rows: int | None
+    past: int | None
+    longest: int | None
+
+
+def find_decoder(model: onnx.ModelProto) -> Decoder:
+    """What plays which part in a decoder with past keys and values.
+
+    Raises
+    ------
+    ModelError
+        Naming the part that is not there, or that is there in another form.
+    """
+    graph = model.graph
+    weights = {t.name for t in graph.initializer}
+    inputs = {i.name: i for i in graph.input if i.name not in weights}
+    pasts = tuple(_pasts(graph, inputs))
+    if not pasts:
+        raise ModelError(
+            "The model has no past keys and values: no input is joined with new rows "
+            "by a Concat on axis 2 whose result is an output.",
+            _EXPORT_AGAIN,
+        )
+    for name, part in ((IDS, "takes no tokens"), (MASK, "hides no empty slots of a cache")):
+        if name not in inputs:
+            raise ModelError(f"The model has no input {name!r}, so it {part}.", _EXPORT_AGAIN)
+    known = {IDS, MASK, POSITIONS, *(p.input for p in pasts)}
+    for name in inputs.keys() - known:
+        raise ModelError(f"The input {name!r} plays no known part in a decoder.", _EXPORT_AGAIN)
+    if POSITIONS not in inputs and not _counts(graph, MASK):
+        raise ModelError(
+            f"The model has no input {POSITIONS!r} and does not count its mask: "
+            "its positions were fixed when it was exported.",
+            _EXPORT_AGAIN,
+        )
+    presents = {p.output for p in pasts}
+    others = [o.name for o in graph.output if o.name not in presents]
+    if len(others) != 1:
+        found = ", ".join(others) or "none"
+        raise ModelError(
+            f"The model must have one output beside the presents, its logits; found: {found}.",
+            _EXPORT_AGAIN,
+        )
+    return Decoder(
+        pasts,
+        others[0],
+        POSITIONS if POSITIONS in inputs else "",
+        _size(inputs[IDS], 1),
+        _size(inputs[pasts[0].input], _TOKEN_AXIS),
+        _table_rows(graph),
+    )
+
+
+def _pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
+    outputs = {o.name for o in graph.output}
+    source: dict[str, str] = {}
+    readers: dict[str, list[Any]] = {}
+    for node in graph.node:
+        alone = node.op_type == "Identity" or (node.op_type == "Concat" and len(node.input) == 1)
+        if alone:
+            source[node.output[0]] = source.get(node.input[0], node.input[0])
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    for node in graph.node:
+        if node.op_type != "Concat" or len(node.input) != 2 or _axis(node) not in (2, -2):
+            continue
+        past = source.get(node.input[0], node.input[0])
+        after = [n.output[0] for n in readers.get(node.output[0], ()) if n.op_type == "Identity"]
+        given = [name for name in (node.output[0], *after) if name in outputs]
+        if past not in inputs or not given:
+            continue
+        heads, width = _size(inputs[past], 1), _size(inputs[past], 3)
+        if heads is None or width is None:
+            raise ModelError(
+                f"The past input {past!r} leaves its heads or their width open.", _EXPORT_AGAIN
+            )
+        yield Past(past, given[0], heads, width)
+
+
+def _axis(node: Any) -> int:
+    return next(int(a.i) for a in node.attribute if a.name == "axis")
+
+
+def _size(port: Any, axis: int) -> int | None:
+    """A dimension of an input; None where it is open."""
+    dims = port.type.tensor_type.shape.dim
+    if axis >= len(dims) or not dims[axis].HasField("dim_value") or dims[axis].dim_value < 1:
+        return None
+    return int(dims[axis].dim_value)
+
+
+def _counts(graph: Any, mask: str) -> bool:
+    """Whether positions come from a running sum of the mask."""
+    reached = {mask}
+    for node in graph.node:
+        if any(name in reached for name in node.input):
+            if node.op_type == "CumSum":
+                return True
+            reached.update(node.output)
+    return False
+
+
+def _table_rows(graph: Any) -> int | None:
+    """Rows of the table that positions are looked up in."""
+    sizes = {t.name: t.dims[0] for t in graph.initializer if len(t.dims) == 2}
+    reached = {POSITIONS}
+    for node in graph.node:
+        if node.op_type == "Gather" and node.input[1] in reached and node.input[0] in sizes:
+            return int(sizes[node.input[0]])
+        moves = node.op_type in _POSITIONAL and any(name in reached for name in node.input)
+        if moves or node.op_type == "CumSum":
+            reached.update(node.output)
+    return None
+
+
+def fix_shapes(model: onnx.ModelProto, decoder: Decoder, rows: int, past: int) -> None:
+    """Set the sizes of every input, in place; a past of 0 rows becomes an empty constant."""
+    graph = model.graph
+    shapes: dict[str, tuple[int, ...]] = {
+        IDS: (1, rows),
+        MASK: (1, past + rows),
+        POSITIONS: (1, rows),
+    }
+    shapes |= {p.input: (1, p.heads, past, p.width) for p in decoder.pasts}
+    kept = []
+    for port in graph.input:
+        if port.name not in shapes:
+            kept.append(port)
+            continue
+        element, shape = port.type.tensor_type.elem_type, shapes[port.name]
+        if 0 in shape:
+            empty = np.zeros(shape, helper.tensor_dtype_to_np_dtype(element))
+            graph.initializer.append(numpy_helper.from_array(empty, port.name))
+        else:
+            kept.append(helper.make_tensor_value_info(port.name, element, shape))
+    del graph.input[:]
+    graph.input.extend(kept)
+    del graph.value_info[:]
+    for port in graph.output:
+        for dim in port.type.tensor_type.shape.dim:
+            dim.Clear()
+
+
+@dataclass(frozen=True)
+class CacheLayout:
+    """How each past is kept; ``columns`` names those that are kept transposed."""
+
+    capacity: int
+    columns: frozenset[str]
+
+
+def decode_over_cache(model: onnx.ModelProto, decoder: Decoder, capacity: int) -> CacheLayout:
+    """Turn a step of fixed shapes, one token behind ``capacity - 1``, into one over the cache.
+
+    Raises
+    ------
+    ModelError
+        When a past is read by something else than its Concat.
+    """
+    graph = _Rewriting(model)
+    columns = set()
+    for past in decoder.pasts:
+        node = graph.producer(past.output)
+        if node is None or node.op_type != "Concat" or len(node.input) != 2:
+            raise ModelError(
+                f"The output {past.output!r} is no longer a Concat once shapes are fixed.",
+                _EXPORT_AGAIN,
+            )
+        other = [n for n in graph.readers(node.input[0]) if n is not node]
+        if other or graph.source(node.input[0]) != past.input:
+            name = other[0].name if other else node.input[0]
+            raise ModelError(
+                f"The past {past.input!r} is read by more than its Concat: {name!r}.",
+                _EXPORT_AGAIN,
+            )
+        if graph.reads_as_columns(node.output[0], (1, past.heads, capacity, past.width)):
+            columns.add(past.input)
+        graph.append(node, past, past.input in columns)
+    layout = CacheLayout(capacity, frozenset(columns))
+    graph.add_input(SLOT, TensorProto.INT64, (1,))
+    graph.set_caches(decoder, layout)
+    graph.finish(model)
+    return layout
+
+
+def prefill_over_cache(
+    model: onnx.ModelProto, decoder: Decoder, layout: CacheLayout, rows: int
+) -> str:
+    """Let a run over the first ``rows`` tokens write its keys and values into the cache.
+
+    Returns
+    -------
+    str
+        The input that says which row's logits are wanted; empty when all are given.
+    """
+    graph = _Rewriting(model)
+    outputs = {o.name: o for o in model.graph.output}
+    if decoder.logits not in outputs:
+        raise ModelError(f"The prefill model has no output {decoder.logits!r}.", _EXPORT_AGAIN)
+    for past in decoder.pasts:
+        if past.output not in outputs:
+            raise ModelError(f"The prefill model has no output {past.output!r}.", _EXPORT_AGAIN)
+        new = graph.without_empty(past.output)
+        columns = past.input in layout.columns
+        kept = f"{past.output}//cache"
+        graph.nodes.append(
+            helper.make_node(
+                APPEND_OP, [past.input, new], [kept], kept, domain=DOMAIN, columns=int(columns)
+            )
+        )
+        outputs[past.output].name = kept
+    last = graph.gather_last(decoder.logits) if rows > 1 else ""
+    graph.set_caches(decoder, layout)
+    graph.finish(model)
+    return last
+
+
+class _Rewriting:
+    """A graph of fixed shapes while its nodes change."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.graph: Any = model.graph
+        self.nodes = list(self.graph.node)
+        self.constants: dict[str, Any] = {t.name: t for t in self.graph.initializer}
+        for node in self.nodes:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                self.constants[node.output[0]] = node.attribute[0].t
+
+    def producer(self, name: str) -> Any:
+        """The node that computes a value, looking through copies; None for inputs."""
+        node = next((n for n in self.nodes if name in n.output), None)
+        if node is not None and _copies(node):
+            return self.producer(node.input[0])
+        return node
+
+    def source(self, name: str) -> str:
+        """The value behind copies."""
+        node = next((n for n in self.nodes if name in n.output), None)
+        return self.source(node.input[0]) if node is not None and _copies(node) else name
+
+    def readers(self, name: str) -> list[Any]:
+        return [n for n in self.nodes if name in n.input]
+
+    def constant(self, name: str) -> NDArray[Any] | None:
+        tensor = self.constants.get(name)
+        return None if tensor is None else array_of(tensor)
+
+    def reads_as_columns(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Let attention read ``[1, heads, width, tokens]`` where all it does is to transpose.
+
+        A scale on the way goes over to the queries: it would touch the whole cache.
+        """
+        given = {o.name for o in self.graph.output}
+        used = [n for n in self.readers(name) if not (_copies(n) and n.output[0] in given)]
+        paths = [self._path(name, reader, shape) for reader in used]
+        if not paths or any(path is None for path in paths):
+            return False
+        for nodes, scale, product in (path for path in paths if path is not None):
+            for node in nodes:
+                self.nodes.remove(node)
+            product.input[1] = name
+            if scale is not None:
+                scaled = f"{product.output[0]}//queries"
+                node = helper.make_node("Mul", [product.input[0], scale], [scaled], scaled)
+                self.nodes.insert(self.nodes.index(product), node)
+                product.input[0] = scaled
+        return True
+
+    def _path(
+        self, name: str, reader: Any, shape: tuple[int, ...]
+    ) -> tuple[list[Any], str | None, Any] | None:
+        """Nodes from the keys to the product with the queries, and their scale."""
+        places = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+        wanted = places.swapaxes(-1, -2)
+        nodes: list[Any] = []
+        scale: str | None = None
+        node = reader
+        while True:
+            if node.op_type == "MatMul" and node.input[1] == name and node.input[0] != name:
+                same = places.shape == wanted.shape and bool((places == wanted).all())
+                return (nodes, scale, node) if same else None
+            if node.op_type == "Reshape" and (size := self.constant(node.input[1])) is not None:
+                if any(a.name == "allowzero" and a.i for a in node.attribute) and 0 in size:
+                    return None
+                dims = [places.shape[i] if d == 0 else int(d) for i, d in enumerate(size)]
+                places = places.reshape(dims)
+            elif node.op_type == "Transpose":
+                perm = [list(a.ints) for a in node.attribute if a.name == "perm"]
+                places = places.transpose(*perm)
+            elif node.op_type == "Mul" and scale is None:
+                other = node.input[1] if node.input[0] == name else node.input[0]
+                factor = self.constant(other)
+                if factor is None or factor.size != 1:
+                    return None
+                scale = other
+            elif node.op_type != "Identity":
+                return None
+            nodes.append(node)
+            name = node.output[0]
+            followers = self.readers(name)
+            if len(followers) != 1 or name in {o.name for o in self.graph.output}:
+                return None
+            node = followers[0]
+
+    def append(self, concat: Any, past: Past, columns: bool) -> None:
+        """An append in place of the Concat."""
+        node = helper.make_node(
+            APPEND_OP,
+            [past.input, concat.input[1], SLOT],
+            [concat.output[0]],
+            concat.name or concat.output[0],
+            domain=DOMAIN,
+            columns=int(columns),
+        )
+        self.nodes[self.nodes.index(concat)] = node
+
+    def without_empty(self, name: str) -> str:
+        """The new rows alone, where they were joined with an empty past."""
+        node = self.producer(name)
+        if node is None or node.op_type != "Concat" or len(node.input) != 2:
+            return name
+        before = self.constant(self.source(node.input[0]))
+        if before is None or before.size:
+            return name
+        joined, new = str(node.output[0]), str(node.input[1])
+        self.nodes.remove(node)
+        for reader in self.readers(joined):
+            for i, given in enumerate(reader.input):
+                if given == joined:
+                    reader.input[i] = new
+        return new
+
+    def gather_last(self, logits: str) -> str:
+        """Compute the vocabulary's product for one row alone, where that can be seen."""
+        name, node = logits, self.producer(logits)
+        while node is not None and node.op_type in _ELEMENTWISE:
+            live = [i for i in node.input if i not in self.constants]
+            if len(live) != 1:
+                return ""
+            name = live[0]
+            node = self.producer(name)
+        weight = node.input[1] if node is not None and node.op_type == "MatMul" else ""
+        before = self.producer(weight) if weight else None
+        if before is not None and before.op_type == "Transpose":
+            weight = before.input[0]
+        if len(getattr(self.constants.get(weight), "dims", ())) != 2:
+            return ""
+        row = f"{node.input[0]}//last"
+        gather = helper.make_node("Gather", [node.input[0], LAST], [row], row, axis=1)
+        self.nodes.insert(self.nodes.index(node), gather)
+        node.input[0] = row
+        self.add_input(LAST, TensorProto.INT64, (1,))
+        return LAST
+
+    def add_input(self, name: str, dtype: int, shape: tuple[int, ...]) -> None:
+        self.graph.input.append(helper.make_tensor_value_info(name, dtype, shape))
+
+    def set_caches(self, decoder: Decoder, layout: CacheLayout) -> None:
+        """The caches as the last inputs, in the same order in every graph of the decoder."""
+        pasts = {p.input for p in decoder.pasts}
+        ports = [i for i in self.graph.input if i.name not in pasts]
+        for past in decoder.pasts:
+            tail = (layout.capacity, past.width)
+            shape = (1, past.heads, *(tail[::-1] if past.input in layout.columns else tail))
+            ports.append(helper.make_tensor_value_info(past.input, TensorProto.FLOAT, shape))
+        del self.graph.input[:]
+        self.graph.input.extend(ports)
+        weights = [t for t in self.graph.initializer if t.name not in pasts]
+        if len(weights) < len(self.graph.initializer):
+            del self.graph.initializer[:]
+            self.graph.initializer.extend(weights)
+
+    def finish(self, model: onnx.ModelProto) -> None:
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+        del self.graph.value_info[:]
+        del self.graph.node[:]
+        self.graph.node.extend(self.nodes)
+
+
+def _copies(node: Any) -> bool:
+    return node.op_type == "Identity" or (node.op_type == "Concat" and len(node.input) == 1)

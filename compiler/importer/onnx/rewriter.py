@@ -1,0 +1,93 @@
+"""Where the rules of :mod:`nnjit_studio.compiler.importer.onnx.decompose` write their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.errors import UnsupportedOpError
+
+Types = dict[str, tuple[int, tuple[int, ...] | None]]
+"""ONNX dtype and, where it is known, shape of each tensor by name."""
+
+
+@dataclass
+class Rewriter:
+    """What a rule may ask for, and where it leaves nodes and constants.
+
+    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names.
+    """
+
+    opset: int
+    types: Types
+    constants: Mapping[str, NDArray[Any]]
+    node: onnx.NodeProto = field(default_factory=onnx.NodeProto)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: list[onnx.TensorProto] = field(default_factory=list)
+    whole: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+
+    def attribute(self, name: str, default: Any) -> Any:
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                return helper.get_attribute_value(attribute)
+        return default
+
+    def dtype(self, name: str) -> int:
+        return int(self.types.get(name, (TensorProto.FLOAT, None))[0])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape = self.types.get(name, (0, None))[1]
+        if shape is None:
+            raise self.refuse("an input of known shape")
+        return shape
+
+    def constant(self, position: int, what: str) -> NDArray[Any]:
+        name = self.node.input[position]
+        if name not in self.constants:
+            raise self.refuse(f"a constant {what}")
+        return self.constants[name]
+
+    def refuse(self, what: str) -> UnsupportedOpError:
+        name = self.node.name or self.node.output[0]
+        return UnsupportedOpError(
+            f"The operator {self.node.op_type} of node {name!r} needs {what}.",
+            "Replace it in the exported model; docs/operators.md lists what runs.",
+        )
+
+    def weight(self, array: Any, dtype: Any = None) -> str:
+        self.count += 1
+        name = f"{self.node.output[0] or self.node.name}//{self.count}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), name))
+        return name
+
+    def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
+        self.count += 1
+        out = out or f"{self.node.output[0] or self.node.name}//{self.count}"
+        name = f"{self.node.name}//{self.count}" if self.node.name else ""
+        self.nodes.append(helper.make_node(op_type, list(inputs), [out], name, **attributes))
+        return out
+
+    def along(self, op_type: str, x: str, axes: list[int], out: str = "", **attributes: Any) -> str:
+        """An operator whose axes became an input with opset 13."""
+        if self.opset < 13:
+            return self.op(op_type, x, out=out, axes=axes, **attributes)
+        return self.op(op_type, x, self.weight(axes, np.int64), out=out, **attributes)
+
+    def split(self, x: str, sizes: list[int], axis: int) -> list[str]:
+        """Parts of a tensor along an axis."""
+        outs = [
+            f"{self.node.output[0] or self.node.name}//{self.count + i + 1}"
+            for i in range(len(sizes))
+        ]
+        self.count += len(sizes)
+        held = {"split": sizes} if self.opset < 13 else {}
+        names = [x] if held else [x, self.weight(sizes, np.int64)]
+        self.nodes.append(helper.make_node("Split", names, outs, axis=axis, **held))
+        return outs

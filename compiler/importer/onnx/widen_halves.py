@@ -1,0 +1,122 @@
+"""Models in half precision, computed in single precision.
+
+Wasm has no arithmetic of halves, so a kernel would widen and round every element that it
+touches. Widened here, such a model runs by the kernels of its float32 form; which weights
+those read as halves is decided behind the import (:mod:`.halves`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.importer.onnx.decompose import types_of
+from nnjit_studio.compiler.importer.onnx.rewriter import Types
+from nnjit_studio.compiler.onnx_file.arrays import array_of
+
+_HALF, _FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
+_KINDS = ("to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision")
+"""Attributes that name a dtype."""
+
+
+def widen(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
+    """The model itself, every f16 tensor of its graph f32; control flow must be flat.
+
+    Weights keep their values. Results are closer to those of the float32 model than halves
+    are, which round after every node.
+
+    Parameters
+    ----------
+    keep_ports
+        Whether inputs and outputs stay f16, with a Cast behind or in front of each.
+
+    """
+    graph = model.graph
+    if not _has_halves(graph):
+        return model
+    halves = [t for t in graph.initializer if t.data_type == _HALF]
+    types = types_of(model)
+    weights = {t.name for t in graph.initializer}
+    ports = (*(p for p in graph.input if p.name not in weights), *graph.output)
+    kept = [p.name for p in ports if keep_ports and p.type.tensor_type.elem_type == _HALF]
+    names = {name: f"{name}//f32" for name in kept}
+    for port in (*graph.input, *graph.output):
+        if port.name not in names and port.type.tensor_type.elem_type == _HALF:
+            port.type.tensor_type.elem_type = _FLOAT
+    for tensor in halves:
+        _widen_tensor(tensor)
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    inputs = [p.name for p in graph.input if p.name in names]
+    outputs = {p.name for p in graph.output}
+    nodes = [_cast(name, names[name], _FLOAT) for name in inputs]
+    for node in graph.node:
+        same = _keeps_f32(node, types)
+        node.input[:] = [names.get(n, n) for n in node.input]
+        if same:
+            if node.output[0] not in outputs:
+                names[node.output[0]] = node.input[0]
+                continue
+            node.op_type = "Identity"
+            del node.attribute[:]
+        node.output[:] = [names.get(n, n) for n in node.output]
+        for attribute in node.attribute:
+            _widen_attribute(attribute)
+        nodes.append(node)
+    nodes += [_cast(names[n], n, _HALF) for n in kept if n in outputs and n not in inputs]
+    del graph.value_info[:]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def has_halves(model: onnx.ModelProto) -> bool:
+    """Whether weights of the model are stored in f16."""
+    return any(
+        t.data_type == _HALF
+        for t in (
+            *model.graph.initializer,
+            *(a.t for n in model.graph.node for a in n.attribute if a.HasField("t")),
+        )
+    )
+
+
+def _has_halves(graph: onnx.GraphProto) -> bool:
+    return (
+        any(t.data_type == _HALF for t in graph.initializer)
+        or any(p.type.tensor_type.elem_type == _HALF for p in graph.input)
+        or any(_names_half(a) for node in graph.node for a in node.attribute)
+    )
+
+
+def _names_half(attribute: AttributeProto) -> bool:
+    if attribute.type == AttributeProto.TENSOR:
+        return bool(attribute.t.data_type == _HALF)
+    return attribute.name in _KINDS and bool(attribute.i == _HALF)
+
+
+def _widen_attribute(attribute: AttributeProto) -> None:
+    if not _names_half(attribute):
+        return
+    if attribute.type == AttributeProto.TENSOR:
+        _widen_tensor(attribute.t)
+    else:
+        attribute.i = _FLOAT
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    tensor.CopyFrom(numpy_helper.from_array(array_of(tensor).astype(np.float32), tensor.name))
+
+
+def _keeps_f32(node: onnx.NodeProto, types: Types) -> bool:
+    """Whether the node casts between dtypes that are both f32 once widened."""
+    if node.op_type != "Cast":
+        return False
+    (to,) = (a.i for a in node.attribute if a.name == "to")
+    source = types.get(node.input[0], (TensorProto.UNDEFINED, None))[0]
+    return to in (_FLOAT, _HALF) and source in (_FLOAT, _HALF)
+
+
+def _cast(source: str, target: str, dtype: int) -> onnx.NodeProto:
+    return helper.make_node("Cast", [source], [target], f"{source} as {target}", to=dtype)

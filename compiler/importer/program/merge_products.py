@@ -1,0 +1,220 @@
+"""Products of one input with several weights become one: Q, K and V of attention.
+
+The weights stand side by side in one, the results are slices of its output.
+That pays where whoever reads a slice can read it in place, so a merge whose
+slices would have to be copied is taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.importer.program.fold_views import fold_views
+from nnjit_studio.compiler.ir.affine import linear_form
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
+from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
+
+_NEAR = 16
+"""Calls between the first and the last of a group: later ones would keep the input alive."""
+
+
+@dataclass(frozen=True)
+class _Product:
+    """``out[m, n] = sum_k a[m, k] * w[k, n] (+ bias[n])``, all dense."""
+
+    call: ProgramCall
+    position: int
+    m: int
+    n: int
+    k: int
+    a: Value
+    weight: Value
+    bias: Value | None
+
+
+def merge_products(calls: ImportedCalls) -> ImportedCalls:
+    """The same model with views folded and products of one input merged where that pays."""
+    groups = _groups(calls)
+    while groups:
+        merged = _merged(calls, groups)
+        folded = fold_views(merged)
+        left = {value.name for call in folded.calls for value in call.outputs}
+        kept = [g for g in groups if not any(p.call.outputs[0].name in left for p in g)]
+        if len(kept) == len(groups):
+            return folded
+        groups = kept
+    return fold_views(calls)
+
+
+def _groups(calls: ImportedCalls) -> list[list[_Product]]:
+    results = {value.name for value in calls.outputs}
+    open_groups: dict[tuple[object, ...], list[_Product]] = {}
+    groups: list[list[_Product]] = []
+    for position, call in enumerate(calls.calls):
+        product = _product(call, position)
+        if product is None or call.outputs[0].name in results:
+            continue
+        key = (product.a.name, product.m, product.k)
+        group = open_groups.get(key)
+        if group is None or position - group[0].position > _NEAR:
+            group = open_groups[key] = []
+            groups.append(group)
+        group.append(product)
+    groups = [group for group in groups if len(group) > 1]
+    # A weight that others read too would be there twice.
+    used: dict[str, set[tuple[str, ...]]] = {}
+    for group in groups:
+        for product in group:
+            used.setdefault(product.weight.name, set()).add(_names(group))
+    inside = {id(p.call) for group in groups for p in group}
+    outside = {v.name for c in calls.calls if id(c) not in inside for v in c.inputs}
+    return [
+        group
+        for group in groups
+        if all(p.weight.name not in outside and len(used[p.weight.name]) == 1 for p in group)
+    ]
+
+
+def _names(group: Sequence[_Product]) -> tuple[str, ...]:
+    return tuple(p.weight.name for p in group)
+
+
+def _product(call: ProgramCall, position: int) -> _Product | None:
+    program = call.program
+    if len(call.outputs) != 1 or not any(b.constant for b in program.buffers):
+        return None
+    c = recognize(program)
+    if c is None or c.batch or not c.packable or (c.a.offset, c.a.row, c.a.column) != (0, c.k, 1):
+        return None
+    given = dict(zip((b.name for b in program.buffers), call.inputs, strict=False))
+    a, weight = given[c.a.buffer], given[c.b.buffer]
+    (store,) = c.epilogue
+    form = linear_form(store.index)
+    rows = {c.m_var: c.n} if c.m > 1 else {}
+    if form != (0, {**rows, c.n_var: 1}) or a.constant is not None or weight.dtype != "f32":
+        return None
+    bias = _bias(store.value, c, given)
+    plain = store.value == Var(ACCUMULATOR)
+    if bias is None and not plain:
+        return None
+    return _Product(call, position, c.m, c.n, c.k, a, weight, bias)
+
+
+def _bias(value: Expr, c: Contraction, given: dict[str, Value]) -> Value | None:
+    if not isinstance(value, Binary) or value.op != "add":
+        return None
+    sides = (value.a, value.b)
+    load = next((s for s in sides if isinstance(s, Load)), None)
+    if (
+        Var(ACCUMULATOR) not in sides
+        or load is None
+        or linear_form(load.index) != (0, {c.n_var: 1})
+    ):
+        return None
+    bias = given[load.buffer]
+    return bias if bias.constant is not None and bias.constant.size == c.n else None
+
+
+def _merged(calls: ImportedCalls, groups: Sequence[Sequence[_Product]]) -> ImportedCalls:
+    heads = {group[0].position: group for group in groups}
+    members = {p.position for group in groups for p in group}
+    result: list[ProgramCall] = []
+    for position, call in enumerate(calls.calls):
+        if position in heads:
+            result += _one(heads[position])
+        elif position not in members:
+            result.append(call)
+    return replace(calls, calls=tuple(result))
+
+
+def _one(group: Sequence[_Product]) -> list[ProgramCall]:
+    """The product of all weights, and a slice for each result."""
+    first = group[0]
+    m, k, n = first.m, first.k, sum(p.n for p in group)
+    name = "|".join(p.weight.name for p in group)
+    weight = Value(name, (k, n), "f32", np.concatenate([_matrix(p) for p in group], axis=1))
+    inputs, biased = [first.a, weight], any(p.bias for p in group)
+    if biased:
+        parts = [_vector(p) for p in group]
+        names = "|".join(p.bias.name if p.bias else str(p.n) for p in group)
+        inputs.append(Value(names, (n,), "f32", np.concatenate(parts)))
+    whole = Value("|".join(p.call.outputs[0].name for p in group), (m, n), "f32")
+    nodes = tuple(dict.fromkeys(name for p in group for name in p.call.origin.nodes))
+    parts_of = [name for p in group for name in p.call.origin.tensors[:1]]
+    tensors = ("|".join(parts_of),) if len(parts_of) == len(group) and all(parts_of) else ()
+    origin = Origin(nodes, tensors)
+    joined = ProgramCall(_program(first.a, m, k, n, biased), tuple(inputs), (whole,), origin)
+    result = [joined]
+    start = 0
+    for p in group:
+        origin = replace(p.call.origin, nodes=())
+        result.append(ProgramCall(_slice(p, n, start), (whole,), p.call.outputs, origin))
+        start += p.n
+    return result
+
+
+def _matrix(p: _Product) -> NDArray[np.float32]:
+    assert p.weight.constant is not None
+    return p.weight.constant.reshape(p.k, p.n)
+
+
+def _vector(p: _Product) -> NDArray[np.float32]:
+    if p.bias is None:
+        return np.zeros(p.n, np.float32)
+    assert p.bias.constant is not None
+    return p.bias.constant.reshape(p.n)
+
+
+def _at(row: str, step: int, column: str, offset: int = 0) -> Expr:
+    total: Expr = Binary("add", Binary("mul", Var(row), Const(step, "i32")), Var(column))
+    return Binary("add", total, Const(offset, "i32")) if offset else total
+
+
+def _program(a: Value, m: int, k: int, n: int, biased: bool) -> Program:
+    out, result = _at("i0", n, "i1"), "ws0" if biased else "out0"
+    product = Binary("mul", Load("in0", _at("i0", k, "i2")), Load("in1", _at("i2", n, "i1")))
+    axes = (Axis("i0", m), Axis("i1", n))
+    stages = [
+        Stage(
+            "matmul",
+            (*axes, Axis("i2", k, "reduce")),
+            (Store(result, out, Binary("add", Load(result, out), product)),),
+            (Store(result, out, Const(0.0, "f32")),),
+        )
+    ]
+    buffers = [Buffer("in0", "f32", a.shape, "input"), Buffer("in1", "f32", (k, n), "input", True)]
+    if biased:
+        total = Binary("add", Load("ws0", out), Load("in2", Var("i1")))
+        stages.append(Stage("add", axes, (Store("out0", out, total),)))
+        buffers.append(Buffer("in2", "f32", (n,), "input", True))
+    buffers.append(Buffer("out0", "f32", (m, n), "output"))
+    if biased:
+        buffers.append(Buffer("ws0", "f32", (m, n), "workspace"))
+    return Program("matmul_add" if biased else "matmul", tuple(buffers), tuple(stages))
+
+
+def _slice(p: _Product, n: int, start: int) -> Program:
+    shape = p.call.outputs[0].shape
+    assert math.prod(shape) == p.m * p.n
+    store = Store("out0", _at("i0", p.n, "i1"), Load("in0", _at("i0", n, "i1", start)))
+    buffers = (Buffer("in0", "f32", (p.m, n), "input"), Buffer("out0", "f32", shape, "output"))
+    stage = Stage("slice", (Axis("i0", p.m), Axis("i1", p.n)), (store,))
+    return Program("slice", buffers, (stage,))

@@ -1,0 +1,40 @@
+"""What the ONNX file says of its nodes. Runs in the compile process: the file is a stranger's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+from nnjit_studio.compiler.onnx_file import check
+
+LONGEST = 80
+"""Characters of an attribute's value; a constant can hold millions of numbers."""
+
+
+def attributes_of(path: Path) -> dict[str, dict[str, str]]:
+    """Operator and attributes of every node by its name, as text; ``op`` is the operator.
+
+    Raises
+    ------
+    ModelError
+        When the file is no valid model any more.
+    """
+    return {check.node_name(n): _texts(n) for n in check.load_model(path).graph.node}
+
+
+def _texts(node: onnx.NodeProto) -> dict[str, str]:
+    domain = f"{node.domain}." if node.domain else ""
+    return {"op": domain + node.op_type} | {a.name: _text(a) for a in node.attribute}
+
+
+def _text(attribute: onnx.AttributeProto) -> str:
+    kind = onnx.AttributeProto
+    if attribute.type == kind.TENSOR:
+        dims = "x".join(map(str, attribute.t.dims)) or "scalar"
+        return f"tensor {dims} {onnx.TensorProto.DataType.Name(attribute.t.data_type).lower()}"
+    if attribute.type in (kind.GRAPH, kind.GRAPHS):
+        return f"graph of {len(attribute.g.node)} nodes"
+    value = onnx.helper.get_attribute_value(attribute)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,388 @@
+"""What a program computes, in float64, with a bound on the error of any f32 kernel.
+
+Each stage runs over its whole iteration space with NumPy: a loop variable is
+an index grid along its own dimension. Beside each float value goes, where
+asked for, a running error bound (Higham, "Accuracy and Stability of Numerical
+Algorithms", section 3.3; the rules are in :mod:`nnjit_studio.compiler.oracle.rounding`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnjit_studio.compiler.ir.affine import linear_form, value_range, walk
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    If,
+    Load,
+    Loop,
+    Program,
+    Select,
+    Stage,
+    Statement,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.oracle import rounding
+from nnjit_studio.compiler.oracle.rounding import Array, Value
+from nnjit_studio.errors import BugError
+
+BLOCK_POINTS = 1 << 20
+"""Points evaluated at once: a float64 temporary is 8 MiB."""
+OPERAND_POINTS = 1 << 26
+"""Largest operand of a product that goes through ``np.matmul``, 512 MiB: one by one the products
+of a language model's head, 39 million weights for each row, would take minutes."""
+
+COMPUTED_AS = {
+    "f32": np.float64,
+    "f16": np.float64,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "bool": np.bool_,
+}
+
+
+def evaluate(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Run a program in float64; integers are exact and wrap as theirs do.
+
+    Parameters
+    ----------
+    inputs
+        An array for each input buffer, of its shape or flat.
+
+    Returns
+    -------
+    dict
+        Each output in its logical shape: float64 for floats, else its own dtype.
+
+    Raises
+    ------
+    BugError
+        When an input is missing or an index leaves its buffer.
+    """
+    return {name: value for name, (value, _) in _run(program, inputs, track=False).items()}
+
+
+def evaluate_with_bound(
+    program: Program, inputs: Mapping[str, Array]
+) -> dict[str, tuple[Array, Array]]:
+    """As :func:`evaluate`, each output beside the absolute error that an f32 kernel may have."""
+    result = {}
+    for name, (value, error) in _run(program, inputs, track=True).items():
+        result[name] = value, np.broadcast_to(error, value.shape)
+    return result
+
+
+def _run(program: Program, inputs: Mapping[str, Array], track: bool) -> dict[str, Value]:
+    memory: dict[str, Value] = {}
+    for buffer in program.buffers:
+        size, dtype = math.prod(buffer.shape), COMPUTED_AS[buffer.dtype]
+        if buffer.role == "input":
+            given = inputs.get(buffer.name)
+            if given is None or given.size != size:
+                raise BugError(f"{program.name} needs {size} elements for {buffer.name}.")
+            memory[buffer.name] = given.astype(dtype).reshape(-1), 0.0
+        else:
+            error = np.zeros(size) if track else 0.0
+            memory[buffer.name] = np.zeros(size, dtype), error
+    machine = _Machine(program, memory, track)
+    with np.errstate(all="ignore"):
+        for stage in program.stages:
+            machine.stage(stage)
+    return {
+        b.name: (memory[b.name][0].reshape(b.shape), _shaped(memory[b.name][1], b.shape))
+        for b in program.buffers
+        if b.role == "output"
+    }
+
+
+def _shaped(error: Array | float, shape: tuple[int, ...]) -> Array | float:
+    return error.reshape(shape) if isinstance(error, np.ndarray) else error
+
+
+def _blocks(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Ranges of each axis, cut so that a block has at most ``BLOCK_POINTS`` points."""
+    if math.prod(a.extent for a in axes) <= BLOCK_POINTS:
+        yield tuple((0, a.extent) for a in axes)
+        return
+    inner = math.prod(a.extent for a in axes[1:])
+    step = max(1, BLOCK_POINTS // max(1, inner))
+    for begin in range(0, axes[0].extent, step):
+        end = min(begin + step, axes[0].extent)
+        for rest in _blocks(axes[1:]):
+            yield ((begin, end), *rest)
+
+
+@dataclass(frozen=True)
+class _Machine:
+    program: Program
+    memory: dict[str, Value]
+    track: bool
+
+    def stage(self, stage: Stage) -> None:
+        spatial = tuple(a for a in stage.axes if a.kind != "reduce")
+        reduce = tuple(a for a in stage.axes if a.kind == "reduce")
+        if stage.steps:
+            for block in _blocks(spatial):
+                grid, shape = _grids(spatial, block)
+                self._steps(stage.steps, grid, shape, None)
+            return
+        if not reduce:
+            self._pointwise(stage.body, spatial)
+            return
+        self._pointwise(stage.init, spatial)
+        term = _reduction(stage)
+        if term is None:
+            self._in_order(stage, spatial, reduce)
+        elif not self._as_matmul(stage, term, spatial, reduce):
+            self._reduce(stage.body[0], term, spatial, reduce)
+
+    def _steps(
+        self,
+        steps: tuple[Statement, ...],
+        grid: Mapping[str, Array],
+        shape: tuple[int, ...],
+        live: Array | None,
+        unsure: bool = False,
+    ) -> None:
+        """Run statements where ``live``; ``unsure`` ones only leave their doubt behind."""
+        for step in steps:
+            if live is not None and not live.any():
+                return
+            if isinstance(step, Loop):
+                for i in range(step.extent):
+                    here = {**grid, step.var: np.array(i, np.int32)}
+                    self._steps(step.body, here, shape, live, unsure)
+            elif isinstance(step, If):
+                found, doubt = self.eval(step.condition, grid, live)
+                condition = np.broadcast_to(found.astype(np.bool_), shape)
+                here_live = np.ones(shape, np.bool_) if live is None else live
+                self._steps(step.then, grid, shape, condition & here_live, unsure)
+                self._steps(step.otherwise, grid, shape, ~condition & here_live, unsure)
+                either = np.broadcast_to(np.asarray(doubt) != 0, shape) & here_live
+                self._steps((*step.then, *step.otherwise), grid, shape, either, True)
+            else:
+                self._step(step, grid, shape, live, unsure)
+
+    def _step(
+        self,
+        store: Store,
+        grid: Mapping[str, Array],
+        shape: tuple[int, ...],
+        live: Array | None,
+        unsure: bool,
+    ) -> None:
+        index = np.broadcast_to(self.eval(store.index, grid, live)[0], shape)
+        data, error = self.eval(store.value, grid, live)
+        if live is not None:
+            index = index[live]
+            data, error = np.broadcast_to(data, shape)[live], np.broadcast_to(error, shape)[live]
+        if unsure:
+            data, error = self._read(store.buffer, index)[0], np.full(index.shape, np.inf)
+        self._write(store.buffer, index, (data, error), index.shape)
+
+    def _pointwise(self, stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> None:
+        for block in _blocks(axes):
+            grid, shape = _grids(axes, block)
+            self._assign(stores, grid, shape)
+
+    def _assign(
+        self, stores: tuple[Store, ...], grid: Mapping[str, Array], shape: tuple[int, ...]
+    ) -> None:
+        ready = [(s, self.eval(s.index, grid)[0], self.eval(s.value, grid)) for s in stores]
+        for store, index, value in ready:
+            self._write(store.buffer, np.broadcast_to(index, shape), value, shape)
+
+    def _write(self, name: str, index: Array, value: Value, shape: tuple[int, ...]) -> None:
+        target, errors = self.memory[name]
+        if index.size and (index.min() < 0 or index.max() >= target.size):
+            raise BugError(f"{self.program.name} writes outside {name}.")
+        stored, error = rounding.stored(value, self.program.buffer(name).dtype)
+        target[index] = np.broadcast_to(stored, shape)
+        if isinstance(errors, np.ndarray):
+            errors[index] = np.broadcast_to(error, shape)
+
+    def _in_order(self, stage: Stage, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]) -> None:
+        for block in _blocks(spatial):
+            grid, shape = _grids(spatial, block)
+            for point in np.ndindex(*(a.extent for a in reduce)):
+                here = {a.var: np.array(v, np.int32) for a, v in zip(reduce, point, strict=True)}
+                self._assign(stage.body, {**grid, **here}, shape)
+
+    def _reduce(
+        self, store: Store, term: Binary, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]
+    ) -> None:
+        axes = spatial + reduce
+        dims = tuple(range(len(spatial), len(axes)))
+        depth = math.prod(a.extent for a in reduce)
+        alike = _repeats((term.b,), reduce)
+        for block in _blocks(axes):
+            grid, shape = _grids(axes, block)
+            value, error = self.eval(term.b, grid)
+            full: Value = (
+                np.broadcast_to(value, shape),
+                np.broadcast_to(error, shape) if self.track else 0.0,
+            )
+            part = rounding.reduced(term.op, full, dims, depth, alike)
+            index = self.eval(store.index, grid)[0]
+            outer = shape[: len(spatial)]
+            index = np.broadcast_to(index, outer + (1,) * len(reduce)).reshape(outer)
+            old: Value = self._read(store.buffer, index)
+            self._write(
+                store.buffer, index, rounding.accumulated(term.op, old, part, depth, alike), outer
+            )
+
+    def _as_matmul(
+        self, stage: Stage, term: Binary, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]
+    ) -> bool:
+        """Sum of products of two affine loads through ``np.matmul``; False if it is not one."""
+        product = term.b
+        if term.op != "add" or not isinstance(product, Binary) or product.op != "mul":
+            return False
+        extents = {a.var: a.extent for a in stage.axes}
+        forms = []
+        for load in (product.a, product.b):
+            if not isinstance(load, Load) or self.memory[load.buffer][0].dtype != np.float64:
+                return False
+            if np.any(self.memory[load.buffer][1]):
+                return False
+            form = linear_form(load.index, extents)
+            reach = value_range(form, extents) if form is not None else None
+            if form is None or reach is None:
+                return False
+            if reach[0] < 0 or reach[1] >= self.memory[load.buffer][0].size:
+                return False
+            if not np.isfinite(self.memory[load.buffer][0]).all():
+                return False
+            forms.append((self.memory[load.buffer][0], form))
+        (left, (_, a)), (right, (_, b)) = forms
+        names = [x.var for x in spatial if x.extent > 1]
+        batch = [v for v in names if (v in a) == (v in b)]
+        m = [v for v in names if v in a and v not in b]
+        n = [v for v in names if v in b and v not in a]
+        k = [x.var for x in reduce]
+
+        def operand(
+            array: Array, form: tuple[int, dict[str, int]], groups: list[list[str]]
+        ) -> Array:
+            order = [v for group in groups for v in group]
+            view = np.lib.stride_tricks.as_strided(
+                array[form[0] :],
+                tuple(extents[v] for v in order),
+                tuple(form[1].get(v, 0) * array.itemsize for v in order),
+            )
+            return view.reshape([math.prod(extents[v] for v in group) for group in groups])
+
+        points = [math.prod(extents[v] for v in group) for group in (batch, m, n, k)]
+        if max(points[0] * points[1], points[0] * points[2]) * points[3] > OPERAND_POINTS:
+            return False
+        x, y = operand(left, forms[0][1], [batch, m, k]), operand(right, forms[1][1], [batch, k, n])
+        order = batch + m + n
+        axes = tuple(Axis(v, extents[v]) for v in order)
+        grid, shape = _grids(axes, tuple((0, extents[v]) for v in order))
+        zero = {x.var: np.zeros((), np.int32) for x in stage.axes if x.var not in grid}
+        error: Array | float = 0.0
+        if self.track:
+            # The product's own rounding, then the sum's (rounding.sum_factor).
+            alike = _repeats((product.a, product.b), reduce)
+            factor = rounding.UNIT + rounding.sum_factor(points[3], alike)
+            error = factor * np.matmul(np.abs(x), np.abs(y)) + 2 * points[3] * rounding.TINY
+            # An overflow of any partial sum makes the result anything.
+            error = np.where(error >= factor * rounding.F32_OVERFLOW, np.inf, error).reshape(shape)
+        index = np.broadcast_to(self.eval(stage.body[0].index, {**grid, **zero})[0], shape)
+        old = self._read(stage.body[0].buffer, index)
+        value: Value = (np.matmul(x, y).reshape(shape), error)
+        total = rounding.accumulated("add", old, value, points[3])
+        self._write(stage.body[0].buffer, index, total, shape)
+        return True
+
+    def _read(self, name: str, index: Array) -> Value:
+        data, errors = self.memory[name]
+        return data[index], errors[index] if isinstance(errors, np.ndarray) else errors
+
+    def eval(self, expr: Expr, grid: Mapping[str, Array], live: Array | None = None) -> Value:
+        """Value and error of an expression; ``live`` marks the points whose value is used."""
+        if isinstance(expr, Const):
+            value: Array = np.array(expr.value, COMPUTED_AS[expr.dtype])
+            # A kernel has the constant's f32, not its float64.
+            narrow = expr.dtype in ("f32", "f16")
+            return (value.astype(np.float32).astype(np.float64) if narrow else value), 0.0
+        if isinstance(expr, Var):
+            return grid[expr.name], 0.0
+        if isinstance(expr, Load):
+            index, doubt = self.eval(expr.index, grid, live)
+            value, known = self._load(expr, index, live)
+            return value, np.where(np.asarray(doubt) == 0, known, np.inf) if self.track else 0.0
+        if isinstance(expr, Select):
+            condition, doubt = self.eval(expr.condition, grid, live)
+            condition = condition.astype(np.bool_)
+            then_live = condition if live is None else condition & live
+            else_live = ~condition if live is None else ~condition & live
+            then = self.eval(expr.then, grid, then_live)
+            otherwise = self.eval(expr.otherwise, grid, else_live)
+            error: Array | float = 0.0
+            if self.track:
+                error = np.where(condition, then[1], otherwise[1])
+                apart = np.abs(np.subtract(then[0], otherwise[0], dtype=np.float64))
+                apart = np.where(np.isfinite(apart), apart, np.inf) + then[1] + otherwise[1]
+                error = np.where(np.asarray(doubt) == 0, error, apart)
+            return np.where(condition, then[0], otherwise[0]), error
+        if isinstance(expr, Cast):
+            return rounding.cast(self.eval(expr.value, grid, live), expr.dtype, self.track)
+        if isinstance(expr, Call):
+            return rounding.call(expr.fn, self.eval(expr.args[0], grid, live), self.track)
+        a, b = self.eval(expr.a, grid, live), self.eval(expr.b, grid, live)
+        return rounding.binary(expr.op, a, b, self.track)
+
+    def _load(self, load: Load, index: Array, live: Array | None) -> Value:
+        size = self.memory[load.buffer][0].size
+        if index.size and (index.min() < 0 or index.max() >= size):
+            outside = (index < 0) | (index >= size)
+            if live is None or bool(np.any(outside & live)):
+                raise BugError(f"{self.program.name} reads outside {load.buffer}.")
+            index = np.clip(index, 0, size - 1)
+        return self._read(load.buffer, index)
+
+
+def _grids(
+    axes: tuple[Axis, ...], block: tuple[tuple[int, int], ...]
+) -> tuple[dict[str, Array], tuple[int, ...]]:
+    shape = tuple(end - begin for begin, end in block)
+    grids = {}
+    for i, (axis, (begin, end)) in enumerate(zip(axes, block, strict=True)):
+        dims = [1] * len(axes)
+        dims[i] = end - begin
+        grids[axis.var] = np.arange(begin, end, dtype=np.int32).reshape(dims)
+    return grids, shape
+
+
+def _repeats(terms: tuple[Expr, ...], reduce: tuple[Axis, ...]) -> bool:
+    """Whether the terms of a sum do not change along one of its axes."""
+    names = {e.name for term in terms for e in walk(term) if isinstance(e, Var)}
+    return any(axis.extent > 1 and axis.var not in names for axis in reduce)
+
+
+def _reduction(stage: Stage) -> Binary | None:
+    """``op(buf[i], f)`` of a stage with one such store, with f as ``b``; else None."""
+    store = stage.body[0]
+    value = store.value
+    if len(stage.body) != 1 or not isinstance(value, Binary):
+        return None
+    if value.op not in ("add", "mul", "min", "max"):
+        return None
+    for own, term in ((value.a, value.b), (value.b, value.a)):
+        loads = [e for e in walk(term) if isinstance(e, Load) and e.buffer == store.buffer]
+        if own == Load(store.buffer, store.index) and not loads:
+            return Binary(value.op, own, term)
+    return None

@@ -1,0 +1,165 @@
+"""The program of a convolution from its dims, in the form that the importer gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Select,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.errors import UserError
+from nnjit_studio.space.wasm.conv2d import CONV2D, CONV2D_DIMS
+
+EPILOGUES = ("bias", "relu", "relu6", "hardswish", "residual")
+
+
+def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program:
+    """Padding into a workspace, the sum over taps, then the epilogue.
+
+    Parameters
+    ----------
+    dims
+        As ``CONV2D_DIMS`` names them.
+    epilogue
+        Of :data:`EPILOGUES`, in order.
+
+    Raises
+    ------
+    UserError
+        When the dims are no convolution.
+    """
+    if len(dims) != len(CONV2D_DIMS.split("x")):
+        raise UserError(f"A {CONV2D} has {len(dims)} dims.", f"Write it as {CONV2D_DIMS}.")
+    n, c, h, w, o, kh, kw, stride, pad, dilation, groups = dims
+    ph, pw = h + 2 * pad, w + 2 * pad
+    oh = (ph - (kh - 1) * dilation - 1) // stride + 1
+    ow = (pw - (kw - 1) * dilation - 1) // stride + 1
+    if stride < 1 or dilation < 1 or groups < 1 or c % groups or o % groups or min(oh, ow) < 1:
+        raise UserError(
+            f"{'x'.join(map(str, dims))} is no convolution.",
+            "Groups divide both channels, and the kernel fits into the padded input.",
+        )
+    points = (("i0", n), ("i1", o), ("i2", oh), ("i3", ow))
+    inputs = [
+        Buffer("in0", "f32", (n, c, h, w), "input"),
+        Buffer("in1", "f32", (o, c // groups, kh, kw), "input", True),
+    ]
+    spaces: list[Buffer] = []
+    stages: list[Stage] = []
+    source = "in0"
+    if pad:
+        source = "ws0"
+        spaces.append(Buffer(source, "f32", (n, c, ph, pw), "workspace"))
+        stages.append(_pad((n, c, h, w), pad))
+    target = f"ws{len(spaces)}" if epilogue else "out0"
+    taps = (("i4", c // groups), ("i5", kh), ("i6", kw))
+    channel = _flat((("i4", c // groups, 1),))
+    if groups > 1:
+        group: Expr = Binary("floordiv", Var("i1"), _int(o // groups))
+        group = Var("i1") if o == groups else group
+        first = Binary("mul", group, _int(c // groups)) if c > groups else group
+        channel = Binary("add", first, channel) if c > groups else first
+    row = _flat((("i2", oh, stride), ("i5", kh, dilation)))
+    column = _flat((("i3", ow, stride), ("i6", kw, dilation)))
+    index: Expr = Binary("mul", channel, _int(ph * pw))
+    if n > 1:
+        index = Binary("add", Binary("mul", Var("i0"), _int(c * ph * pw)), index)
+    index = Binary("add", Binary("add", index, Binary("mul", row, _int(pw))), column)
+    product = Binary("mul", Load(source, index), Load("in1", _dense((("i1", o), *taps))))
+    place = _dense(points)
+    stages.append(
+        Stage(
+            "conv2d_nchw",
+            (*_axes(points), *(Axis(v, e, "reduce") for v, e in taps if e > 1)),
+            (Store(target, place, Binary("add", Load(target, place), product)),),
+            (Store(target, place, _float(0.0)),),
+        )
+    )
+    out = Buffer("out0", "f32", (n, o, oh, ow), "output")
+    if epilogue:
+        value: Expr = Load(target, place)
+        for word in epilogue:
+            value, extra = _apply(word, value, points, f"in{len(inputs)}")
+            inputs += extra
+        stages.append(Stage("tail", _axes(points), (Store("out0", place, value),)))
+        spaces.append(Buffer(target, "f32", out.shape, "workspace"))
+    return Program("_".join((CONV2D, *epilogue)), (*inputs, out, *spaces), tuple(stages))
+
+
+def _pad(shape: tuple[int, int, int, int], pad: int) -> Stage:
+    n, c, h, w = shape
+    points = (("i0", n), ("i1", c), ("i2", h + 2 * pad), ("i3", w + 2 * pad))
+    inside: Expr | None = None
+    for var, extent in (("i2", h), ("i3", w)):
+        after = Binary("le", Const(pad, "i64"), Cast(Var(var), "i64"))
+        before = Binary("lt", Cast(Var(var), "i64"), Const(extent + pad, "i64"))
+        here = Binary("and", after, before)
+        inside = here if inside is None else Binary("and", inside, here)
+    assert inside is not None
+    source = _flat((("i0", n, c * h * w), ("i1", c, h * w), ("i2", 2, w), ("i3", 2, 1)))
+    load = Load("in0", Binary("sub", source, _int(pad * w + pad)))
+    store = Store("ws0", _dense(points), Select(inside, load, _float(0.0)))
+    return Stage("pad_temp", _axes(points), (store,))
+
+
+def _apply(
+    word: str, value: Expr, points: Sequence[tuple[str, int]], name: str
+) -> tuple[Expr, list[Buffer]]:
+    if word == "bias":
+        var, extent = points[1]
+        bias = Buffer(name, "f32", (1, extent, 1, 1), "input", True)
+        return Binary("add", value, Load(name, _dense(((var, extent),)))), [bias]
+    if word == "residual":
+        other = Buffer(name, "f32", tuple(e for _, e in points), "input")
+        return Binary("add", value, Load(name, _dense(points))), [other]
+    if word == "relu":
+        return Binary("max", value, _float(0.0)), []
+    if word == "relu6":
+        return Binary("min", Binary("max", value, _float(0.0)), _float(6.0)), []
+    if word == "hardswish":
+        gate = Binary("min", Binary("add", value, _float(3.0)), _float(6.0))
+        gate = Binary("div", Binary("max", gate, _float(0.0)), _float(6.0))
+        return Binary("mul", value, gate), []
+    raise UserError(f"The epilogue {word!r} is not known.", f"Use {', '.join(EPILOGUES)}.")
+
+
+def _int(value: int) -> Const:
+    return Const(value, "i32")
+
+
+def _float(value: float) -> Const:
+    return Const(value, "f32")
+
+
+def _axes(points: Sequence[tuple[str, int]]) -> tuple[Axis, ...]:
+    return tuple(Axis(var, extent) for var, extent in points if extent > 1)
+
+
+def _dense(points: Sequence[tuple[str, int]]) -> Expr:
+    """Row-major index over the points."""
+    terms, step = [], 1
+    for var, extent in reversed(points):
+        terms.append((var, extent, step))
+        step *= extent
+    return _flat(tuple(reversed(terms)))
+
+
+def _flat(terms: Sequence[tuple[str, int, int]]) -> Expr:
+    """Sum of variables times steps; those of extent 1 are 0."""
+    total: Expr | None = None
+    for var, extent, step in terms:
+        if extent > 1:
+            term: Expr = Var(var) if step == 1 else Binary("mul", Var(var), _int(step))
+            total = term if total is None else Binary("add", total, term)
+    return _int(0) if total is None else total

@@ -1,0 +1,70 @@
+"""The matmul inside a program: ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Store
+
+ACCUMULATOR = "$acc"
+"""Name of the variable (f32) that stands for the finished sum in the epilogue."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A strided view of a flat buffer; strides and offset in elements.
+
+    For A, ``row`` is the stride of m and ``column`` of k; for B of k and n.
+    ``batch`` has one stride for each batch axis, 0 where it is broadcast. ``dtype`` is
+    what it is stored in: f32, or f16 for a weight.
+    """
+
+    buffer: str
+    offset: int
+    batch: tuple[int, ...]
+    row: int
+    column: int
+    dtype: str = "f32"
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """What the matmul templates need to know.
+
+    Attributes
+    ----------
+    batch
+        Batch axes, outermost first, extents above 1; empty for matmul.
+    m, n, k
+        Extents; ``m_var`` and ``n_var`` are the loop variables' names that
+        the epilogue uses, batch axes go by their own names.
+    packable
+        B is constant and dense row-major: it may be packed. Unbatched it is K x N; with one
+        batch axis of H it is K x H*N, and each batch has N columns of it.
+    epilogue
+        One store for each output: index and value over batch variables,
+        ``m_var``, ``n_var`` and ``Var(ACCUMULATOR)``.
+    labels
+        Words for what the epilogue does, such as ``bias``, ``gelu``,
+        ``residual``, ``scale``; for the workload's name.
+    """
+
+    batch: tuple[Axis, ...]
+    m: int
+    n: int
+    k: int
+    m_var: str
+    n_var: str
+    a: Operand
+    b: Operand
+    packable: bool
+    epilogue: tuple[Store, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def flops(self) -> int:
+        """Two for each multiply-add; the epilogue is not counted."""
+        batch = 1
+        for axis in self.batch:
+            batch *= axis.extent
+        return 2 * batch * self.m * self.n * self.k

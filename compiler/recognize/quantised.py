@@ -1,0 +1,276 @@
+"""Finds matmuls whose weights are stored in 8 or 4 bits.
+
+The importer writes such a sum with its weights in rows of 32-bit words, a word
+for each column: four int8 or eight 4-bit values, neighbours in k. Written as a
+float32 sum of products over the same axes, the program is one that
+:mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nnjit_studio.compiler.ir.affine import (
+    LANES,
+    LinearForm,
+    linear_expr,
+    linear_form,
+    loads,
+    rewrite,
+)
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.labels import epilogue_labels
+from nnjit_studio.compiler.recognize.matmul import recognize
+
+INT8_IN_WORD = 4
+NIBBLES_IN_WORD = 8
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A contraction and how its B is stored.
+
+    Attributes
+    ----------
+    contraction
+        Strides of A in elements; B is to be read from panels of words.
+    total
+        Where the unfinished sum may stand.
+    per_word
+        Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits).
+    scale, zero
+        For 4 bits: the buffers, K / ``block`` rows for N columns, that turn a stored
+        value v into ``(v - zero) * scale``; ``zero`` a number where it is one
+        for all.
+    block
+        Values along k that share a scale; 0 for int8.
+    group_stride
+        Elements between two rows of ``scale`` and ``zero``; whole vectors.
+    """
+
+    contraction: Contraction
+    total: Store
+    per_word: int
+    scale: str = ""
+    zero: str | float = 0.0
+    block: int = 0
+    group_stride: int = 0
+
+    @property
+    def words(self) -> int:
+        """Rows of words in B."""
+        return self.contraction.k // self.per_word
+
+
+def recognize_quantised(program: Program) -> Quantised | None:
+    """Read a program as a matmul of quantised weights, if it is one."""
+    if not program.stages or any(stage.steps for stage in program.stages):
+        return None
+    program = without_vectors(program)
+    stage = program.stages[0]
+    if len(stage.body) != 1 or len(stage.init) != 1:
+        return None
+    value = stage.body[0].value
+    if not isinstance(value, Binary) or value.op != "add":
+        return None
+    target = stage.body[0].buffer
+    sums = [e for e in (value.a, value.b) if isinstance(e, Load) and e.buffer == target]
+    if len(sums) != 1:
+        return None
+    factors = _factors(value.b if value.a is sums[0] else value.a)
+    return _int8(program, sums[0], factors) or _nibbles(program, sums[0], factors)
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    if isinstance(expr, Binary) and expr.op == "mul":
+        return _factors(expr.a) + _factors(expr.b)
+    return [expr]
+
+
+def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
+    """``i32(A[m, 4 q + r]) * i32(B[q, n, r])``."""
+    loads = [
+        f.value
+        for f in factors
+        if isinstance(f, Cast) and f.dtype == "i32" and isinstance(f.value, Load)
+    ]
+    if len(loads) != 2 or len(factors) != 2 or program.buffer(target.buffer).dtype != "i32":
+        return None
+    a, b = sorted(loads, key=lambda load: program.buffer(load.buffer).constant)
+    weight = program.buffer(b.buffer)
+    if program.buffer(a.buffer).dtype not in ("u8", "i8") or weight.dtype not in ("u8", "i8"):
+        return None
+    if not weight.constant or len(weight.shape) != 3 or weight.shape[2] != INT8_IN_WORD:
+        return None
+    words, n, _ = weight.shape
+    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    form = linear_form(b.index, extents)
+    if form is None:
+        return None
+    # Bytes of a word, columns and rows of words have the strides 1, 4 and 4 N.
+    strides = {1: n, INT8_IN_WORD: 1, INT8_IN_WORD * n: INT8_IN_WORD * n}
+    return _read(program, target, a, b.buffer, _restrided(form, strides), INT8_IN_WORD, words, n)
+
+
+def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
+    """``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``.
+
+    Blocks g of ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
+    """
+    decoded = [f for f in factors if isinstance(f, Binary) and f.op == "sub"]
+    loads_ = [f for f in factors if isinstance(f, Load)]
+    if len(decoded) != 1 or len(loads_) != 2 or len(factors) != 3:
+        return None
+    a, scale = sorted(loads_, key=lambda load: program.buffer(load.buffer).constant)
+    word, zero = _word(decoded[0].a), decoded[0].b
+    if word is None or program.buffer(word[0].buffer).dtype != "i32":
+        return None
+    if any(program.buffer(e.buffer).dtype != "f32" for e in (a, scale, target)):
+        return None
+    weight, shape = program.buffer(word[0].buffer), program.buffer(scale.buffer).shape
+    if not weight.constant or len(weight.shape) != 2 or len(shape) != 2:
+        return None
+    words, n = weight.shape
+    blocks, stride = shape
+    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    at, shift, group = (linear_form(e, extents) for e in (word[0].index, word[1], scale.index))
+    if at is None or shift is None or group is None or words % blocks:
+        return None
+    per_block = words // blocks
+    # Neighbours in a word differ by a shift of four bits.
+    strides = {4: n}
+    within = _restrided(shift, strides)
+    same = {n * per_block: stride, 1: 1}
+    shared = {v: same[c] for v, c in at[1].items() if c in same}
+    if within is None or group != (0, shared) or stride % LANES or stride < n:
+        return None
+    number: str | float
+    if isinstance(zero, Const):
+        number = float(zero.value)
+    elif isinstance(zero, Cast) and zero.dtype == "f32" and isinstance(zero.value, Load):
+        if linear_form(zero.value.index, extents) != group:
+            return None
+        number = zero.value.buffer
+    else:
+        return None
+    rows = {1: 1, n: NIBBLES_IN_WORD * n, n * per_block: NIBBLES_IN_WORD * n * per_block}
+    index = _restrided(at, rows)
+    if index is None:
+        return None
+    whole = Binary("add", index, within)
+    found = _read(program, target, a, weight.name, whole, NIBBLES_IN_WORD, words, n)
+    if found is None:
+        return None
+    block = per_block * NIBBLES_IN_WORD
+    return replace(found, scale=scale.buffer, zero=number, block=block, group_stride=stride)
+
+
+def _word(expr: Expr) -> tuple[Load, Expr] | None:
+    """The load and the shift in ``f32((load >> shift) & 15)``; TVM may widen both to i64."""
+    if not isinstance(expr, Cast) or expr.dtype != "f32" or not isinstance(expr.value, Binary):
+        return None
+    masked = expr.value
+    if masked.op != "bitand" or not isinstance(masked.b, Const) or masked.b.value != 15:
+        return None
+    shifted = masked.a
+    if not isinstance(shifted, Binary) or shifted.op != "shr":
+        return None
+    word = shifted.a
+    if isinstance(word, Cast) and word.dtype == "i64":
+        word = word.value
+    return (word, shifted.b) if isinstance(word, Load) else None
+
+
+def _restrided(form: LinearForm, strides: Mapping[int, int]) -> Expr | None:
+    """The same variables with other strides: those of a row-major K x N."""
+    if form[0] or not set(form[1].values()) <= set(strides):
+        return None
+    return linear_expr((0, {var: strides[c] for var, c in form[1].items()}))
+
+
+def _read(
+    program: Program,
+    target: Load,
+    a: Load,
+    weight: str,
+    index: Expr | None,
+    per_word: int,
+    words: int,
+    n: int,
+) -> Quantised | None:
+    """The program as a float32 matmul of A and a row-major B at ``index``."""
+    if index is None:
+        return None
+    stage = program.stages[0]
+    store = stage.body[0]
+    product = Binary("mul", a, Load(weight, index))
+    plain = replace(
+        stage,
+        body=(replace(store, value=Binary("add", target, product)),),
+        init=(replace(stage.init[0], value=Const(0.0, "f32")),),
+    )
+    k = words * per_word
+    virtual = {
+        a.buffer: replace(program.buffer(a.buffer), dtype="f32"),
+        weight: replace(program.buffer(weight), dtype="f32", shape=(k, n)),
+        # As an output the sum keeps its place among the stores.
+        target.buffer: replace(program.buffer(target.buffer), dtype="f32", role="output"),
+    }
+    buffers = tuple(virtual.get(b.name, b) for b in program.buffers)
+    found = recognize(Program(program.name, buffers, (plain, *program.stages[1:])))
+    if found is None or found.b.buffer != weight or not found.packable or found.k != k:
+        return None
+    total, *stores = found.epilogue
+    if program.buffer(target.buffer).role == "output":
+        stores = [total, *stores]
+    labels = epilogue_labels(stores[-1].value, program, found.m_var, found.n_var)
+    contraction = replace(found, epilogue=tuple(stores), labels=labels)
+    return Quantised(contraction, total, per_word)
+
+
+def without_vectors(program: Program) -> Program:
+    """Stages that compute a number or a vector from inputs, put in place where it is read.
+
+    TVM keeps what is smaller than the sum, such as the product of two scales,
+    out of the stages over the sum's points: behind the sum, or in front of it
+    where the model has it so. Workspaces that nobody uses then are left out.
+    """
+    if any(stage.steps for stage in program.stages):
+        return program
+    inputs = {b.name for b in program.buffers if b.role == "input"}
+    known: dict[str, tuple[tuple[Axis, ...], Expr]] = {}
+    kept: list[Stage] = []
+
+    def inline(expr: Expr) -> Expr | None:
+        if not isinstance(expr, Load) or expr.buffer not in known:
+            return None
+        axes, value = known[expr.buffer]
+        at = {axis.var: expr.index for axis in axes}
+        return rewrite(value, lambda e: at.get(e.name) if isinstance(e, Var) else None)
+
+    for stage in program.stages:
+        body = tuple(replace(s, value=rewrite(s.value, inline)) for s in stage.body)
+        index = Var(stage.axes[0].var) if stage.axes else Const(0, "i32")
+        small = len(stage.axes) <= 1 and not stage.init and len(body) == 1
+        if small and body[0].index == index:
+            target = program.buffer(body[0].buffer)
+            read = {load.buffer for load in loads(body[0].value)}
+            if target.role == "workspace" and inputs.issuperset(read):
+                known[target.name] = stage.axes, body[0].value
+                continue
+        kept.append(replace(stage, body=body))
+    buffers = tuple(b for b in program.buffers if b.name not in known)
+    return replace(program, buffers=buffers, stages=tuple(kept)) if known else program

@@ -1,0 +1,79 @@
+"""The operator that adds rows to a decoder's cache; TVM carries it and fuses nothing with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+
+APPEND_OP = "CacheAppend"
+"""The ONNX operator that ``compiler.importer.cache`` writes: cache, rows and maybe a slot."""
+CARRIER = "relax.call_pure_packed"
+APPEND_ROWS = "cache_append_rows"
+APPEND_COLUMNS = "cache_append_columns"
+"""Names of the programs that stand for it."""
+
+
+class CacheAppend(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """The cache with new rows from a slot on; with ``columns`` its last two axes are swapped."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        name = APPEND_COLUMNS if attr.get("columns", 0) else APPEND_ROWS
+        return relax.call_pure_packed(name, *inputs, ty_args=inputs[0].ty)
+
+
+def is_append(program: Program) -> bool:
+    return program.name in (APPEND_ROWS, APPEND_COLUMNS)
+
+
+def append_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
+    """The program of a carried call, from the values that it takes and gives.
+
+    It writes the new rows alone: the plan has an instruction for it, over one
+    buffer that is both cache and result. Nothing folds into ``steps``.
+    """
+    buffers = [Buffer(f"in{i}", v.dtype, v.shape, "input") for i, v in enumerate(inputs)]
+    buffers.append(Buffer("out0", output.dtype, output.shape, "output"))
+    *batch, rows, width = inputs[1].shape
+    heads, columns = math.prod(batch), name == APPEND_COLUMNS
+    capacity = output.shape[-1 if columns else -2]
+    head, row, column = Var("h"), Var("r"), Var("w")
+    slot = _plus(Cast(Load("in2", _int(0)), "i32"), row) if len(inputs) > 2 else row
+    source = _plus(_times(_plus(_times(head, rows), row), width), column)
+    if columns:
+        target = _plus(_times(_plus(_times(head, width), column), capacity), slot)
+    else:
+        target = _plus(_times(_plus(_times(head, capacity), slot), width), column)
+    axes = (Axis("h", heads), Axis("r", rows), Axis("w", width))
+    step = Store("out0", target, Load("in1", source))
+    return Program(name, tuple(buffers), (Stage(name, axes, steps=(step,)),))
+
+
+def _int(value: int) -> Const:
+    return Const(value, "i32")
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return Binary("add", a, b)
+
+
+def _times(a: Expr, b: int) -> Expr:
+    return Binary("mul", a, _int(b))

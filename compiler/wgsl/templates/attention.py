@@ -1,0 +1,91 @@
+"""Attention in WGSL: from the recognised program and a candidate to a kernel document."""
+
+from __future__ import annotations
+
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.recognize.attention import Attention, recognize_attention
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
+from nnjit_studio.compiler.wgsl.templates.attention_row import row_document
+from nnjit_studio.compiler.wgsl.templates.attention_tiles import tiles_document
+from nnjit_studio.compiler.wgsl.templates.matmul import MOST_BINDINGS, check_threads
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
+from nnjit_studio.space.webgpu.attention import (
+    QUAD,
+    SHARES,
+    AttentionRow,
+    AttentionTile,
+    untuned_attention,
+)
+
+_recent: dict[int, tuple[Program, Attention | None]] = {}
+_REMEMBERED = 64
+_LARGEST_GRID = DEFAULT_LIMITS["maxComputeWorkgroupsPerDimension"]
+
+
+def attention_template(
+    program: Program, candidate: AnyCandidate | None, tier: str
+) -> KernelDocument | None:
+    """The document of attention of float32; None for any other program.
+
+    Raises
+    ------
+    CompileError
+        When the candidate is no GPU candidate, or does not fit.
+    """
+    a = _remembered(program)
+    if a is None:
+        return None
+    if candidate is None:
+        candidate = untuned_attention((a.batch, a.queries, a.keys, a.depth))
+    if not isinstance(candidate, GpuCandidate):
+        raise CompileError(
+            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
+        )
+    one = a.queries == 1
+    (_check_row if one else _check_tile)(a, candidate)
+    document = (row_document if one else tiles_document)(program, a, candidate)
+    for dispatch in document.dispatches:
+        _check_dispatch(dispatch)
+    return document
+
+
+def _remembered(program: Program) -> Attention | None:
+    """By identity, as :func:`nnjit_studio.compiler.wasm.pipeline.remembered_subject` does."""
+    found = _recent.get(id(program))
+    if found is None:
+        if len(_recent) >= _REMEMBERED:
+            _recent.clear()
+        found = _recent[id(program)] = program, recognize_attention(program)
+    return found[1]
+
+
+def _check_tile(a: Attention, c: GpuCandidate) -> None:
+    tile = AttentionTile(a.depth, c)
+    if c.x0 % QUAD or c.y0 not in (1, 2, 4, 8) or tile.quads % tile.across:
+        raise CompileError(
+            f"Heads of {a.depth} are not made by tiles of {c}.",
+            "x0 is a multiple of 4, y0 1, 2, 4 or 8; x1 / x0 divides a quarter of the head.",
+        )
+    check_threads(c, c.threads)
+
+
+def _check_row(a: Attention, c: GpuCandidate) -> None:
+    row = AttentionRow(a.depth, a.keys, c)
+    if (c.y0, c.y1) != (1, 1) or c.x0 > row.side or row.threads % SHARES:
+        raise CompileError(
+            f"One query of heads of {a.depth} is not made by {c}.",
+            f"y0 and y1 are 1, x0 at most {row.side}, and {SHARES} divides the threads, "
+            f"{row.side} * x1 / x0.",
+        )
+    check_threads(c, row.threads)
+
+
+def _check_dispatch(dispatch: Dispatch) -> None:
+    if len(dispatch.bindings) > MOST_BINDINGS or max(dispatch.workgroups) > _LARGEST_GRID:
+        raise CompileError(
+            f"Attention would need {len(dispatch.bindings)} buffers at once and "
+            f"{'x'.join(map(str, dispatch.workgroups))} workgroups.",
+            "Devices need not have more than 8 buffers and 65535 workgroups.",
+        )

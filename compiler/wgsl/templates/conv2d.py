@@ -1,0 +1,117 @@
+"""Convolutions in WGSL: a product of weights and patches by tiles, or rows of one channel each.
+
+Rows of the product are output channels, columns the pixels of the output, the reduction
+runs over the taps of all channels. Batch and groups are batches of the product. Where it is
+depthwise, there is no product to speak of: see :mod:`depthwise`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
+from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.wasm.pipeline import remembered_subject
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.templates.depthwise import depthwise
+from nnjit_studio.compiler.wgsl.templates.matmul import tiled
+from nnjit_studio.compiler.wgsl.templates.patches import patches_of
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.space.webgpu.conv2d import untuned_conv2d
+
+_M, _N = "m", "n"
+
+
+def conv2d_template(
+    program: Program, candidate: AnyCandidate | None, tier: str
+) -> KernelDocument | None:
+    """The document of a float32 convolution; None for any other program.
+
+    Raises
+    ------
+    CompileError
+        When the candidate is no GPU candidate, or does not fit.
+    """
+    conv = remembered_subject(program)
+    if not isinstance(conv, Conv2d) or program.buffer(conv.weights).dtype != "f32":
+        return None
+    if candidate is None:
+        # What has no place in a tile, such as results that share words, runs anyway.
+        with contextlib.suppress(CompileError):
+            return _made(program, conv, untuned_conv2d(conv.dims))
+        return None
+    if not isinstance(candidate, GpuCandidate):
+        raise CompileError(
+            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
+        )
+    return _made(program, conv, candidate)
+
+
+def _made(program: Program, conv: Conv2d, candidate: GpuCandidate) -> KernelDocument:
+    if conv.depthwise:
+        return depthwise(program, conv, candidate)
+    return tiled(program, product_of(conv), candidate, patches_of(conv, candidate))
+
+
+def product_of(conv: Conv2d) -> Contraction:
+    """The convolution as a product whose columns are the pixels of an image.
+
+    B stands for the patches: its strides tell nothing.
+    """
+    batch = tuple(Axis(v, e) for v, e in ((BATCH, conv.batch), (GROUP, conv.groups)) if e > 1)
+    per_group = conv.out_channels * conv.taps
+    strides = tuple(per_group if axis.var == GROUP else 0 for axis in batch)
+    nowhere = Operand(conv.data, 0, (0,) * len(batch), 0, 1)
+    return Contraction(
+        batch=batch,
+        m=conv.out_channels,
+        n=conv.out_height * conv.out_width,
+        k=conv.taps,
+        m_var=_M,
+        n_var=_N,
+        a=Operand(conv.weights, 0, strides, conv.taps, 1),
+        b=nowhere,
+        packable=False,
+        epilogue=tuple(_over_pixels(store, conv) for store in conv.stores),
+        labels=conv.labels,
+    )
+
+
+def _over_pixels(store: Store, conv: Conv2d) -> Store:
+    """A store over row and column as one over the pixel's number."""
+    width = conv.out_width
+    extents = {
+        BATCH: conv.batch,
+        GROUP: conv.groups,
+        CHANNEL: conv.out_channels,
+        ROW: conv.out_height,
+        COLUMN: width,
+    }
+    places: dict[str, Expr] = {
+        CHANNEL: Var(_M),
+        ROW: Binary("floordiv", Var(_N), Const(width, "i32")) if width > 1 else Var(_N),
+        COLUMN: Binary("floormod", Var(_N), Const(width, "i32")),
+    }
+
+    def index(expr: Expr) -> Expr:
+        form = linear_form(expr, extents)
+        if form is None:
+            return rewrite(expr, change)
+        constant, terms = form
+        row, column = terms.get(ROW, 0), terms.get(COLUMN, 0)
+        step = row if width == 1 else column
+        if min(conv.out_height, width) > 1 and row != column * width:
+            return rewrite(expr, change)
+        rest = {_M if v == CHANNEL else v: c for v, c in terms.items() if v not in (ROW, COLUMN)}
+        return linear_expr((constant, rest | ({_N: step} if step else {})))
+
+    def change(expr: Expr) -> Expr | None:
+        if isinstance(expr, Load):
+            return Load(expr.buffer, index(expr.index))
+        return places.get(expr.name) if isinstance(expr, Var) else None
+
+    return replace(store, index=index(store.index), value=rewrite(store.value, change))

@@ -1,0 +1,370 @@
+"""Matrix times few rows, the matrix in 4 bits: decoded in registers, reduced over a workgroup.
+
+Words lie as the importer writes them, ``K / 8`` rows of ``N``, a word eight
+neighbours in k. A thread reads four columns' words with one load of 16 bytes
+and meets eight activations with them; threads side by side read neighbouring
+columns, the rest of the workgroup other word rows. So a load of activations
+serves 32 weights, no activation is read twice by a subgroup, and every weight
+of a large matrix can be in flight at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnjit_studio.compiler.wgsl.core.document import Dispatch
+from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.templates.nibbles import (
+    COLUMNS,
+    F16,
+    OFFSETS,
+    WORD,
+    decoded,
+    halves,
+)
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+
+_SUMS_BYTES = 8192
+"""Workgroup memory for sums at a time, half of what every device has; more threads take more."""
+
+
+@dataclass(frozen=True)
+class Matrix4:
+    """How a K x N matrix is stored in 4 bits.
+
+    Attributes
+    ----------
+    words, scales, zeros
+        Names of the buffers. ``zeros`` holds u8, laid out as the scales, or is empty.
+    block
+        Values along k that share a scale.
+    half_scales
+        Whether the scales are f16, else f32.
+    zero
+        The zero point where ``zeros`` is empty.
+    stride
+        Elements from one row of scales to the next; 0 for ``n``.
+    """
+
+    k: int
+    n: int
+    words: str = "words"
+    scales: str = "scales"
+    zeros: str = ""
+    block: int = 32
+    half_scales: bool = False
+    zero: float = 8.0
+    stride: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of words."""
+        return self.k // WORD
+
+    @property
+    def nbytes(self) -> int:
+        """Of words and scales: what a product must read at least."""
+        return self.k * self.n // 2 + self.k // self.block * self.n * (2 if self.half_scales else 4)
+
+
+class Activation(Protocol):
+    """Where the rows come from."""
+
+    def declare(self, shader: Shader) -> None:
+        """Bind buffers, add functions."""
+
+    def start(self, candidate: GpuCandidate) -> list[str]:
+        """Lines in front of the loop."""
+
+    def load(self, name: str, word: str, row: str) -> list[str]:
+        """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
+
+    def share(self, row: int) -> str:
+        """A thread's share of a sum that a row's :meth:`factor` needs, or nothing."""
+
+    def factor(self, total: str) -> str:
+        """What a row's results are multiplied by, of the sum over all threads; or nothing."""
+
+
+class Epilogue(Protocol):
+    """What becomes of the sums."""
+
+    def declare(self, shader: Shader) -> None:
+        """Bind buffers, add functions."""
+
+    def lines(self, candidate: GpuCandidate) -> list[str]:
+        """Run by every thread, behind a barrier: ``total`` holds ``y0`` rows of ``x1`` sums."""
+
+
+def threads_of(candidate: GpuCandidate) -> int:
+    """Threads of a workgroup: word rows of a step side by side, times columns by four."""
+    return candidate.x1 // COLUMNS * (candidate.r1 // WORD)
+
+
+def check(matrix: Matrix4, candidate: GpuCandidate, rows: int) -> None:
+    """Raise :class:`CompileError` where the candidate does not fit the matrix."""
+    c = candidate
+    wrong = ""
+    if matrix.n % COLUMNS or (matrix.stride or matrix.n) % COLUMNS:
+        wrong = f"{matrix.n} columns are no multiple of {COLUMNS}"
+    elif matrix.k % matrix.block or matrix.block % WORD:
+        wrong = f"blocks of {matrix.block} do not tile {matrix.k}"
+    elif c.x0 != COLUMNS or c.vec != COLUMNS or c.split != 1 or c.y1 != c.y0:
+        wrong = "x0 and vec must be 4, split 1 and y1 as y0"
+    elif rows % c.y0:
+        wrong = f"y0={c.y0} does not divide {rows} rows"
+    elif c.x1 & (c.x1 - 1) or c.r1 & (c.r1 - 1) or c.r1 < WORD:
+        wrong = "x1 and r1 must be powers of two, r1 at least 8"
+    if wrong:
+        raise CompileError(f"{c} does not fit: {wrong}.", "Choose another candidate.")
+
+
+def gemv_4bit(
+    matrix: Matrix4,
+    candidate: GpuCandidate,
+    activation: Activation,
+    epilogue: Epilogue,
+    rows: int = 1,
+    subgroups: bool = False,
+    decoding: str = "bits",
+) -> Dispatch:
+    """The dispatch of ``rows`` x K by K x N.
+
+    Parameters
+    ----------
+    candidate
+        ``x1`` columns of a workgroup, ``y0`` rows that share a decoded word, ``r0`` words
+        that a thread loads before it uses them, ``r1`` the depth in k of all threads'
+        words side by side; ``x0`` and ``vec`` are 4, ``y1`` is ``y0``.
+    subgroups
+        Whether sums go through subgroup shuffles first, else all through workgroup memory. A
+        subgroup is taken to be neighbouring threads, a power of two of them: WGSL does not
+        promise it, implementations do it.
+    decoding
+        One of :data:`nibbles.DECODINGS`, or :data:`nibbles.F16`.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit.
+    """
+    check(matrix, candidate, rows)
+    enabled = {"f16": decoding == F16, "subgroups": subgroups}
+    shader = Shader(name for name, wanted in enabled.items() if wanted)
+    if subgroups:
+        shader.line("diagnostic(off, subgroup_uniformity);")
+    threads, y0 = threads_of(candidate), candidate.y0
+    stride = (matrix.stride or matrix.n) // COLUMNS
+    blocks, columns = matrix.k // matrix.block, matrix.n // COLUMNS
+    shader.bind(matrix.words, "words", f"array<vec4<u32>, {matrix.rows * columns}>")
+    width = "vec2<u32>" if matrix.half_scales else "vec4<f32>"
+    shader.bind(matrix.scales, "scales", f"array<{width}, {blocks * stride}>")
+    if matrix.zeros:
+        shader.bind(matrix.zeros, "zeros", f"array<u32, {blocks * stride}>")
+    activation.declare(shader)
+    epilogue.declare(shader)
+    together = _rows_together(candidate)
+    shader.workgroup("sums", f"array<vec4<f32>, {threads * together}>")
+    shader.workgroup("total", f"array<f32, {candidate.x1 * y0}>")
+    if activation.share(0):
+        shader.workgroup("shares", f"array<f32, {threads * together}>")
+    body = [
+        f"let lane = li % {candidate.x1 // COLUMNS}u;",
+        f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {columns - 1}u);",
+        *activation.start(candidate),
+        *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
+        *_loop(matrix, candidate, activation, decoding),
+        *_reduce(candidate, activation, subgroups),
+        "workgroupBarrier();",
+        *epilogue.lines(candidate),
+    ]
+    grid = (-(-matrix.n // candidate.x1), rows // y0, 1)
+    lane = ", @builtin(subgroup_size) sg: u32, @builtin(subgroup_invocation_id) sl: u32"
+    return shader.dispatch(threads, grid, body, lane if subgroups else "")
+
+
+def _loop(
+    matrix: Matrix4, candidate: GpuCandidate, activation: Activation, decoding: str
+) -> list[str]:
+    """All word rows of a thread, ``r0`` at a time, then those that are left one by one."""
+    side, unroll = candidate.r1 // WORD, candidate.r0
+    lines = [f"var row = li / {candidate.x1 // COLUMNS}u;"]
+    if matrix.rows >= unroll * side:
+        last = (unroll - 1) * side
+        lines += [
+            f"for (; row + {last}u < {matrix.rows}u; row += {unroll * side}u) {{",
+            *_step(matrix, candidate, activation, decoding, unroll),
+            "}",
+        ]
+    if matrix.rows < unroll * side or matrix.rows % (unroll * side):
+        lines += [
+            f"for (; row < {matrix.rows}u; row += {side}u) {{",
+            *_step(matrix, candidate, activation, decoding, 1),
+            "}",
+        ]
+    return lines
+
+
+def _step(
+    matrix: Matrix4, candidate: GpuCandidate, activation: Activation, decoding: str, unroll: int
+) -> list[str]:
+    """Loads of ``unroll`` words first, so that they are in flight together."""
+    side, per_block = candidate.r1 // WORD, matrix.block // WORD
+    columns, stride = matrix.n // COLUMNS, (matrix.stride or matrix.n) // COLUMNS
+    lines: list[str] = []
+    for u in range(unroll):
+        lines += [
+            f"let row{u} = row + {u * side}u;",
+            f"let w{u} = words[row{u} * {columns}u + column];",
+            f"let at{u} = row{u} / {per_block}u * {stride}u + column;",
+            f"let s{u} = scales[at{u}];",
+        ]
+        if matrix.zeros:
+            lines.append(f"let z{u} = zeros[at{u}];")
+    for u in range(unroll):
+        for i in range(candidate.y0):
+            lines += activation.load(f"a{u}_{i}", f"row{u}", f"(wg.y * {candidate.y0}u + {i}u)")
+    for u in range(unroll):
+        lines += _products(matrix, candidate.y0, decoding, u)
+    return [f"  {line}" for line in lines]
+
+
+def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
+    """Four columns' words times eight activations of each row, added to ``acc``."""
+    scale = f"s{u}"
+    if matrix.half_scales:
+        scale = f"vec4<f32>(unpack2x16float(s{u}.x), unpack2x16float(s{u}.y))"
+    offset = f"vec4<f32>({OFFSETS[decoding] + matrix.zero})"
+    lines = [f"let scale{u} = {scale};"]
+    if matrix.zeros:
+        zeros = ", ".join(f"(z{u} >> {8 * c}u) & 255u" for c in range(COLUMNS))
+        offset = f"vec4<f32>(vec4<u32>({zeros})) + {OFFSETS[decoding]}"
+    lines.append(f"let zero{u} = {offset};")
+    made = _in_halves(rows, u) if decoding == F16 else _in_floats(rows, u, decoding)
+    return [*lines, *made, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
+
+
+def _in_floats(rows: int, u: int, decoding: str) -> list[str]:
+    lines, values = decoded(decoding, f"w{u}", f"q{u}_")
+    lines += [f"var p{u}_{i} = vec4<f32>();" for i in range(rows)]
+    for value, k in values:
+        lines.append(f"let q{u}_{k} = {value} - zero{u};")
+        for i in range(rows):
+            a = f"a{u}_{i}_{'lo' if k < 4 else 'hi'}.{'xyzw'[k % 4]}"
+            lines.append(f"p{u}_{i} = fma(q{u}_{k}, vec4<f32>({a}), p{u}_{i});")
+    return lines
+
+
+def _in_halves(rows: int, u: int) -> list[str]:
+    """Two steps of k at a time in f16; what a word adds up to is widened."""
+    lines = [f"let zeros{u} = vec4<f16>(zero{u});"]
+    lines += [f"var h{u}_{i}_{c} = vec2<f16>();" for i in range(rows) for c in "xyzw"]
+    for k in range(WORD // 2):
+        part = "xyzw"[k]
+        lines.append(f"let g{u}_{k} = {halves(f'w{u}', k)};")
+        for i in range(rows):
+            pair = f"a{u}_{i}_lo.{part}, a{u}_{i}_hi.{part}"
+            lines.append(f"let b{u}_{i}_{k} = vec2<f16>(vec2<f32>({pair}));")
+        for c in "xyzw":
+            value = f"bitcast<vec2<f16>>(g{u}_{k}.{c}) - zeros{u}.{c}{c}"
+            lines.append(f"let q{u}_{k}{c} = {value};")
+            lines += [
+                f"h{u}_{i}_{c} = fma(q{u}_{k}{c}, b{u}_{i}_{k}, h{u}_{i}_{c});" for i in range(rows)
+            ]
+    for i in range(rows):
+        sums = ", ".join(f"f32(h{u}_{i}_{c}.x) + f32(h{u}_{i}_{c}.y)" for c in "xyzw")
+        lines.append(f"let p{u}_{i} = vec4<f32>({sums});")
+    return lines
+
+
+def _rows_together(candidate: GpuCandidate) -> int:
+    """Rows whose sums are in workgroup memory at once."""
+    return max(1, min(candidate.y0, _SUMS_BYTES // (16 * threads_of(candidate))))
+
+
+def _reduce(candidate: GpuCandidate, activation: Activation, subgroups: bool) -> list[str]:
+    """Sums of all threads of a column into ``total``, times the activation's factor."""
+    threads = threads_of(candidate)
+    lines: list[str] = []
+    if subgroups:
+        lines += [f"let wide = min(sg, {threads}u);", "let sg_group = li / wide;"]
+    for first in range(0, candidate.y0, _rows_together(candidate)):
+        rows = range(first, min(first + _rows_together(candidate), candidate.y0))
+        part = _by_subgroups if subgroups else _by_memory
+        if first:
+            lines.append("workgroupBarrier();")
+        found = _finish_rows(candidate, activation, rows)
+        lines += ["{", *part(candidate, activation, rows), "workgroupBarrier();", *found, "}"]
+    return lines
+
+
+def _finish_rows(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
+    lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
+    lines = [f"if (li < {lanes}u) {{"]
+    for slot, i in enumerate(rows):
+        at = f"sums[li + j * {lanes}u + {slot * threads}u]"
+        lines += [
+            f"  var sum{i} = vec4<f32>();",
+            f"  for (var j = 0u; j < count; j++) {{ sum{i} += {at}; }}",
+        ]
+        if activation.share(i):
+            share = f"shares[j + {slot * threads}u]"
+            lines += [
+                f"  var all{i} = 0.0;",
+                f"  for (var j = 0u; j < share_count; j++) {{ all{i} += {share}; }}",
+                f"  sum{i} *= {activation.factor(f'all{i}')};",
+            ]
+        first = i * candidate.x1
+        lines += [f"  total[li * 4u + {first + c}u] = sum{i}.{'xyzw'[c]};" for c in range(COLUMNS)]
+    return [*lines, "}"]
+
+
+def _by_memory(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
+    """At most eight sums of each column are left, and sixteen of the shares."""
+    lanes, side = candidate.x1 // COLUMNS, candidate.r1 // WORD
+    threads, left, kept = lanes * side, min(8, side), min(16, lanes * side)
+    shares = [activation.share(i) for i in rows if activation.share(i)]
+    lines = [f"sums[li + {slot * threads}u] = acc{i};" for slot, i in enumerate(rows)]
+    lines += [f"shares[li + {slot * threads}u] = {s};" for slot, s in enumerate(shares)]
+    lines.append("workgroupBarrier();")
+    for name, count, end, slots in (
+        ("sums", lanes * left, threads, len(rows)),
+        ("shares", kept, threads, len(shares)),
+    ):
+        if slots and end > count:
+            lines.append(f"if (li < {count}u) {{")
+            for slot in range(slots):
+                place = f"{name}[li + {slot * threads}u]"
+                lines.append(
+                    f"  for (var j = {count}u; j < {end}u; j += {count}u) "
+                    f"{{ {place} += {name}[li + j + {slot * threads}u]; }}"
+                )
+            lines.append("}")
+    return [*lines, f"const count = {left}u;", f"const share_count = {kept}u;"]
+
+
+def _by_subgroups(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
+    """One sum of each column is left of a subgroup, or of its columns' threads if they are more."""
+    lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
+    lines = [
+        f"for (var d = {lanes}u; d < wide; d <<= 1u) {{",
+        *(f"  acc{i} += subgroupShuffleXor(acc{i}, d);" for i in rows),
+        "}",
+        f"let group = max(wide, {lanes}u);",
+        f"let count = {threads}u / group;",
+        f"let share_count = {threads}u / wide;",
+        f"if (sl < {lanes}u) {{",
+    ]
+    for slot, i in enumerate(rows):
+        place = f"li / group * {lanes}u + lane + {slot * threads}u"
+        lines.append(f"  sums[{place}] = acc{i};")
+    lines.append("}")
+    for slot, i in enumerate(rows):
+        if activation.share(i):
+            lines += [
+                f"let share{i} = subgroupAdd({activation.share(i)});",
+                f"if (sl == 0u) {{ shares[sg_group + {slot * threads}u] = share{i}; }}",
+            ]
+    return lines

@@ -1,0 +1,112 @@
+"""Products with 4-bit weights in WGSL: few rows, or tiles in workgroup memory.
+
+The words stay as the importer lays them. A product of few rows decodes each
+word in registers once for all rows (:mod:`gemv_4bit`); with more rows a
+workgroup decodes a block of its columns into workgroup memory and multiplies
+tiles, as the products of float32 do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, Quantised
+from nnjit_studio.compiler.wasm.pipeline import remembered_subject
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.finish import Finish
+from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_tiles import gemm_4bit
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+
+FEW_ROWS = 8
+"""Up to so many rows share a decoded word in registers."""
+_SUBGROUPS = "wgsl-subgroups"
+
+
+def matmul_4bit_template(
+    program: Program, candidate: AnyCandidate | None, tier: str
+) -> KernelDocument | None:
+    """The document of a product with 4-bit weights; None for any other program.
+
+    Raises
+    ------
+    CompileError
+        When the candidate is no GPU candidate, or does not fit.
+    """
+    subject = remembered_subject(program)
+    if not isinstance(subject, Quantised) or subject.per_word != NIBBLES_IN_WORD:
+        return None
+    if not _readable(subject):
+        return None
+    if candidate is None:
+        candidate = first_guess(subject)
+    if not isinstance(candidate, GpuCandidate):
+        raise CompileError(
+            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
+        )
+    c = subject.contraction
+    finish = Finish(program, c, 1)
+    argument = finish.argument
+    matrix = Matrix4(
+        c.k,
+        c.n,
+        argument(c.b.buffer),
+        argument(subject.scale),
+        argument(subject.zero) if isinstance(subject.zero, str) else "",
+        subject.block,
+        zero=0.0 if isinstance(subject.zero, str) else subject.zero,
+        stride=subject.group_stride,
+    )
+    source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
+    end = _Finished(finish, c.m, c.n)
+    if c.m > FEW_ROWS:
+        return KernelDocument((gemm_4bit(matrix, candidate, source, end),))
+    subgroups = tier == _SUBGROUPS
+    dispatch = gemv_4bit(matrix, candidate, source, end, c.m, subgroups)
+    return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
+
+
+def first_guess(subject: Quantised) -> GpuCandidate:
+    """Settings for a product that nobody tuned, good for any device: 128 or 64 threads."""
+    c = subject.contraction
+    if c.m > FEW_ROWS:
+        return GpuCandidate(4, 4, 1, 32, 32, subject.block, 1, 4)
+    depth = min(128, 1 << (c.k.bit_length() - 1))
+    return GpuCandidate(COLUMNS, c.m, 2 if c.m < 4 else 1, 32, c.m, depth, 1, 4)
+
+
+def _readable(subject: Quantised) -> bool:
+    """Whether rows and columns lie in whole vectors."""
+    c = subject.contraction
+    aligned = c.n % COLUMNS == 0 and c.a.offset % 4 == 0 and (c.m == 1 or c.a.row % 4 == 0)
+    return not c.batch and aligned and c.a.column == 1
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """The fused epilogue of the program, a sum at a time."""
+
+    finish: Finish
+    rows: int
+    n: int
+
+    def declare(self, shader: Shader) -> None:
+        self.finish.declare(shader, [f"m >= {self.rows}u", f"n >= {self.n}u"])
+
+    def lines(self, candidate: GpuCandidate) -> list[str]:
+        x1, y0 = candidate.x1, candidate.y0
+        call = self.finish.call("finish", f"wg.y * {y0}u + t / {x1}u", "n", "total[t]")
+        return [
+            f"for (var t = li; t < {x1 * y0}u; t += {threads_of(candidate)}u) {{",
+            f"  let n = wg.x * {x1}u + t % {x1}u;",
+            *(f"  {line}" for line in call),
+            "}",
+        ]
+
+    def at(self, m: str, n: str, value: str) -> list[str]:
+        return self.finish.call("finish", m, n, value)

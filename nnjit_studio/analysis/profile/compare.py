@@ -1,0 +1,191 @@
+"""Two profiles of a model side by side: what became faster, what slower."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
+from nnjit_studio.errors import UserError
+
+
+@dataclass(frozen=True)
+class StepDelta:
+    """A step in both profiles; a side is None where the other alone has it.
+
+    Attributes
+    ----------
+    gain_ms
+        What the second profile saves: positive is faster.
+    ratio
+        First over second, above 1 is faster; None where a side is missing or took no time.
+    """
+
+    node: str
+    workload: str
+    before_ms: float | None
+    after_ms: float | None
+    gain_ms: float
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``steps`` by gain, the largest first."""
+
+    model: str
+    before: str
+    after: str
+    before_ms: float
+    after_ms: float
+    steps: tuple[StepDelta, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.before_ms / self.after_ms if self.after_ms else None}
+
+
+def load(path: Path) -> ModelProfile:
+    """A profile that ``nnjit profile --save`` or ``--json`` wrote.
+
+    Raises
+    ------
+    UserError
+        When the file cannot be read or is none.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError as e:
+        raise UserError(f"There is no file {str(path)!r}.", "Check the path.") from e
+    except (OSError, ValueError) as e:
+        raise UserError(
+            f"{str(path)!r} is no profile: it is not JSON.",
+            "Write one with `nnjit profile MODEL --save FILE`.",
+        ) from e
+    return ModelProfile.from_json(data)
+
+
+def compare(before: ModelProfile, after: ModelProfile) -> Comparison:
+    """Steps are matched by node and workload, then by node, then by workload in order."""
+    rows = [_delta(a, b) for a, b in _pairs(before.steps, after.steps)]
+    rows.sort(key=lambda row: -row.gain_ms)
+    return Comparison(
+        after.model,
+        _label(before),
+        _label(after),
+        before.warm.median_ms,
+        after.warm.median_ms,
+        tuple(rows),
+    )
+
+
+def _label(profile: ModelProfile) -> str:
+    threads = "" if profile.threads == 1 else f", {profile.threads} threads"
+    return f"{profile.target}, {profile.tier}{threads}"
+
+
+def _pairs(
+    before: Sequence[StepProfile], after: Sequence[StepProfile]
+) -> Iterator[tuple[StepProfile | None, StepProfile | None]]:
+    left, right = list(before), list(after)
+    keys = (
+        lambda s: (s.node, s.workload),
+        lambda s: s.node,
+        lambda s: s.workload,
+    )
+    for key in keys:
+        waiting: dict[Any, list[StepProfile]] = {}
+        for step in right:
+            waiting.setdefault(key(step), []).append(step)
+        unmatched = []
+        for step in left:
+            twins = waiting.get(key(step))
+            if twins:
+                yield step, twins.pop(0)
+            else:
+                unmatched.append(step)
+        left = unmatched
+        right = [step for twins in waiting.values() for step in twins]
+    yield from ((step, None) for step in left)
+    yield from ((None, step) for step in right)
+
+
+def _delta(before: StepProfile | None, after: StepProfile | None) -> StepDelta:
+    known = after or before
+    assert known is not None
+    old, new = before.ms if before else None, after.ms if after else None
+    return StepDelta(
+        known.node,
+        known.workload,
+        old,
+        new,
+        (old or 0.0) - (new or 0.0),
+        old / new if old is not None and new else None,
+    )
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+COLUMNS = ("step", "workload", "before ms", "after ms", "gain ms", "ratio")
+
+
+def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    for row in comparison.steps:
+        yield (
+            row.node,
+            row.workload,
+            "" if row.before_ms is None else f"{row.before_ms:.4f}",
+            "" if row.after_ms is None else f"{row.after_ms:.4f}",
+            f"{row.gain_ms:+.4f}",
+            "" if row.ratio is None else f"{row.ratio:.3f}",
+        )
+
+
+def as_csv(comparison: Comparison) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    # A spreadsheet runs what begins like a formula; names come from a stranger's file.
+    writer.writerows(
+        [f"'{cell}" if i < 2 and cell.startswith(FORMULA) else cell for i, cell in enumerate(row)]
+        for row in _cells(comparison)
+    )
+    return out.getvalue()
+
+
+def as_markdown(comparison: Comparison) -> str:
+    lines = [headline(comparison), "", f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|--:|"]
+    for row in _cells(comparison):
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    return "\n".join(lines)
+
+
+def as_text(comparison: Comparison) -> str:
+    """A table for people: the largest gains first, losses last."""
+    lines = [
+        headline(comparison),
+        "",
+        f"{'step':<34} {'workload':<46} {'before':>9} {'after':>9} {'gain':>9} {'ratio':>6}",
+    ]
+    for node, workload, old, new, gain, ratio in _cells(comparison):
+        lines.append(
+            f"{node[-34:]:<34} {workload[:46]:<46} {old or '-':>9} {new or '-':>9} "
+            f"{gain:>9} {ratio or '-':>6}"
+        )
+    kinds = Counter(
+        "one side only" if r.ratio is None else "faster" if r.gain_ms > 0 else "not faster"
+        for r in comparison.steps
+    )
+    lines += ["", ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + "."]
+    return "\n".join(lines)
+
+
+def headline(comparison: Comparison) -> str:
+    """Both times, what they were taken on, and how much faster the second is."""
+    c = comparison
+    ratio = f", {c.before_ms / c.after_ms:.2f} times as fast" if c.after_ms else ""
+    return f"{c.model}: {c.before_ms:.3f} ms ({c.before}) to {c.after_ms:.3f} ms ({c.after}){ratio}"

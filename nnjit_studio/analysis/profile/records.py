@@ -1,0 +1,162 @@
+"""What a profile holds: one row for each step, and the model's times and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from nnjit_studio.analysis.profile.memory import Forecast, MeasuredMemory
+from nnjit_studio.errors import UserError
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """One step of the plan.
+
+    Attributes
+    ----------
+    source
+        The ONNX nodes that were fused into it.
+    ms, iqr_ms
+        Median of the profiled runs, and third less first quartile.
+    share
+        Of the sum of all steps.
+    flops, nbytes
+        Operations that count (two for a multiply-add of a product), and bytes of all
+        tensors read and written; of a gather's table only as many as it writes.
+    intensity
+        FLOPs for each byte.
+    bound
+        ``compute`` or ``memory``: which of both limits the step comes closer to;
+        empty where neither is known.
+    chunks
+        How many chunks of its loop each thread took in all profiled runs, the caller first;
+        empty without threads.
+    percent_of_peak
+        Of the threads' measured multiply-add rate; None without one.
+    percent_of_roof
+        Of the limit that bounds it (Williams, Waterman and Patterson, "Roofline", 2009);
+        above 100 where the data came from caches. None where memory could be the limit and
+        its bandwidth was never measured.
+    """
+
+    node: str
+    op: str
+    workload: str
+    source: tuple[str, ...]
+    ms: float
+    iqr_ms: float
+    share: float
+    flops: int
+    nbytes: int
+    gflops: float
+    gbytes_per_s: float
+    threads: int
+    intensity: float
+    bound: str
+    percent_of_peak: float | None
+    percent_of_roof: float | None
+    chunks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Runs of the warm model, ms."""
+
+    median_ms: float
+    min_ms: float
+    iqr_ms: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class ModelProfile:
+    """Where a model's time and memory go on a target.
+
+    Attributes
+    ----------
+    cold_ms
+        By phase, in order, from the file to the first output.
+    peak_gflops
+        Of one thread, for the tier that runs.
+    bandwidth_gbs
+        10^9 bytes a second that the threads together read from memory; None when it was
+        never measured on this device and target.
+    """
+
+    model: str
+    target: str
+    user_agent: str
+    threads: int
+    tier: str
+    peak_gflops: float
+    bandwidth_gbs: float | None
+    cold_ms: Mapping[str, float]
+    warm: Steady
+    memory: MeasuredMemory
+    steps: tuple[StepProfile, ...]
+
+    @property
+    def steps_ms(self) -> float:
+        """Sum of all steps."""
+        return sum(step.ms for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        target = {"name": self.target, "user_agent": self.user_agent}
+        data = {**asdict(self), "target": target, "cold_ms": dict(self.cold_ms)}
+        del data["user_agent"]
+        return data
+
+    @classmethod
+    def from_json(cls, data: Any) -> ModelProfile:
+        """The counterpart of :meth:`to_json`.
+
+        Raises
+        ------
+        UserError
+            When it is no profile.
+        """
+        try:
+            forecast = Forecast(**_known(Forecast, data["memory"]["forecast"]))
+            memory = {**_known(MeasuredMemory, data["memory"]), "forecast": forecast}
+            memory["live_bytes"] = tuple(memory["live_bytes"])
+            steps = tuple(
+                StepProfile(
+                    **{
+                        **_known(StepProfile, s),
+                        "source": tuple(s["source"]),
+                        "chunks": tuple(s.get("chunks", ())),
+                    }
+                )
+                for s in data["steps"]
+            )
+            target = data["target"]
+            flat = {**data, "target": target["name"], "user_agent": target["user_agent"]}
+            parts = {
+                "cold_ms": {str(k): float(v) for k, v in data["cold_ms"].items()},
+                "warm": Steady(**_known(Steady, data["warm"])),
+                "memory": MeasuredMemory(**memory),
+                "steps": steps,
+            }
+            return cls(**{**_known(cls, flat), **parts})
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            raise UserError(
+                f"This is no profile of this NNJIT Studio: {type(e).__name__} at {e}.",
+                "Write one with `nnjit profile MODEL --save FILE`.",
+            ) from e
+
+
+def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that are there; others, of a newer Studio, are left out."""
+    known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+    for f in fields(cls):
+        plain, _, optional = str(f.type).partition(" | ")
+        wanted = (*_PLAIN.get(plain, ()), *((type(None),) if optional else ()))
+        if f.name in known and plain in _PLAIN and not isinstance(known[f.name], wanted):
+            raise TypeError(f"{f.name!r}, which is {known[f.name]!r}")
+    return known
+
+
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+"""Types of the fields that are no records themselves, by their annotation."""

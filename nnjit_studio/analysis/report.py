@@ -1,0 +1,322 @@
+"""The report of a tuning session, as HTML or Markdown, and a table for the terminal."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+
+from nnjit_studio.analysis.line_plot import Plot, Series, line_plot
+from nnjit_studio.errors import UserError
+from nnjit_studio.support.files import replacing
+from nnjit_studio.support.terminal import printable
+
+TEMPLATES = {False: "report.html.j2", True: "report.md.j2"}
+"""By whether it is Markdown."""
+PLOTTED_WORKLOADS = 6
+MINOR_SHARE = 0.01
+"""Workloads that were not tuned and take less of the time than this are summed up."""
+
+NONE = "–"  # noqa: RUF001
+
+TARGET_FIELDS = (
+    ("target", "Target", ""),
+    ("device_id", "Device", ""),
+    ("user_agent", "Browser", ""),
+    ("flags", "Flags", ""),
+    ("tier", "Instruction tier", ""),
+    ("cores", "Cores", ""),
+    ("threads", "Threads", ""),
+    ("vector_registers", "Vector registers", ""),
+    ("timer_quantum_ms", "Timer quantum", "ms"),
+)
+
+
+@dataclass
+class Session:
+    """The event stream, sorted by what the report shows."""
+
+    summary: dict[str, Any]
+    started: dict[str, Any] = field(default_factory=dict)
+    error: dict[str, Any] = field(default_factory=dict)
+    timings: list[dict[str, Any]] = field(default_factory=list)
+    spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+    compiled: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    measured: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    seconds: float = 0.0
+
+
+def read_events(events: Sequence[Mapping[str, Any]]) -> Session:
+    """Sort the events of a session; one that was cut short gets a summary from what is there."""
+    session = Session({})
+    for item in map(dict, events):
+        session.seconds = max(session.seconds, item.get("t_s", 0.0))
+        match item.get("event"):
+            case "started":
+                session.started = item
+            case "space":
+                session.spaces[item["workload"]] = item
+            case "model":
+                session.timings.append(item)
+            case "compiled":
+                session.compiled[item["workload"], item["candidate"]] = item
+            case "measured":
+                session.measured[item["workload"]].append(item)
+            case "round":
+                session.rounds[item["workload"]].append(item)
+            case "failed":
+                session.error = item["error"]
+            case "summary":
+                session.summary = item
+    session.summary = session.summary or _unfinished(session)
+    return session
+
+
+def _unfinished(session: Session) -> dict[str, Any]:
+    """What a session knows before its end, in the form of a ``Finished`` event."""
+    timings = [t["ms"] for t in session.timings] or [math.nan]
+    workloads = []
+    for workload, verdicts in session.measured.items():
+        default = [m["gflops"] for m in verdicts if m["state"] == "default"]
+        rounds = session.rounds.get(workload, [])
+        best = rounds[-1] if rounds else {}
+        before = default[0] if default else math.nan
+        workloads.append(
+            {
+                "workload": workload,
+                "uses": math.nan,
+                "rounds": len(rounds),
+                "candidates": len(verdicts),
+                "gflops": {"before": before, "after": best.get("best_gflops", before)},
+                "ms": {"before": math.nan, "after": math.nan},
+                "best": best.get("best_candidate", ""),
+                "share": math.nan,
+            }
+        )
+    times = [c["ms"] for c in session.compiled.values() if not c["error"]] or [math.nan]
+    median, p99 = map(float, np.percentile(times, (50, 99)))
+    return {
+        "reason": "unfinished",
+        "model": session.started.get("model", ""),
+        "model_ms": {"before": timings[0], "after": timings[-1]},
+        "compile_ms": {"median": median, "p99": p99},
+        "seconds_to_best": math.nan,
+        "workloads": workloads,
+        "target": session.started.get("target", {}),
+    }
+
+
+def write_report(
+    out: Path,
+    events: Sequence[Mapping[str, Any]],
+    *,
+    created: str,
+    versions: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the report of a session as one file without external resources.
+
+    A name that ends in ``.md`` gets Markdown, every other one HTML with plots.
+
+    Parameters
+    ----------
+    events
+        The session's events in their JSON form, in order. Without a
+        ``summary`` (cancelled, failed) the report shows what there is.
+    created
+        Date for the header, ISO 8601. Equal arguments give equal bytes.
+    versions
+        Program to version, for the footer.
+
+    Returns
+    -------
+    Path
+        ``out``.
+
+    Raises
+    ------
+    UserError
+        When there are no events or the file cannot be written.
+    """
+    text = render_report(
+        events,
+        created=created,
+        versions=versions or {},
+        markdown=out.suffix.lower() in (".md", ".markdown"),
+    )
+    with replacing(out, "The report") as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+    return out
+
+
+def render_report(
+    events: Sequence[Mapping[str, Any]],
+    *,
+    created: str,
+    versions: Mapping[str, str],
+    markdown: bool = False,
+) -> str:
+    """The report as text: see :func:`write_report`."""
+    if not events:
+        raise UserError("There is nothing to report: the session has no events.", "Tune a model.")
+    session = read_events(events)
+    summary = session.summary
+    environment = Environment(
+        autoescape=not markdown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "number": number,
+        "gain": gain,
+        "percent": percent,
+        "short": short_name,
+        "cell": markdown_cell,
+    }
+    template = files("nnjit_studio.resources") / "report" / TEMPLATES[markdown]
+    source = template.read_text("utf-8")
+    target = summary["target"]
+    return environment.from_string(source).render(
+        session=session,
+        summary=summary,
+        error=session.error,
+        created=created,
+        versions=sorted(versions.items()),
+        speedup=ratio(summary["model_ms"]["before"], summary["model_ms"]["after"]),
+        clock=_clock(target),
+        measured=sum(len(verdicts) for verdicts in session.measured.values()),
+        latency=_latency_plot(session),
+        progress=_progress_plot(session),
+        facts=[
+            (label, f"{target[name]} {unit}".strip())
+            for name, label, unit in TARGET_FIELDS
+            if target.get(name) not in (None, "")
+        ],
+        peaks=sorted(target.get("peak_gflops", {}).items()),
+        dash=NONE,
+    )
+
+
+def _latency_plot(session: Session) -> Plot:
+    points = [(t["t_s"], t["ms"]) for t in session.timings]
+    return line_plot("Model latency over time", "s", "ms", [Series("model", points, steps=True)])
+
+
+def _progress_plot(session: Session) -> Plot:
+    order = [w["workload"] for w in session.summary["workloads"]]
+    tuned = [w for w in order if session.rounds.get(w)][:PLOTTED_WORKLOADS]
+    begun = {w["workload"]: w["gflops"]["before"] for w in session.summary["workloads"]}
+    series = []
+    for workload in tuned:
+        rounds = session.rounds[workload]
+        # The line begins at the kernel of the default schedule, as round 0.
+        start = [(0, begun[workload])]
+        best = [(r["round"], r["best_gflops"]) for r in rounds]
+        tried = [(r["round"], r["gflops"]) for r in rounds if r["gflops"] > 0]
+        series.append(Series(short_name(workload), start + best, tried, steps=True))
+    return line_plot("Best GFLOP/s so far, by round", "round", "GFLOP/s", series)
+
+
+def number(value: float | str | None, digits: int = 3) -> str:
+    """At least ``digits`` significant digits, never an exponent; a dash where there is none."""
+    # Infinity travels as text in the events' JSON.
+    value = math.nan if value is None else float(value)
+    if not math.isfinite(value):
+        return NONE
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(decimals, 6)}f}"
+
+
+def ratio(over: float, under: float) -> str:
+    """``over / under`` as a factor such as ``1.56x``; a dash where there is none."""
+    if not (math.isfinite(over) and math.isfinite(under)) or over <= 0 or under <= 0:
+        return NONE
+    return f"{over / under:.2f}×"  # noqa: RUF001
+
+
+def percent(share: float) -> str:
+    """A share of 1 in percent."""
+    return f"{share * 100:.1f} %" if math.isfinite(share) else NONE
+
+
+def short_name(workload: str) -> str:
+    """A workload without its fingerprint and without characters that steer a terminal."""
+    return printable(workload.rsplit("#", 1)[0])
+
+
+def markdown_cell(words: str) -> str:
+    """Text for a cell of a Markdown table: one line, nothing in it is markup."""
+    line = " ".join(printable(str(words)).split())
+    return re.sub(r"([\\|`*_<>\[\]#])", r"\\\1", line)
+
+
+def gain(workload: Mapping[str, Any]) -> str:
+    """How much faster a workload of a summary is: by its times, or else by its rates."""
+    ms, gflops = workload["ms"], workload["gflops"]
+    by_time = ratio(ms["before"], ms["after"])
+    return ratio(gflops["after"], gflops["before"]) if by_time == NONE else by_time
+
+
+def _clock(target: Mapping[str, Any]) -> str:
+    """What a model's milliseconds hold on a GPU, beside its kernels' own."""
+    return " by the page's clock, its result read back" if target.get("gpu") else ""
+
+
+def summary_table(finished: Mapping[str, Any]) -> str:
+    """The summary of a session as plain text, for a terminal.
+
+    Parameters
+    ----------
+    finished
+        The JSON form of a ``Finished`` event.
+    """
+    ms = finished["model_ms"]
+    target = finished["target"]
+    where = " ".join(short_name(str(target[k])) for k in ("target", "tier") if target.get(k))
+    lines = [
+        f"{short_name(finished['model'])} on {where}: {number(ms['before'])} ms -> "
+        f"{number(ms['after'])} ms ({ratio(ms['before'], ms['after'])}){_clock(target)}",
+        "",
+    ]
+    head = ["workload", "uses", "rounds", "tried", "GFLOP/s before", "after", "gain", "share"]
+    rows, minor = [head], []
+    for w in finished["workloads"]:
+        if not w["rounds"] and w["share"] < MINOR_SHARE:
+            minor.append(w["share"])
+            continue
+        gflops = w["gflops"]
+        rows.append(
+            [
+                short_name(w["workload"]),
+                f"{w['uses']:.0f}",
+                str(w["rounds"]),
+                str(w["candidates"]),
+                number(gflops["before"]),
+                number(gflops["after"]),
+                gain(w),
+                percent(w["share"]),
+            ]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells))
+    if minor:
+        lines.append(f"and {len(minor)} more, not tuned, {percent(sum(minor))} of the time")
+    compile_ms = finished["compile_ms"]
+    lines += [
+        "",
+        f"Compiling took {number(compile_ms['median'])} ms a candidate (p99 "
+        f"{number(compile_ms['p99'])} ms); the best was there after "
+        f"{number(finished['seconds_to_best'])} s.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,149 @@
+"""Which models import and run: each beside native ONNX Runtime, as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import NnjitError
+from nnjit_studio.model import GivenShapes
+from nnjit_studio.workbench import Workbench
+
+TOLERANCE = 1e-3
+"""Largest difference from ONNX Runtime, relative to an output's largest value."""
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class ImportRow:
+    """One model; ``error`` says why it does not import or run, then the rest is zero."""
+
+    model: str
+    exporter: str
+    opset: int
+    import_s: float = 0.0
+    weights_bytes: int = 0
+    kernels: int = 0
+    """Different kernels that the model needs."""
+    steps: int = 0
+    run_ms: float = 0.0
+    """The last of two runs with default kernels, untuned."""
+    max_error: float = 0.0
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.error and self.max_error <= TOLERANCE
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def seeded_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Inputs of an ONNX Runtime session: masks open, token types 0, ids 2 to 49, floats normal."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, NDArray[Any]] = {}
+    for port in session.get_inputs():
+        shape = [d if isinstance(d, int) else dims.get(d, 1) for d in port.shape]
+        if "float" in port.type:
+            real = np.float16 if "16" in port.type else np.float32
+            feeds[port.name] = rng.standard_normal(shape).astype(real)
+            continue
+        whole = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}.get(port.type, np.uint8)
+        fixed = 1 if "mask" in port.name else 0 if "token_type" in port.name else None
+        ids = rng.integers(2, 50, shape) if fixed is None else np.full(shape, fixed)
+        feeds[port.name] = ids.astype(whole)
+    return feeds
+
+
+def import_row(
+    bench: Workbench, path: Path, dims: Mapping[str, int], note: Callable[[str], None]
+) -> ImportRow:
+    """Import a model, run it in the page with default kernels and natively, and compare.
+
+    Models that quantise activations are compared with ONNX Runtime's unfused operators: the
+    model as it is written.
+
+    Parameters
+    ----------
+    dims
+        Numbers for open dimensions; those that are not named here get 1.
+    """
+    import onnx
+    import onnxruntime
+
+    about = onnx.load(str(path), load_external_data=False)
+    exporter = " ".join(filter(None, (about.producer_name, about.producer_version)))
+    opset = max(o.version for o in about.opset_import if o.domain in ("", "ai.onnx"))
+    stepped = any(n.op_type == "QuantizeLinear" for n in about.graph.node)
+    del about
+    row = ImportRow(path.stem, exporter, opset)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    if stepped:
+        # Fused, it rounds some values to the neighbouring step of the quantisation.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options)
+    feeds = seeded_feeds(session, dims)
+    names = [o.name for o in session.get_outputs()]
+    expected = dict(zip(names, session.run(names, feeds), strict=True))
+    del session
+    bench.compiler.shapes = GivenShapes(hints={n: a.shape for n, a in feeds.items()})
+    started = time.perf_counter()
+    try:
+        opened = bench.open_model(path, note, feeds)
+        bench.register_best()
+        result = bench.infer(runs=2)
+    except NnjitError as e:
+        return ImportRow(row.model, exporter, opset, time.perf_counter() - started, error=e.error)
+    return ImportRow(
+        row.model,
+        exporter,
+        opset,
+        sum(opened.import_ms.values()) / 1e3,
+        opened.plan.weights_bytes,
+        len(opened.workloads),
+        len(opened.plan.steps),
+        result.runs_ms[-1],
+        max(_error(result.outputs[name], expected[name]) for name in names),
+    )
+
+
+def _error(got: NDArray[Any], expected: NDArray[Any]) -> float:
+    """Largest difference, relative to the largest value expected; infinite on other shapes."""
+    if got.shape != expected.shape:
+        return float("inf")
+    if not expected.size:
+        return 0.0
+    a, b = got.astype(np.float64), expected.astype(np.float64)
+    worst = float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-6))
+    return worst if np.isfinite(worst) else float("inf")
+
+
+def as_markdown(title: str, rows: Sequence[ImportRow]) -> str:
+    """A table with one line for each model, those that fail last in their own words."""
+    lines = [
+        f"## {title}",
+        "",
+        f"{sum(r.ok for r in rows)} of {len(rows)} import, run and match within "
+        f"{TOLERANCE:g} of the largest value.",
+        "",
+        "| model | opset | exporter | imports, s | kernels | steps | weights, MiB | run, ms | "
+        "max error |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in sorted(rows, key=lambda r: (bool(r.error), r.model)):
+        if r.error:
+            lines.append(f"| {r.model} | {r.opset} | {r.exporter} | {r.error} | | | | | |")
+        else:
+            lines.append(
+                f"| {r.model} | {r.opset} | {r.exporter} | {r.import_s:.1f} | {r.kernels} | "
+                f"{r.steps} | {r.weights_bytes / _MIB:.1f} | {r.run_ms:.1f} | {r.max_error:.1e} |"
+            )
+    return "\n".join([*lines, ""])

@@ -1,0 +1,252 @@
+"""``nnjit bench models``: whole models, ours tuned, beside the peers in one page."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import statistics
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio import __version__
+from nnjit_studio.bench.peers.kernels import RoundsPolicy, load_average, utc_now
+from nnjit_studio.bench.server import BenchServer
+from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.device.host import cpu_name
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.tuner.events import Failed, Finished
+from nnjit_studio.workbench import Workbench
+
+PEERS = ("ort",)
+MODEL_TIMEOUT_S = 600.0
+COLD_ROUNDS = 3
+POLICY = RoundsPolicy(rounds=7, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
+"""Fewer and longer samples than for kernels: one run of a model lasts up to seconds."""
+_TYPES = {"f32": "float32", "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8"}
+"""Names of ONNX Runtime Web for the dtypes of inputs; ``bool`` is itself."""
+VOCABULARY = 1000
+"""Token ids are drawn below it: a valid index of every vocabulary."""
+
+
+@dataclass(frozen=True)
+class PreparedModel:
+    """A model, tuned for a number of threads, in the folder that the page reads."""
+
+    name: str
+    onnx: Path
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    flops: int
+    tuned: Mapping[str, Any]
+
+
+def parse_peers(text: str) -> list[str]:
+    """A comma list of :data:`PEERS`, or ``none``."""
+    words = [] if text == "none" else [w for w in text.split(",") if w]
+    for word in words:
+        if word not in PEERS:
+            raise UserError(
+                f"Whole models are not measured beside {word!r}.", f"Use {', '.join(PEERS)}."
+            )
+    return words
+
+
+def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
+    """Token ids in ``[0, VOCABULARY)``, other integers one (open masks), floats in [-1, 1)."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, NDArray[Any]] = {}
+    for spec in inputs:
+        dtype = NUMPY_DTYPES[spec.dtype]
+        if dtype.kind == "f":
+            drawn: NDArray[Any] = rng.uniform(-1, 1, spec.shape)
+        elif spec.name.endswith("ids") and "type" not in spec.name and "position" not in spec.name:
+            drawn = rng.integers(0, VOCABULARY, spec.shape)
+        elif "position" in spec.name:
+            drawn = np.broadcast_to(np.arange(spec.shape[-1]), spec.shape)
+        else:
+            drawn = np.ones(spec.shape)
+        feeds[spec.name] = drawn.astype(dtype)
+    return feeds
+
+
+def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> PreparedModel:
+    """Tune the model in the page; write bundle and inputs to ``folder``.
+
+    Raises
+    ------
+    UserError, ModelError, PageError
+    """
+    opened = bench.open_model(onnx)
+    inputs = tuple(port.spec for port in opened.plan.inputs)
+    feeds = seeded_feeds(inputs)
+    bench.use_feeds(feeds)
+    summary: dict[str, Any] = {}
+    for event in bench.tune(seconds):
+        if isinstance(event, Finished):
+            summary = event.to_json()
+        elif isinstance(event, Failed):
+            raise UserError(event.error["error"], event.error.get("hint", ""))
+    with zipfile.ZipFile(bench.export(folder / "bundle.zip", samples=False)) as archive:
+        archive.extractall(folder / "bundle")
+    (folder / "bundle.zip").unlink()
+    for name, data in feeds.items():
+        (folder / f"{_file_name(name)}.bin").write_bytes(np.ascontiguousarray(data).tobytes())
+    return PreparedModel(
+        onnx.stem,
+        onnx,
+        inputs,
+        tuple(port.spec for port in opened.plan.outputs),
+        sum(w.uses * w.flops for w in opened.workloads),
+        {key: summary[key] for key in ("model_ms", "seconds_to_best", "reason")},
+    )
+
+
+def compare(
+    model: PreparedModel,
+    folder: Path,
+    target: str,
+    peers: Sequence[str],
+    threads: int,
+    node_modules: Path | None,
+    no_sandbox: bool,
+    cold_rounds: int = COLD_ROUNDS,
+    policy: RoundsPolicy = POLICY,
+) -> dict[str, Any]:
+    """One row: ours and the peers in turns in one page; cold starts in pages of their own.
+
+    Raises
+    ------
+    TargetError, PageError
+    """
+    contenders = ["ours", *peers]
+    job = {
+        "threads": threads,
+        "contenders": contenders,
+        "policy": asdict(policy),
+        "manifest": "bundle/manifest.json",
+        "onnx": f"model/{model.onnx.name}",
+        "inputs": [
+            {
+                "name": spec.name,
+                "type": _TYPES.get(spec.dtype, spec.dtype),
+                "dims": list(spec.shape),
+                "file": f"{_file_name(spec.name)}.bin",
+            }
+            for spec in model.inputs
+        ],
+    }
+    (folder / "job.json").write_text(json.dumps(job))
+    link = folder / "model"
+    if not link.exists():
+        link.mkdir()
+        for file in _files_of(model.onnx):
+            _link(file, link / file.name)
+    roots = {"files": folder} | ({"node_modules": node_modules} if node_modules else {})
+    with ExitStack() as stack:
+        server = stack.enter_context(BenchServer(roots))
+        browser = browsers.find(target)
+
+        def visit(page: str) -> tuple[dict[str, Any], str]:
+            url = server.url(page)
+            with browsers.launch(browser, url, no_sandbox, on_exit=server.fail) as running:
+                return server.next_message(MODEL_TIMEOUT_S), running.flags
+
+        message, flags = visit("models.html")
+        cold: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(cold_rounds):
+            for name in contenders:
+                report, _ = visit(f"models.html?cold={name}")
+                cold[name].append(report["first_output_ms"])
+        errors = {peer: _worst_error(model.outputs, server.uploads, peer) for peer in peers}
+    ms = {name: spread(samples) for name, samples in message["samples_ms"].items()}
+    facts = message["facts"]
+    return {
+        "model": model.name,
+        "file_bytes": sum(f.stat().st_size for f in link.iterdir()),
+        "threads": threads,
+        "peers_threads": {n: facts[n]["threads"] for n in peers},
+        "tier": facts["ours"]["tier"],
+        "tuned": dict(model.tuned),
+        "ms": ms,
+        "ratio": ratios(ms),
+        "gflops": {name: model.flops / row["median"] / 1e6 for name, row in ms.items()},
+        "max_rel_err": max(errors.values(), default=None),
+        "memory_bytes": {name: facts[name]["memory_bytes"] for name in contenders},
+        "create_ms": {name: facts[name]["create_ms"] for name in contenders},
+        "cold_ms": {name: statistics.median(times) for name, times in cold.items() if times},
+        "samples_ms": message["samples_ms"],
+        "cold_samples_ms": cold,
+        "browser": message["user_agent"],
+        "flags": flags,
+    }
+
+
+def document(rows: Sequence[dict[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
+    """The benchmark's JSON; geometric means and worst ratios by peer and threads."""
+    means: dict[str, dict[str, float | None]] = {}
+    for threads in sorted({row["threads"] for row in rows}):
+        mine = [row for row in rows if row["threads"] == threads]
+        for peer in mine[0]["ratio"]:
+            given = [row["ratio"][peer] for row in mine]
+            means[f"{peer}/{threads}t"] = {"geomean": geomean(given), "worst": min(given)}
+    return {
+        "ok": True,
+        "date": utc_now(),
+        "browser": rows[0]["browser"] if rows else "",
+        "flags": rows[0]["flags"] if rows else "",
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "load_average": {"after": load_average()},
+        "versions": {"nnjit-studio": __version__, **versions},
+        "rows": list(rows),
+        "ratios": means,
+    }
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """One line for a person."""
+    times = "  ".join(f"{name} {ms['median']:9.2f} ms" for name, ms in row["ms"].items())
+    ratio = "  ".join(f"{x:.2f}x" for x in row["ratio"].values())
+    memory = "  ".join(f"{n} {b / 2**20:.0f} MiB" for n, b in row["memory_bytes"].items())
+    return f"{row['model']:<16} {row['threads']}T  {times}  {ratio}  {memory}"
+
+
+def _files_of(onnx: Path) -> list[Path]:
+    """The model and the external data beside it, which exporters name after it."""
+    beside = onnx.parent.glob(f"{glob.escape(onnx.stem)}*")
+    return [f for f in beside if f.is_file() and (f.suffix != ".onnx" or f.name == onnx.name)]
+
+
+def _link(file: Path, place: Path) -> None:
+    """A second name costs no copy, but is not to be had on another disk."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
+
+
+def _file_name(name: str) -> str:
+    return "input-" + "".join(c if c.isalnum() else "_" for c in name)
+
+
+def _worst_error(outputs: Sequence[TensorSpec], uploads: Mapping[str, bytes], peer: str) -> float:
+    """Largest error of our outputs over the largest value, against the peer's in the same page."""
+    worst = 0.0
+    for spec in outputs:
+        dtype = NUMPY_DTYPES[spec.dtype]
+        ours, theirs = (
+            np.frombuffer(uploads[f"{name}-{spec.name}"], dtype) for name in ("ours", peer)
+        )
+        worst = max(worst, relative_error(ours, theirs.astype(np.float64)))
+    return worst

@@ -1,0 +1,246 @@
+"""Browsers on this machine: find one, keep it running with a fresh profile, end it whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.process import HowToStart, Instance
+from nnjit_studio.errors import TargetError
+
+RESTARTS = 3
+RESTARTS_WITHIN_S = 60.0
+"""A browser that crashes more often than so many times in so long is given up."""
+
+_VERSION_TIMEOUT_S = 10.0
+
+
+@dataclass
+class RunningBrowser:
+    """A browser that :func:`launch` keeps.
+
+    Attributes
+    ----------
+    flags
+        What it was started with; they go with every measurement.
+    pid
+        Of its first process, another one after a restart.
+    crashes
+        How often it ended by itself.
+    end
+        Kills it as if it had crashed.
+    """
+
+    browser: Browser
+    flags: str
+    pid: int = 0
+    crashes: int = 0
+    end: Callable[[], None] = lambda: None
+
+
+_COMMANDS = {
+    "chromium": ("chromium", "chromium-browser"),
+    "chrome": ("google-chrome", "google-chrome-stable", "chrome"),
+    "edge": ("microsoft-edge", "microsoft-edge-stable", "msedge"),
+    "firefox": ("firefox", "firefox-esr"),
+}
+_MACOS = {
+    "chromium": "Chromium.app/Contents/MacOS/Chromium",
+    "chrome": "Google Chrome.app/Contents/MacOS/Google Chrome",
+    "edge": "Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    "firefox": "Firefox.app/Contents/MacOS/firefox",
+}
+_WINDOWS = {
+    "chromium": "Chromium/Application/chrome.exe",
+    "chrome": "Google/Chrome/Application/chrome.exe",
+    "edge": "Microsoft/Edge/Application/msedge.exe",
+    "firefox": "Mozilla Firefox/firefox.exe",
+}
+
+
+def find_all() -> tuple[Browser, ...]:
+    """Every browser that is found by its usual name or in its usual place."""
+    return tuple(browser for name in _COMMANDS if (browser := _look_for(name)))
+
+
+def find(target: str) -> Browser:
+    """The browser of that name, or the program at that path.
+
+    Raises
+    ------
+    TargetError
+        When there is none.
+    """
+    if target in _COMMANDS:
+        browser = _look_for(target)
+        if browser is None:
+            raise TargetError(
+                f"No {target} was found on this machine.", "Install it, or give the program's path."
+            )
+        return browser
+    path = Path(target).expanduser()
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise TargetError(
+            f"{target!r} is neither a known browser nor a program.",
+            f"Known are {', '.join(_COMMANDS)}; or give the path of a browser.",
+        )
+    kind = "firefox" if "firefox" in path.name.lower() else "chromium"
+    return Browser(path.stem.lower(), kind, path)
+
+
+def version(browser: Browser) -> str:
+    """What the program says its version is; empty when it does not tell."""
+    if platform.system() == "Windows":
+        return ""  # there it would open a window
+    try:
+        run = subprocess.run(
+            [str(browser.path), "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = [line for line in run.stdout.splitlines() if any(c.isdigit() for c in line)]
+    return lines[-1].strip() if lines else ""
+
+
+@contextlib.contextmanager
+def launch(
+    browser: Browser,
+    url: str,
+    no_sandbox: bool = False,
+    headless: bool = True,
+    on_exit: Callable[[str], None] = lambda reason: None,
+    gpu: str = "",
+    on_return: Callable[[bool], None] | None = None,
+) -> Iterator[RunningBrowser]:
+    """Run a browser on ``url`` with a new profile; at the end kill it and remove both.
+
+    Parameters
+    ----------
+    on_exit
+        Gets the reason when the browser ends by itself; give it
+        ``Hub.report_lost``, then waiting calls fail at once.
+    gpu
+        One of :data:`~nnjit_studio.engine.browsers.flags.GPU_MODES`.
+    on_return
+        With it, a browser that ended by itself is started again; give it
+        ``Hub.expect_page``. Gets True before each start, and False when the browser
+        is given up, after :data:`RESTARTS` in :data:`RESTARTS_WITHIN_S` seconds.
+
+    Raises
+    ------
+    TargetError
+        When the browser does not start, or could not as root.
+    """
+    if browser.kind == "chromium" and is_root() and not no_sandbox:
+        raise TargetError(
+            f"{browser.name} does not start as root with its sandbox.",
+            "Run as another user, or give --no-sandbox.",
+        )
+    keeper = _Keeper(browser, url, HowToStart(no_sandbox, headless, gpu), on_exit, on_return)
+    try:
+        keeper.start()
+        yield keeper.running
+    finally:
+        keeper.stop()
+
+
+def is_root() -> bool:
+    """Whether the program runs as root, where Chromium's sandbox cannot work."""
+    return platform.system() == "Linux" and os.geteuid() == 0
+
+
+class _Keeper:
+    """Keeps one browser running: the present instance, and the next one after a crash."""
+
+    def __init__(
+        self,
+        browser: Browser,
+        url: str,
+        how: HowToStart,
+        on_exit: Callable[[str], None],
+        on_return: Callable[[bool], None] | None,
+    ) -> None:
+        self.running = RunningBrowser(browser, "", end=self.end)
+        self._url = url
+        self._how = how
+        self._on_exit = on_exit
+        self._on_return = on_return
+        self._lock = threading.Lock()
+        self._instance: Instance | None = None
+        self._stopped = False
+        self._starts: deque[float] = deque(maxlen=RESTARTS)
+
+    def start(self) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            self._instance = Instance(self.running.browser, self._url, self._how, self._ended)
+            self.running.pid = self._instance.pid
+            self.running.flags = self._instance.flags
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            instance = self._instance
+        if instance is not None:
+            instance.stop()
+
+    def end(self) -> None:
+        with self._lock:
+            if self._instance is not None and not self._stopped:
+                self._instance.kill()
+
+    def _ended(self, reason: str) -> None:
+        """On the thread that waits for the browser."""
+        with self._lock:  # it may have ended before it was seen to start
+            instance = self._instance
+        self.running.crashes += 1
+        self._on_exit(reason)
+        if self._on_return is None:
+            return
+        now = time.monotonic()
+        if len(self._starts) == RESTARTS and now - self._starts[0] < RESTARTS_WITHIN_S:
+            self._on_exit(
+                f"{self.running.browser.name} was started again {RESTARTS} times within "
+                f"{RESTARTS_WITHIN_S:.0f} s and is given up: {reason}"
+            )
+            self._on_return(False)
+            return
+        self._starts.append(now)
+        if instance is not None:
+            instance.clean()
+        self._on_return(True)
+        try:
+            self.start()
+        except TargetError as error:
+            self._on_exit(str(error))
+            self._on_return(False)
+
+
+def _look_for(name: str) -> Browser | None:
+    found = next((Path(p) for c in _COMMANDS[name] if (p := shutil.which(c))), None)
+    places: list[Path] = []
+    if platform.system() == "Darwin":
+        roots = [Path("/Applications"), Path.home() / "Applications"]
+        places = [root / _MACOS[name] for root in roots]
+    elif platform.system() == "Windows":
+        variables = ("PROGRAMFILES", "PROGRAMFILES(X86)", "LOCALAPPDATA")
+        places = [Path(os.environ[v]) / _WINDOWS[name] for v in variables if v in os.environ]
+    path = found or next((place for place in places if place.is_file()), None)
+    kind = "firefox" if name == "firefox" else "chromium"
+    return Browser(name, kind, path) if path else None

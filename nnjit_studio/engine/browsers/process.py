@@ -1,0 +1,200 @@
+"""One start of a browser: its profile, its processes, its last words, and its whole end."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnjit_studio.engine.browsers.flags import (
+    Browser,
+    command_line,
+    environment,
+    write_firefox_preferences,
+)
+from nnjit_studio.errors import TargetError
+
+_TERMINATE_S = 3.0
+_TAIL_LINES = 12
+
+
+@dataclass(frozen=True)
+class HowToStart:
+    """``gpu`` is one of :data:`~nnjit_studio.engine.browsers.flags.GPU_MODES`."""
+
+    no_sandbox: bool
+    headless: bool
+    gpu: str
+
+
+class Instance:
+    """A started browser, and who ends it should we be killed.
+
+    ``on_exit`` gets the reason when it ends by itself, on a thread of its own.
+
+    Raises
+    ------
+    TargetError
+        When the program does not start.
+    """
+
+    def __init__(
+        self,
+        browser: Browser,
+        url: str,
+        how: HowToStart,
+        on_exit: Callable[[str], None],
+    ) -> None:
+        self._cleaning = threading.Lock()
+        self._profile = Path(tempfile.mkdtemp(prefix="nnjit-browser-"))
+        try:
+            if browser.kind == "firefox":
+                write_firefox_preferences(self._profile, how.gpu)
+            page = _start_page(self._profile, url)
+            command = command_line(
+                browser, page, self._profile, how.no_sandbox, how.headless, how.gpu
+            )
+            self._watch = _Watch(browser, command, environment(how.gpu), on_exit)
+        except BaseException:
+            _remove(self._profile)
+            raise
+        self.pid = self._watch.pid
+        self._heir = _Heir(self.pid, self._profile)
+        self.flags = " ".join(s for s in command[1:-1] if str(self._profile) not in s)
+
+    def stop(self) -> None:
+        self._watch.stop()
+        self.clean()
+
+    def kill(self) -> None:
+        self._watch.kill_rest()
+
+    def clean(self) -> None:
+        """What is left of a browser that ended: helper processes, profile, heir."""
+        with self._cleaning:
+            self._heir.dismiss()
+            self._watch.kill_rest()
+            _remove(self._profile)
+
+
+class _Watch:
+    """The browser's process and the thread that reads what it complains about."""
+
+    def __init__(
+        self,
+        browser: Browser,
+        command: list[str],
+        variables: dict[str, str],
+        on_exit: Callable[[str], None],
+    ) -> None:
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+                env=variables,
+            )
+        except OSError as error:
+            raise TargetError(f"{browser.path} does not start: {error}.") from error
+        self.pid = self._process.pid
+        self._name = browser.name
+        self._on_exit = on_exit
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._stopping = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="nnjit-browser-log", daemon=True)
+        self._waiter = threading.Thread(target=self._wait, name="nnjit-browser", daemon=True)
+        self._reader.start()
+        self._waiter.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        _signal_all(self._process, force=False)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TERMINATE_S)
+        self.kill_rest()
+        if self._waiter is not threading.current_thread():
+            self._waiter.join()
+        self._reader.join()
+
+    def kill_rest(self) -> None:
+        """Helpers outlive a browser that crashed."""
+        _signal_all(self._process, force=True)
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as said:
+            for line in said:
+                self._tail.append(line.rstrip())
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        if self._stopping.is_set():
+            return
+        # A helper process may hold the pipe open; the tail must not wait for it.
+        self._reader.join(0.5)
+        said = " ".join(list(self._tail)).rstrip(". ") or "nothing"
+        self._on_exit(f"{self._name} ended by itself with code {code}; it said: {said}.")
+
+
+class _Heir:
+    """A shell that ends the browser and removes its profile should we be killed.
+
+    It reads from a pipe that only we hold and that closes with us, however we
+    go. Not on Windows, where a killed Studio leaves the browser behind.
+    """
+
+    _SCRIPT = 'read -r dismissed || { kill -s KILL -- "-$1"; sleep 0.3; rm -rf -- "$2"; }'
+
+    def __init__(self, pid: int, profile: Path) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+        if platform.system() != "Windows":
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", self._SCRIPT, "nnjit-heir", str(pid), str(profile)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def dismiss(self) -> None:
+        if self._shell is not None and self._shell.poll() is None:
+            self._shell.communicate(b"dismissed\n")
+
+
+def _signal_all(process: subprocess.Popen[str], force: bool) -> None:
+    """End the browser and its children: they are one process group, on Windows one tree."""
+    if platform.system() == "Windows":
+        if force or process.poll() is None:
+            subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True)
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL if force else signal.SIGTERM)
+
+
+def _remove(profile: Path) -> None:
+    """Children that die late may still write into it, so a second try is made."""
+    shutil.rmtree(profile, ignore_errors=True)
+    if profile.exists():
+        threading.Event().wait(0.3)
+        shutil.rmtree(profile, ignore_errors=True)
+
+
+def _start_page(profile: Path, url: str) -> str:
+    """A file that leads to ``url``: every user sees command lines, and ``url`` holds a token."""
+    file = profile / "start.html"
+    file.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(url)}">')
+    return file.as_uri()

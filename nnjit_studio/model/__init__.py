@@ -1,0 +1,45 @@
+"""Graph, workloads and plan: what every room talks about."""
+
+from nnjit_studio.model.generation import Generated, Generation, GenerationRequest, Sampling, Token
+from nnjit_studio.model.given_shapes import GivenShapes
+from nnjit_studio.model.graph import (
+    DTYPE_BYTES,
+    NUMPY_DTYPES,
+    Graph,
+    Node,
+    TensorSpec,
+    Workload,
+    workload_from_json,
+)
+from nnjit_studio.model.plan import (
+    ALIGNMENT_BYTES,
+    PLAN_VERSION,
+    Append,
+    Plan,
+    PlanBuffer,
+    PlanPort,
+    PlanStep,
+)
+
+__all__ = [
+    "ALIGNMENT_BYTES",
+    "DTYPE_BYTES",
+    "NUMPY_DTYPES",
+    "PLAN_VERSION",
+    "Append",
+    "Generated",
+    "Generation",
+    "GenerationRequest",
+    "GivenShapes",
+    "Graph",
+    "Node",
+    "Plan",
+    "PlanBuffer",
+    "PlanPort",
+    "PlanStep",
+    "Sampling",
+    "TensorSpec",
+    "Token",
+    "Workload",
+    "workload_from_json",
+]

@@ -1,0 +1,190 @@
+"""The execution plan: a small register program over a planned memory.
+
+After the instruction set of Nimble (appendix C). A static model is the
+straight-line case: ``call`` steps and one ``return``. Version 2 adds state
+that outlives a run, and ``append``, which writes into it; version 3 weights
+whose panels are made of halves. Other instructions have a place by name, and the
+engine refuses those that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from nnjit_studio.model.graph import TensorSpec
+
+PLAN_VERSION = 3
+STATE_VERSION = 2
+STATELESS_VERSION = 1
+"""What a plan without halves, and one without state, is written as: older engines run it too."""
+WORD_BYTES, HALF_BYTES = 4, 2
+"""What panels are made of: words, and halves where a buffer says so."""
+HALF_SCALE = 2.0**10
+"""Weights in f16 are stored so many times as large: then none is a denormal half."""
+ALIGNMENT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class PlanBuffer:
+    """A range of the engine's linear memory.
+
+    Attributes
+    ----------
+    region
+        ``weight`` (offset into the weights file, loaded once), ``arena``
+        (offset into the memory that runs reuse) or ``state`` (offset into
+        the memory that keeps its contents from run to run).
+    offset, nbytes
+        In bytes; the offset is a multiple of 64. For a packable weight
+        ``nbytes`` is the capacity: room for the widest panel's padding.
+    pack
+        ``(K, N)`` of a matmul weight that a kernel may want in panels, else
+        None. The weights file holds it row-major, K x N.
+    unit_bytes
+        Of one of its K x N elements: 4, or 2 for weights in f16.
+    """
+
+    region: str
+    offset: int
+    nbytes: int
+    pack: tuple[int, int] | None = None
+    unit_bytes: int = WORD_BYTES
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        if self.unit_bytes == WORD_BYTES:
+            del data["unit_bytes"]
+        return data
+
+    def panel_bytes(self, width: int) -> int:
+        """Of a packable weight in panels of ``width`` columns, the last one padded."""
+        k, n = self.pack or (0, 0)
+        return -(-n // width) * width * k * self.unit_bytes
+
+
+@dataclass(frozen=True)
+class Append:
+    """What an ``append`` step copies: new rows of a cache into their slots.
+
+    Attributes
+    ----------
+    heads, rows, width
+        The new rows: ``[heads, rows, width]``, row-major.
+    capacity
+        Slots of the cache: ``[heads, capacity, width]``, or with ``columns``
+        ``[heads, width, capacity]``.
+    nbytes
+        Of one element.
+    """
+
+    heads: int
+    rows: int
+    width: int
+    capacity: int
+    nbytes: int
+    columns: bool = False
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One instruction: ``call`` runs the kernel of a workload on buffers.
+
+    ``args`` are indices into the plan's buffers; of a ``call`` in the order of
+    the kernel's pointer parameters: inputs, outputs, workspaces. An ``append``
+    writes rows into a cache: the rows, the cache, and the buffer that holds
+    the first slot as i64; without it that is slot 0.
+    """
+
+    op: str
+    workload: str = ""
+    args: tuple[int, ...] = ()
+    node: str = ""
+    append: Append | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        if self.append is None:
+            del data["append"]
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PlanStep:
+        append = Append(**data["append"]) if data.get("append") else None
+        return cls(data["op"], data["workload"], tuple(data["args"]), data["node"], append)
+
+
+@dataclass(frozen=True)
+class PlanPort:
+    """An input or output of the model and the buffer that holds it."""
+
+    spec: TensorSpec
+    buffer: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything the engine needs to run a model, but kernels and weights.
+
+    ``gpu_steps`` is in bundles alone: what a GPU runs in place of ``steps``, over the same
+    buffers; empty where it runs these.
+    """
+
+    name: str
+    inputs: tuple[PlanPort, ...]
+    outputs: tuple[PlanPort, ...]
+    buffers: tuple[PlanBuffer, ...]
+    steps: tuple[PlanStep, ...]
+    weights_bytes: int
+    arena_bytes: int
+    state_bytes: int = 0
+    gpu_steps: tuple[PlanStep, ...] = ()
+
+    @property
+    def on_gpu(self) -> Plan:
+        """The plan of a GPU."""
+        return replace(self, steps=self.gpu_steps, gpu_steps=()) if self.gpu_steps else self
+
+    def to_json(self) -> dict[str, Any]:
+        data = {
+            **asdict(self),
+            "buffers": [buffer.to_json() for buffer in self.buffers],
+            "steps": [step.to_json() for step in self.steps],
+        }
+        version = STATE_VERSION if self.state_bytes else STATELESS_VERSION
+        if not self.state_bytes:
+            del data["state_bytes"]
+        del data["gpu_steps"]
+        if self.gpu_steps:
+            data["gpu_steps"] = [step.to_json() for step in self.gpu_steps]
+        if any(buffer.unit_bytes != WORD_BYTES for buffer in self.buffers):
+            version = PLAN_VERSION
+        return {"version": version, **data}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        def port(p: Mapping[str, Any]) -> PlanPort:
+            s = p["spec"]
+            return PlanPort(TensorSpec(s["name"], tuple(s["shape"]), s["dtype"]), p["buffer"])
+
+        return cls(
+            data["name"],
+            tuple(port(p) for p in data["inputs"]),
+            tuple(port(p) for p in data["outputs"]),
+            tuple(
+                PlanBuffer(
+                    b["region"],
+                    b["offset"],
+                    b["nbytes"],
+                    (b["pack"][0], b["pack"][1]) if b["pack"] else None,
+                    b.get("unit_bytes", WORD_BYTES),
+                )
+                for b in data["buffers"]
+            ),
+            tuple(PlanStep.from_json(s) for s in data["steps"]),
+            data["weights_bytes"],
+            data["arena_bytes"],
+            data.get("state_bytes", 0),
+            tuple(PlanStep.from_json(s) for s in data.get("gpu_steps", ())),
+        )

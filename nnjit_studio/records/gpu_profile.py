@@ -1,0 +1,87 @@
+"""What is known of a GPU adapter and of the WebGPU implementation that drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+IMPLEMENTATIONS = ("navigator", "bridge")
+"""``navigator`` is the page's own ``navigator.gpu``; ``bridge`` is wgpu-native behind the hub."""
+
+
+DEFAULT_LIMITS: Mapping[str, int] = {
+    "maxComputeInvocationsPerWorkgroup": 256,
+    "maxComputeWorkgroupStorageSize": 16384,
+    "maxComputeWorkgroupsPerDimension": 65535,
+    "maxStorageBuffersPerShaderStage": 8,
+}
+"""What every WebGPU device allows (the specification's table of limits)."""
+
+
+@dataclass(frozen=True)
+class GpuProfile:
+    """An adapter, as its implementation tells of it.
+
+    Attributes
+    ----------
+    vendor, architecture, device, description, driver
+        Names by WebGPU's ``GPUAdapterInfo``; empty where a browser hides them.
+    implementation
+        One of :data:`IMPLEMENTATIONS`.
+    is_fallback
+        Whether it is software on the processor: never called a GPU.
+    features, language_features
+        WebGPU and WGSL feature names.
+    limits
+        By WebGPU's name of the limit; bytes or counts.
+    subgroup_min, subgroup_max
+        Invocations of a subgroup; 0 where there are none.
+    timestamp_quantum_ns
+        Step of the GPU's timestamps; 0 where there are none.
+    copy_gbs
+        Probed 10^9 bytes a second, read and written, of a copy from buffer to buffer.
+    dispatch_us
+        Probed microseconds of an empty dispatch among many of one pass.
+    cores, registers_per_core, warp
+        Compute units, 32-bit registers of each, and invocations that run in lockstep.
+    registers_per_thread, threads_per_core, shared_bytes_per_core
+        32-bit registers that one invocation may use, invocations that a core keeps in
+        flight, and bytes of its workgroup memory, at most.
+    sources
+        Where these six are from, by name of the field; what is not in it is assumed.
+        :mod:`nnjit_studio.device.gpu_constants` fills them in.
+    """
+
+    vendor: str = ""
+    architecture: str = ""
+    device: str = ""
+    description: str = ""
+    driver: str = ""
+    implementation: str = "navigator"
+    is_fallback: bool = False
+    features: tuple[str, ...] = ()
+    language_features: tuple[str, ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+    subgroup_min: int = 0
+    subgroup_max: int = 0
+    timestamp_quantum_ns: float = 0.0
+    copy_gbs: float = 0.0
+    dispatch_us: float = 0.0
+    cores: int = 16
+    registers_per_core: int = 65536
+    warp: int = 32
+    registers_per_thread: int = 128
+    threads_per_core: int = 1024
+    shared_bytes_per_core: int = 32768
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For people: what the adapter is called, and that it is software where it is."""
+        named = self.description or " ".join(filter(None, (self.vendor, self.architecture)))
+        named = named or self.device or "unnamed adapter"
+        return f"{named} (software, no GPU)" if self.is_fallback else named
+
+    def limit(self, name: str) -> int:
+        """A limit of the adapter, or what every device allows where it told none."""
+        return int(self.limits.get(name, DEFAULT_LIMITS[name]))

@@ -1,0 +1,59 @@
+"""A GPU space larger than the lite one: what its heuristics leave out, to check them by."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import product
+
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul import (
+    R1_CHOICES,
+    ROW_R0_CHOICES,
+    ROW_R1_CHOICES,
+    ROW_THREADS_CHOICES,
+    ROW_X0_CHOICES,
+    SPLIT_CHOICES,
+    X1_CHOICES,
+    Y1_CHOICES,
+    GpuProblem,
+    GpuRule,
+    gpu_candidates,
+    problem_size,
+    shared_memory,
+    threads,
+)
+
+THREAD_CHOICES = (1, 2, 4, 8, 16)
+"""Columns, and rows, of a thread."""
+R0_CHOICES = (1, 2, 4, 8, 16)
+KEPT_RULES: tuple[GpuRule, ...] = (problem_size, threads, shared_memory)
+"""Rules of which a kernel that breaks them would not run, or compute padding alone."""
+
+
+def gpu_wide_candidates(problem: GpuProblem, times: int) -> tuple[GpuCandidate, ...]:
+    """The lite space, then others, together ``times`` as many where there are.
+
+    Any powers of two in any combination, whatever registers and cores make of them. Of
+    more, those whose text has the smallest sha256 stay, as in :mod:`wide_space`.
+    """
+    lite = gpu_candidates(problem)
+    others = {c for c in _grid(problem) if all(rule(c, problem)[0] for rule in KEPT_RULES)}
+    mixed = sorted(others - set(lite), key=lambda c: hashlib.sha256(str(c).encode()).digest())
+    return (*lite, *mixed[: (times - 1) * len(lite)])
+
+
+def _grid(p: GpuProblem) -> Iterator[GpuCandidate]:
+    if p.few_rows:
+        rows = 1 << (p.m - 1).bit_length()
+        for x0, across, r0, r1, split in product(
+            ROW_X0_CHOICES, ROW_THREADS_CHOICES, ROW_R0_CHOICES, ROW_R1_CHOICES, SPLIT_CHOICES
+        ):
+            if r1 >= r0:
+                yield GpuCandidate(x0, rows, r0, x0 * across, rows, r1, split)
+        return
+    for x0, y0, x1, y1 in product(THREAD_CHOICES, THREAD_CHOICES, X1_CHOICES, Y1_CHOICES):
+        if x0 <= x1 and y0 <= y1:
+            for r0, r1, split in product(R0_CHOICES, R1_CHOICES, SPLIT_CHOICES):
+                if r0 <= r1:
+                    yield GpuCandidate(x0, y0, r0, x1, y1, r1, split)

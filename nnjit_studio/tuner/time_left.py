@@ -1,0 +1,53 @@
+"""How long a session still takes: the rounds that are expected, by how long rounds took."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Sequence
+
+from nnjit_studio.tuner.task_scheduler import FIRST_LOOK, MIN_ROUNDS, ROUNDS_A_TURN, WorkloadState
+
+LEAST_ROUNDS = 4
+"""Fewer tell nothing: the first ones build the team of workers and fill the caches."""
+KEPT_ROUNDS = 24
+"""Rounds whose mean counts: later workloads are smaller, and their rounds shorter."""
+
+
+def rounds_left(states: Sequence[WorkloadState], minimum: bool, exhaustive: bool) -> int:
+    """Rounds that are expected before nothing is left to gain, as ``payoff.next_turn`` ends it.
+
+    A workload is expected to converge after as many candidates as those did that have, and
+    not within its next turn.
+    """
+    done = [s.tried for s in states if s.converged and s.swept]
+    usual = math.ceil(statistics.median(done)) if done else FIRST_LOOK + ROUNDS_A_TURN
+
+    def expected(state: WorkloadState) -> int:
+        if exhaustive:
+            return len(state.pending)
+        if not state.converged:
+            return max(usual - state.tried, ROUNDS_A_TURN)
+        return max(MIN_ROUNDS - state.tried, 0) if minimum else 0
+
+    return sum(min(len(s.pending), expected(s)) for s in states)
+
+
+class RoundClock:
+    """Learns how long a round takes, with all that happens between two of them."""
+
+    def __init__(self) -> None:
+        self._ends_s: deque[float] = deque(maxlen=KEPT_ROUNDS)
+
+    def note(self, t_s: float) -> None:
+        """A round ended; ``t_s`` as in events, so that pauses do not count."""
+        self._ends_s.append(t_s)
+
+    def seconds(self, rounds: int) -> float | None:
+        """Expected of so many rounds; None while too few are known."""
+        if not rounds:
+            return 0.0
+        if len(self._ends_s) < LEAST_ROUNDS:
+            return None
+        return rounds * (self._ends_s[-1] - self._ends_s[0]) / (len(self._ends_s) - 1)

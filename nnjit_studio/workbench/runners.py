@@ -1,0 +1,75 @@
+"""What a backend changes for a workbench: its runner, the device it finds, the kernels' version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.device.primitives import primitive_vector
+from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.gpu_runner import GpuGone, GpuRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
+from nnjit_studio.engine.runner.steady_runner import SteadyRunner
+from nnjit_studio.records.backend import Backend
+from nnjit_studio.records.lab import is_lab
+from nnjit_studio.records.records import GPU_TIERS, TIERS, DeviceProfile
+from nnjit_studio.workbench.stored_best import known_device
+
+__all__ = [
+    "GpuGone",
+    "compiler_version",
+    "connect_device",
+    "gpu_gone",
+    "make_runner",
+    "tiers_of_backend",
+]
+
+COPY_BYTES = 1 << 24
+"""Of the probe's copy kernel, where it is asked for."""
+
+
+def make_runner(hub: Hub, engine: str, backend: Backend, flags: str, threads: int) -> PageRunner:
+    """The runner of a backend in an engine such as ``embedded``; its target is the backend's."""
+    if not backend.is_gpu:
+        return SteadyRunner(hub, engine, flags, threads=threads)
+    if backend.implementation == "bridge":
+        hub.gpu.adapter = "software" if backend.software else "hardware"
+    return GpuRunner(hub, engine, backend, flags)
+
+
+def compiler_version(backend: Backend) -> str:
+    """Of the compiler whose kernels the backend runs: part of their identity."""
+    return GPU_COMPILER_VERSION if backend.is_gpu else COMPILER_VERSION
+
+
+def tiers_of_backend(backend: Backend) -> tuple[str, ...]:
+    """All tiers that a backend's kernels may have."""
+    return GPU_TIERS if backend.is_gpu else TIERS
+
+
+def connect_device(
+    runner: PageRunner,
+    target: str,
+    compiler: CompileProcess,
+    database: KernelDatabase,
+    fixed: dict[str, str],
+) -> DeviceProfile:
+    """Ask the page of a runner what it can do, and measure its peaks.
+
+    Raises
+    ------
+    TargetError
+        When the page lacks what the backend needs.
+    """
+    if isinstance(runner, GpuRunner):
+        peak, _ = compiler.gpu_limit_kernels(COPY_BYTES)
+        return runner.probe_gpu(peak)
+    probed = runner.probe(compiler.peak_kernels(TIERS, is_lab(target)))
+    return known_device(database, replace(probed, primitive_vector=primitive_vector(fixed)))
+
+
+def gpu_gone(runner: PageRunner) -> GpuGone | None:
+    """Why the runner's GPU was given up, None where it was not or is none."""
+    return runner.gone if isinstance(runner, GpuRunner) else None

@@ -1,0 +1,99 @@
+"""Dialogs, none of them modal: tuning goes on and the window stays in reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QDialog,
+    QFileDialog,
+    QMessageBox,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from nnjit_studio import __version__
+from nnjit_studio.ui.commands.actions import ACTIONS
+from nnjit_studio.ui.widgets.theme import named
+
+OTHER_KEYS = (
+    ("Graph: next, previous node", "Down, Up"),
+    ("Graph: zoom", "+, -, wheel"),
+    ("Graph: fit, top", "F, Home"),
+    ("Graph: open, close group", "Right, Left"),
+    ("Table: copy rows as TSV", "Ctrl+C"),
+    ("Table: copy rows as CSV", "Ctrl+Alt+C"),
+    ("Table: copy rows as Markdown", "Ctrl+Shift+C"),
+)
+
+
+def ask_model(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Open model", str(folder), "ONNX models (*.onnx)"), chosen)
+
+
+def ask_profile(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Saved profile", str(folder), "Profiles (*.json)"), chosen)
+
+
+def ask_ids(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Token ids", str(folder)), chosen)
+
+
+def ask_records(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    kinds = "Kernel records (*.db *.sqlite *.sqlite3 *.json)"
+    _ask_file(QFileDialog(parent, "Import records", str(folder), kinds), chosen)
+
+
+def ask_session(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
+    _ask_file(QFileDialog(parent, "Open session", str(folder), "Sessions (*.json)"), chosen)
+
+
+def _ask_file(dialog: QFileDialog, chosen: Callable[[Path], object]) -> None:
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.fileSelected.connect(lambda text: chosen(Path(text)))
+    show(dialog)
+
+
+def ask_save(parent: QWidget, title: str, file: Path, chosen: Callable[[Path], object]) -> None:
+    dialog = QFileDialog(parent, title, str(file))
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.fileSelected.connect(lambda text: chosen(Path(text)))
+    show(dialog)
+
+
+def show_about(parent: QWidget) -> None:
+    words = (
+        f"NNJIT Studio {__version__}\n\nTunes the kernels of neural networks just in time, "
+        "inside a real browser engine, and ships them as a static bundle.\n\n"
+        "Apache License 2.0. No packet leaves this machine."
+    )
+    show(QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=parent))
+
+
+def show_shortcuts(parent: QWidget) -> None:
+    rows = [(s.text, s.shortcut) for s in ACTIONS if s.shortcut] + list(OTHER_KEYS)
+    table = named(QTableWidget(len(rows), 2), "Keyboard shortcuts")
+    table.setHorizontalHeaderLabels(["action", "keys"])
+    table.verticalHeader().hide()
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    table.horizontalHeader().setStretchLastSection(True)
+    for i, (name, keys) in enumerate(rows):
+        table.setItem(i, 0, QTableWidgetItem(name.replace("&", "").rstrip("…")))
+        table.setItem(i, 1, QTableWidgetItem(keys))
+    table.resizeColumnToContents(0)
+    dialog = QDialog(parent)
+    dialog.setWindowTitle("Keyboard shortcuts")
+    QVBoxLayout(dialog).addWidget(table)
+    dialog.resize(460, 560)
+    show(dialog)
+
+
+def show(dialog: QWidget) -> None:
+    """Not modal, gone when closed."""
+    dialog.setWindowModality(Qt.WindowModality.NonModal)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.show()

@@ -1,0 +1,165 @@
+"""The numerical diff: tensors in the page beside native ONNX Runtime, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+
+from nnjit_studio.analysis.diff import Diff, TensorDiff, summary
+from nnjit_studio.ui.state.job_table import JobTable
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.ui.widgets.theme import Theme
+
+EMPTY = (
+    "Nothing compared yet: F7 compares every tensor with native ONNX Runtime, "
+    "Shift+F7 those of the node that is selected in the graph."
+)
+FIRST_BAD, BAD, WITHIN, NOT_COMPARED = "first bad step", "bad", "within", "not compared"
+GLYPHS = {FIRST_BAD: "▶", BAD: "✗", WITHIN: "✓", NOT_COMPARED: "·"}
+TONES = {FIRST_BAD: "bad", BAD: "bad", WITHIN: "good", NOT_COMPARED: "muted"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A tensor with its figures, or why it has none."""
+
+    state: str
+    tensor: str
+    node: str
+    found: TensorDiff | None = None
+    why: str = ""
+
+
+def rows_of(diff: Diff, whole: bool) -> Iterator[Row]:
+    """Worst first, then what could not be compared; the first bad step is known of a whole diff."""
+    bad = {t.tensor for t in diff.bad}
+    first = diff.bad[0].position if bad and whole else None
+    for t in diff.tensors:
+        state = WITHIN if t.tensor not in bad else FIRST_BAD if t.position == first else BAD
+        there = f"element {list(t.worst)} is {t.got:.6g}, not {t.expected:.6g}"
+        yield Row(state, t.tensor, t.node, t, there if t.max_abs else "equal")
+    for m in diff.missing:
+        yield Row(NOT_COMPARED, m.tensor, m.node, why=m.why)
+
+
+def merged(before: Diff, now: Diff) -> Diff:
+    """The tensors of both, those of ``now`` in place of older ones."""
+    fresh = {t.tensor for t in (*now.tensors, *now.missing)}
+    tensors = (*now.tensors, *(t for t in before.tensors if t.tensor not in fresh))
+    return replace(
+        now,
+        tensors=tuple(sorted(tensors, key=lambda t: (-t.max_rel, t.position))),
+        missing=(*now.missing, *(m for m in before.missing if m.tensor not in fresh)),
+    )
+
+
+def _of(name: str) -> Any:
+    return lambda row: None if row.found is None else getattr(row.found, name)
+
+
+def _shape(row: Row) -> str:
+    return "" if row.found is None else f"{text.shape(row.found.shape)} {row.found.dtype}"
+
+
+def _counts(name: str) -> Any:
+    def value(row: Row) -> str | None:
+        counts = (0, 0) if row.found is None else getattr(row.found, name)
+        return "{}/{}".format(*counts) if any(counts) else None
+
+    return value
+
+
+def _or_dash(value: str | None) -> str:
+    return value or text.NONE
+
+
+def _error(value: float | None) -> str:
+    return text.NONE if value is None else f"{value:.2e}"
+
+
+COLUMNS = (
+    Column(
+        "state", lambda r: r.state, lambda s: f"{GLYPHS[s]} {s}", width=108,
+        tone=lambda r: TONES[r.state], tip="bad: beyond the tolerance, 0.001 of the scale",
+    ),
+    Column("tensor", lambda r: r.tensor, width=290, middle=True),
+    Column("step", lambda r: r.node, width=240, middle=True),
+    Column("order", _of("position"), lambda v: text.NONE if v is None else str(v), True, width=50,
+           tip="of the step, from 0"),
+    Column("shape", _shape, _or_dash, width=120),
+    Column("max relative", _of("max_rel"), _error, True,
+           "largest error over the reference's largest magnitude", 92),
+    Column("max absolute", _of("max_abs"), _error, True, width=98),
+    Column("cosine", _of("cosine"), lambda v: text.fixed(v, 9), True,
+           "of the angle between both, where both are finite", 92),
+    Column("NaN", _counts("nans"), _or_dash, True, "in the page / in ONNX Runtime", 56),
+    Column("Inf", _counts("infs"), _or_dash, True, "in the page / in ONNX Runtime", 56),
+    Column("where the error is largest, or why there is none", lambda r: r.why, width=320),
+)  # fmt: skip
+
+
+class DiffPanel(JobTable):
+    """The whole model's tensors, or those of nodes as they are asked for."""
+
+    result: Diff | None
+
+    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+        self._asked = ""
+        self._whole = False
+        super().__init__(session, "Numerical diff", COLUMNS, theme, actions, "diff", EMPTY)
+        self.view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
+
+    def compare(self, node: str = "") -> bool:
+        """Compare one step's tensors, or all without a name; False when another job is running."""
+        if not self._session.diff(node):
+            return False
+        self._asked = node
+        return True
+
+    def show_result(self, result: Diff | None) -> None:
+        # A node is added to what was compared before, unless kernels may have changed meanwhile.
+        before = self.result if self._asked and not self.outdated else None
+        self._whole = not self._asked or (before is not None and self._whole)
+        super().show_result(merged(before, result) if before and result else result)
+        if self._asked:
+            self._select(self._asked)
+        else:
+            self.view.scrollToTop()
+
+    def fill(self) -> None:
+        rows = list(rows_of(self.result, self._whole)) if self.result else []
+        self.model.set_rows(rows, keep=False)
+
+    def sentence(self) -> str:
+        assert self.result is not None
+        if self._asked:
+            found = [row for row in self.model.rows if row.node == self._asked]
+            return "  ·  ".join(f"{row.tensor}: {_in_words(row, self.result)}" for row in found)
+        missing = len(self.result.missing)
+        return summary(self.result) + (f" {missing} are not compared." if missing else "")
+
+    def _select(self, node: str) -> None:
+        places = [i for i, row in enumerate(self.model.rows) if row.node == node]
+        if not places:
+            return
+        index = self.proxy.mapFromSource(self.model.index(places[0], 0))
+        if not index.isValid():
+            self.filter.clear()
+            index = self.proxy.mapFromSource(self.model.index(places[0], 0))
+        self.view.selectRow(index.row())
+        self.view.scrollTo(index)
+
+
+def _in_words(row: Row, diff: Diff) -> str:
+    if row.found is None:
+        return row.why
+    side = "within" if row.state == WITHIN else "beyond"
+    return (
+        f"largest error {row.found.max_rel:.2e} of its scale, {side} {diff.tolerance:g}; {row.why}"
+    )

@@ -1,0 +1,75 @@
+"""Asking where a file goes, writing it, and saying how that went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.files import recent
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.widgets.message_bar import MessageBar
+from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.tables import TablePanel
+
+Write = Callable[[Path], object]
+
+
+class Saver:
+    """For buttons and actions that write a file; the folder is that of the latest model."""
+
+    def __init__(
+        self, window: QWidget, session: Session, settings: QSettings, message: MessageBar
+    ) -> None:
+        self._window, self._session = window, session
+        self._settings, self._message = settings, message
+
+    @property
+    def folder(self) -> Path:
+        paths = recent.recent(self._settings)
+        return paths[0].parent if paths else Path.home()
+
+    def ask(self, title: str, name: str, write: Write) -> None:
+        """Have ``write`` called with the file that the user chooses."""
+        dialogs.ask_save(self._window, title, self.folder / name, write)
+
+    def ask_for_model(self, title: str, ending: str, write: Write) -> None:
+        """The same; what is proposed is the model's name with this ending."""
+        model = self._session.state.model
+        self.ask(title, (model.path.stem if model else "model") + ending, write)
+
+    def guarded(self, write: Write) -> Write:
+        """Says in the message bar whether it was written, and if not, why."""
+
+        def writes(path: Path) -> None:
+            try:
+                write(path)
+            except UserError as error:
+                self._message.say(f"{error.error} {error.hint}".strip(), "bad")
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self._message.say(f"{path.name} was not written: {reason}.", "bad", str(error))
+            else:
+                self._message.say(f"Written: {path}", "good")
+
+        return writes
+
+    def offer(self, button: QPushButton, title: str, ending: str, write: Write) -> None:
+        """Have a button ask for a file named after the model, and write it."""
+        button.clicked.connect(
+            lambda _=False: self.ask_for_model(title, ending, self.guarded(write))
+        )
+
+    def offer_table(self, panel: TablePanel) -> None:
+        self._offer(panel.export_button, "Export CSV", "table.csv", panel.export_csv)
+
+    def offer_plot(self, plot: PlotPanel) -> None:
+        self._offer(plot.csv_button, "Export CSV", "table.csv", plot.export_csv)
+        self._offer(plot.png_button, "Export image", "plot.png", plot.export_png)
+
+    def _offer(self, button: QPushButton, title: str, name: str, write: Write) -> None:
+        button.clicked.connect(lambda _=False: self.ask(title, name, self.guarded(write)))

@@ -1,0 +1,162 @@
+"""What a text is made from: a decoder, a prompt of ids, how tokens are chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QDoubleSpinBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QTextEdit,
+    QWidget,
+)
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.generation.session import TextRequest, parse_ids, read_ids
+from nnjit_studio.model import GenerationRequest, Sampling
+from nnjit_studio.ui.widgets.theme import named, panel
+
+PROMPT_LINES = 3
+MOST_TOKENS, MOST_SEED = 100_000, 2**31 - 1
+PREFILL_ROWS = GenerationRequest().rows
+
+
+class TextForm(QWidget):
+    """The fields; their names are the options of ``nnjit generate``.
+
+    Signals
+    -------
+    changed()
+        Something was typed or chosen.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        panel(self)
+        self.decoder = named(
+            QLineEdit(placeholderText="the open model"),
+            "Decoder",
+            "ONNX file of a decoder with past keys and values; empty for the open model",
+        )
+        self.decoder_button = named(QPushButton("…"), "Choose the decoder")
+        self.prompt = named(
+            QTextEdit(acceptRichText=False, placeholderText="Token ids: 15496, 11, 995"),
+            "Prompt",
+            "Token ids, divided by commas or white space; tokenising is yours",
+        )
+        self.prompt.setTabChangesFocus(True)
+        height = self.prompt.fontMetrics().lineSpacing() * PROMPT_LINES + 12
+        self.prompt.setFixedHeight(height)
+        self.prompt_button = named(QPushButton("…"), "Read the prompt from a file")
+        self.tokens = named(_number(1, MOST_TOKENS, 64), "New tokens", "At most so many new ones")
+        self.top_k = named(
+            _number(1, MOST_TOKENS, 1), "Top-k", "Draw one of so many likeliest tokens; 1 is greedy"
+        )
+        self.temperature = named(
+            QDoubleSpinBox(minimum=0.01, maximum=100.0, singleStep=0.1, value=1.0),
+            "Temperature",
+            "Logits are divided by it before one is drawn; greedy tokens do not depend on it",
+        )
+        self.seed = named(_number(0, MOST_SEED, 0), "Seed", "Equal seeds give equal draws")
+        self.capacity = named(
+            _number(0, MOST_TOKENS, 0),
+            "Cache",
+            "Tokens that the cache holds, prompt and new ones; a smaller one is faster",
+        )
+        self.capacity.setSpecialValueText("as the model")
+        self.prefill = named(
+            QLineEdit(placeholderText="made from the decoder"),
+            "Prefill model",
+            "ONNX file that reads a whole prompt, for a decoder of fixed shapes",
+        )
+        self.prefill_button = named(QPushButton("…"), "Choose the prefill model")
+        form = QFormLayout(self)
+        form.setContentsMargins(10, 6, 10, 6)
+        form.setVerticalSpacing(5)
+        form.addRow("Decoder", _beside(self.decoder, self.decoder_button))
+        form.addRow("Prompt", _beside(self.prompt, self.prompt_button))
+        form.addRow("New tokens", _beside(self.tokens, _label_of("cache"), self.capacity))
+        form.addRow("Top-k", _beside(self.top_k, _label_of("temperature"), self.temperature))
+        form.addRow("Seed", self.seed)
+        form.addRow("Prefill", _beside(self.prefill, self.prefill_button))
+        for field in (self.decoder, self.prefill):
+            field.textChanged.connect(lambda _: self.changed.emit())
+        self.prompt.textChanged.connect(self.changed)
+        for number in (self.tokens, self.top_k, self.seed, self.capacity, self.temperature):
+            number.valueChanged.connect(lambda _: self.changed.emit())
+        self.top_k.valueChanged.connect(self._follow)
+        self._follow()
+
+    def read_prompt(self, path: Path) -> None:
+        """Put the ids of a file into the field.
+
+        Raises
+        ------
+        UserError
+            When they cannot be read.
+        """
+        self.prompt.setPlainText(", ".join(map(str, read_ids(path))))
+
+    def request(self, opened: Path | None) -> TextRequest:
+        """What stands in the fields; ``opened`` is the open model's file.
+
+        Raises
+        ------
+        UserError
+            Naming what is missing.
+        """
+        chosen = self.decoder.text().strip()
+        if not chosen and opened is None:
+            raise UserError("No decoder is chosen.", "Open a model, or choose a decoder's file.")
+        ids = parse_ids(self.prompt.toPlainText(), "The prompt")
+        if not ids:
+            raise UserError("The prompt is empty.", "Give at least one token id.")
+        path = Path(chosen) if chosen or opened is None else opened
+        prefill = self.prefill.text().strip()
+        for file in (path, *([Path(prefill)] if prefill else [])):
+            if not file.is_file():
+                raise UserError(f"{file.name} is not there.", "Choose another file.")
+        return TextRequest(
+            path,
+            tuple(ids),
+            Sampling(
+                self.tokens.value(),
+                self.top_k.value(),
+                self.temperature.value(),
+                self.seed.value(),
+            ),
+            GenerationRequest(self.capacity.value() or None, PREFILL_ROWS, prefill),
+        )
+
+    def _follow(self) -> None:
+        draws = self.top_k.value() > 1
+        self.temperature.setEnabled(draws)
+        self.seed.setEnabled(draws)
+
+
+def _number(low: int, high: int, value: int) -> QSpinBox:
+    return QSpinBox(minimum=low, maximum=high, value=value)
+
+
+def _label_of(text: str) -> QWidget:
+    label = QLabel(text)
+    label.setObjectName("muted")
+    return label
+
+
+def _beside(*widgets: QWidget) -> QHBoxLayout:
+    row = QHBoxLayout()
+    row.setSpacing(5)
+    for widget in widgets:
+        row.addWidget(widget, 0 if isinstance(widget, QPushButton) else 1)
+        if isinstance(widget, QPushButton):
+            widget.setFixedWidth(28)
+    return row

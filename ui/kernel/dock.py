@@ -1,0 +1,356 @@
+"""The kernel inspector: what the compiler made of a candidate, why, and how fast it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QTabWidget, QVBoxLayout, QWidget
+
+from nnjit_studio.analysis.kernel import KernelInspection
+from nnjit_studio.errors import NnjitError
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.tuner.evaluator import OK_STATES
+from nnjit_studio.tuner.events import Measured
+from nnjit_studio.tuner.swap_policy import gflops_of
+from nnjit_studio.ui.kernel.inspector import Inspector
+from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
+from nnjit_studio.ui.kernel.plots import RooflinePlot, SamplePlot, Samples
+from nnjit_studio.ui.kernel.settings import SettingsEditor
+from nnjit_studio.ui.kernel.texts import PassView, SideBySide
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.tuning.own_candidate import EXAMPLES
+from nnjit_studio.ui.widgets.tables import TablePanel
+from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named, panel
+
+EMPTY = "Select a node, a candidate or a record, then press F4 to look inside its kernel."
+
+
+class KernelPanel(QWidget):
+    """One candidate of the selected workload: the incumbent, or whatever was asked for."""
+
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__()
+        panel(self)
+        self._session, self._theme = session, theme
+        self.kernel: KernelInspection | None = None
+        self._model: object = None
+        self._seen_now = False
+        self._wanted = ("", "")
+        self._measured: dict[tuple[str, str], Measured] = {}
+        self._seen = 0
+        self._records: list[TuningRecord] = []
+        self._before = ""
+        self._told: tuple[object, ...] = ()
+        self.inspector = Inspector(session.workbench, self)
+        self.inspector.found.connect(self._show)
+        self.inspector.failed.connect(self._failed)
+        session.records.connect(self._take_records)
+        session.busy_changed.connect(lambda _: self._enable())
+        session.done.connect(self._done)
+
+        self.caption = ElidedLabel(EMPTY)
+        self.editor = SettingsEditor()
+        self.editor.changed.connect(self._edited)
+        self.editor.refused.connect(lambda why: self._say(why, "bad"))
+        self.verdict = ElidedLabel()
+        self.measure_button = named(
+            QPushButton("Measure"),
+            "Measure this kernel",
+            "Check it against the float64 reference and time it beside the kernel that runs; "
+            "a winner is kept (Ctrl+Return)",
+        )
+        self.measure_button.clicked.connect(self.measure)
+        self.keep_button = named(
+            QPushButton("Keep"),
+            "Run the model with this kernel",
+            "Run the model with this kernel, although it is not faster, until it is tuned or "
+            "opened again",
+        )
+        self.keep_button.clicked.connect(lambda: self._run(self._settings))
+        self.back_button = named(
+            QPushButton("Put back"),
+            "Run the kernel of before again",
+            "Run the kernel that ran before this one was measured or kept",
+        )
+        self.back_button.clicked.connect(lambda: self._run(self._before))
+        self.sides = SideBySide(theme)
+        self.passes = PassView(theme)
+        self.numbers = TablePanel("Numbers of the kernel", COLUMNS, theme)
+        self.samples, self.roofline = SamplePlot(theme), RooflinePlot(theme)
+        self._build()
+        self._enable()
+
+    def _build(self) -> None:
+        speed = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
+        for plot in self.plots:
+            speed.addWidget(plot)
+        speed.setSizes([700, 500])
+        self.tabs = named(QTabWidget(), "Views of the kernel")
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self.sides, "&Side by side")
+        self.tabs.addTab(self.passes, "&Passes")
+        self.tabs.addTab(self.numbers, "&Numbers")
+        self.tabs.addTab(speed, "Spee&d")
+        first, second = QHBoxLayout(), QHBoxLayout()
+        for row in (first, second):
+            row.setContentsMargins(8, 4, 8, 2)
+            row.setSpacing(6)
+        first.addWidget(self.caption, 2)
+        first.addWidget(self.verdict, 3)
+        second.addWidget(self.editor)
+        for button in (self.measure_button, self.keep_button, self.back_button):
+            second.addWidget(button)
+        second.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(first)
+        column.addLayout(second)
+        column.addWidget(self.tabs, 1)
+        measure = QShortcut(QKeySequence("Ctrl+Return"), self)
+        measure.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        measure.activated.connect(self.measure)
+
+    @property
+    def plots(self) -> tuple[SamplePlot, RooflinePlot]:
+        return self.samples, self.roofline
+
+    @property
+    def tables(self) -> tuple[TablePanel, TablePanel]:
+        return self.passes.table, self.numbers
+
+    # What is shown
+
+    def look(self, settings: str = "") -> None:
+        """Inspect a candidate of the selected workload; the one that runs without settings."""
+        key = self._session.state.selected
+        if key:
+            self._wanted = key, settings
+            self.inspector.look(key, settings)
+
+    def render(self, changes: frozenset[str]) -> None:
+        if self._model is not self._session.state.model:
+            self._model = self._session.state.model
+            self._forget()
+        self._take_events()
+        if self._seen_now:
+            self._follow()
+
+    def be_seen(self, seen: bool) -> None:
+        """Whether the dock is in front; behind others it looks at nothing."""
+        self._seen_now = seen
+        if seen:
+            self._follow()
+
+    def _follow(self) -> None:
+        selected = self._session.state.selected
+        if selected and selected != self._wanted[0]:
+            self.look()  # another workload was selected: its kernel that runs
+        else:
+            self._tell()
+
+    def _forget(self) -> None:
+        self.kernel, self._wanted = None, ("", "")
+        self._measured.clear()
+        self._seen = len(self._session.events)
+        self._before = ""
+        self.caption.setText(EMPTY)
+        self._say("", "muted")
+        self._enable()
+
+    def _take_events(self) -> None:
+        events = self._session.events
+        for event in events[self._seen :]:
+            if isinstance(event, Measured):
+                self._measured[event.workload, event.candidate] = event
+        self._seen = len(events)
+
+    def _take_records(self, records: list[TuningRecord]) -> None:
+        self._records = records
+        self._tell()
+
+    @property
+    def _settings(self) -> str:
+        return self.kernel.settings if self.kernel else ""
+
+    @property
+    def _incumbent(self) -> str:
+        workload = self._session.state.workloads.get(self._wanted[0])
+        return (workload.incumbent if workload else "") or DEFAULT_SETTINGS
+
+    def _show(self, kernel: KernelInspection) -> None:
+        if kernel.workload.key != self._wanted[0]:
+            return
+        self.kernel = kernel
+        if not self._wanted[1]:
+            self._wanted = self._wanted[0], kernel.settings
+        if kernel.settings != DEFAULT_SETTINGS:
+            self.editor.show_candidate(parse_candidate(kernel.settings))
+        else:
+            self.editor.show_candidate(parse_candidate(self._example(kernel)))
+        self.sides.show_kernel(kernel)
+        self.passes.show_kernel(kernel)
+        self._told = ()
+        self._tell()
+
+    def _example(self, kernel: KernelInspection) -> str:
+        """Where editing begins for the default schedule: the first of the lite space."""
+        known = self._session.state.workloads[kernel.workload.key].candidates
+        return (
+            next((s for s in known if s != DEFAULT_SETTINGS), "")
+            or EXAMPLES["WGSL" if kernel.on_gpu else "Wasm"]
+        )
+
+    def _failed(self, error: Exception) -> None:
+        self._say(str(error) if isinstance(error, NnjitError) else f"It failed: {error}", "bad")
+
+    def _tell(self) -> None:
+        """Show what was measured, where that is new."""
+        kernel = self.kernel
+        if kernel is None:
+            return
+        key, settings, incumbent = kernel.workload.key, kernel.settings, self._incumbent
+        measured = self._measured.get((key, settings))
+        known = self._record(key, settings)
+        told = (measured, known, incumbent, self._record(key, incumbent))
+        if told == self._told:
+            return
+        self._told = told
+        runs = settings == incumbent
+        if measured is None and known is not None:
+            measured = _as_event(known)
+        place = (
+            "runs now" if runs else "in the lite space" if kernel.in_space else "not in the space"
+        )
+        if settings == DEFAULT_SETTINGS:
+            place = "the default schedule" + (", runs now" if runs else "")
+        self.caption.setText(f"{kernel.workload.name}  ({place})")
+        self.caption.tip = settings
+        self.editor.setEnabled(kernel.workload.tunable)
+        self.numbers.model.set_rows(number_rows(kernel, measured))
+        sets = self._samples(key, settings)
+        self.samples.show_samples(sets)
+        rates = [(s.name, gflops_of(kernel.workload.flops, s.quartiles[1])) for s in sets if s.ms]
+        self.roofline.show_limits(kernel.limits, rates)
+        self._judge(kernel, measured)
+        self._enable()
+
+    def _judge(self, kernel: KernelInspection, measured: Measured | None) -> None:
+        broken = [v for v in kernel.verdicts if not v.ok]
+        if kernel.error:
+            self._say(kernel.error, "bad")
+        elif measured is not None and measured.state:
+            rate = f"{measured.gflops:.1f} GFLOP/s, " if measured.gflops else ""
+            tone = "good" if measured.state == "won" else "text"
+            tone = tone if measured.state in OK_STATES else "bad"
+            self._say(f"{rate}{measured.state}: {measured.reason}", tone)
+        elif broken:
+            rules = "; ".join(f"{v.rule.replace('_', ' ')}: {v.text}" for v in broken)
+            self._say(f"Compiled; outside the lite space. {rules}", "warn")
+        else:
+            self._say("Compiled; not measured yet.", "muted")
+
+    def _record(self, key: str, settings: str) -> TuningRecord | None:
+        """The newest record with samples of a kernel of this tier."""
+        tier = self.kernel.tier if self.kernel else ""
+        return next(
+            (
+                r
+                for r in self._records
+                if (r.workload, r.settings, r.key.tier) == (key, settings, tier) and r.samples_ms
+            ),
+            None,
+        )
+
+    def _samples(self, key: str, settings: str) -> Sequence[Samples]:
+        found = self._measured.get((key, settings))
+        if found is not None and found.samples_ms:
+            now = "taken in this session, in turns: C I I C"
+            clock = f", GPU clock: {found.gpu_clock}" if found.gpu_clock else ""
+            return (
+                Samples("this one", found.samples_ms, now + clock),
+                Samples("incumbent then", found.incumbent_ms, now + clock),
+            )
+        sets = []
+        for name, which in (("this one", settings), ("incumbent", self._incumbent)):
+            record = self._record(key, which)
+            if record is not None and (name == "this one" or which != settings):
+                when = f"from the database, {record.created[:19].replace('T', ' ')} UTC"
+                sets.append(Samples(name, record.samples_ms, f"{when}, {record.key.target}"))
+        return sets
+
+    # What the user does
+
+    def _edited(self, settings: str) -> None:
+        self._say("Compiling", "muted")
+        self.look(settings)
+
+    def measure(self) -> None:
+        """Have the shown candidate measured, at once or as the next of the running session."""
+        if not self.editor.tell():
+            return
+        settings = self._wanted[1]
+        if self.kernel is None or not settings or settings == DEFAULT_SETTINGS:
+            return self._say("The default schedule is the baseline: change a setting.", "warn")
+        self._before = self._incumbent
+        if self._session.try_candidate(settings):
+            self._say("Measuring", "muted")
+            self.tabs.setCurrentIndex(self.tabs.count() - 1)
+        else:
+            self._say("Something else is running: wait, or stop it (Shift+F5).", "bad")
+
+    def _run(self, settings: str) -> None:
+        before = self._incumbent
+        if self._session.run_kernel(self._wanted[0], settings):
+            self._before = before
+
+    def _done(self, job: str, result: object) -> None:
+        if job == "backend":
+            self._forget()
+            self.be_seen(self._seen_now)
+        if job in ("try", "keep"):
+            self._take_events()
+            self._tell()
+
+    def _enable(self) -> None:
+        idle, kernel = not self._session.busy, self.kernel
+        usable = kernel is not None and not kernel.error
+        self.editor.setVisible(kernel is not None and kernel.workload.tunable)
+        self.measure_button.setEnabled(
+            usable and kernel.settings != DEFAULT_SETTINGS and self._session.busy in ("", "tune")
+        )
+        state = "default" if self._settings == DEFAULT_SETTINGS else ""
+        if usable and not state:
+            place = kernel.workload.key, kernel.settings
+            measured = self._measured.get(place) or self._record(*place)
+            state = measured.state if measured else ""
+        here = usable and self._settings == self._incumbent
+        self.keep_button.setEnabled(idle and usable and not here and state in OK_STATES)
+        self.back_button.setEnabled(
+            idle and usable and bool(self._before) and self._before != self._incumbent
+        )
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        for view in (self.sides, self.passes, *self.plots):
+            view.set_theme(theme)
+        self.numbers.model.set_theme(theme)
+        self._told = ()
+        self._tell()
+
+    def _say(self, words: str, tone: str) -> None:
+        self.verdict.setText(words)
+        self.verdict.setStyleSheet(f"color: {getattr(self._theme, tone)}")
+
+
+def _as_event(record: TuningRecord) -> Measured:
+    reason = record.error or "known from the database"
+    return Measured(
+        0.0, record.workload, record.settings, record.state, reason, record.gflops,
+        record.median_ms, record.samples_ms, gpu_clock=record.gpu_clock,
+        pipeline_ms=record.pipeline_ms,
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""Looks at kernels in a thread of its own; of several that are asked for, the last one counts."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from nnjit_studio.ui.state.services import Workbench
+from nnjit_studio.ui.widgets.worker import Worker
+
+
+class Inspector(QObject):
+    """Runs beside the session's jobs, also while tuning.
+
+    Signals
+    -------
+    found(KernelInspection)
+        What was asked for last.
+    failed(Exception)
+        It could not be looked at.
+    """
+
+    found = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._next: tuple[str, str] | None = None
+        self.worker = Worker(self)
+        self.worker.returned.connect(lambda _, result: self._ended(self.found, result))
+        self.worker.failed.connect(lambda _, error: self._ended(self.failed, error))
+
+    def look(self, workload: str, settings: str) -> None:
+        """Inspect a candidate of a workload, by key; empty settings for the kernel that runs."""
+        self._next = workload, settings
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._next is None or self.worker.job:
+            return
+        workload, settings = self._next
+        self._next = None
+        self.worker.start("inspect", lambda _: self._workbench.inspect(workload, settings))
+
+    def _ended(self, signal: object, result: object) -> None:
+        if self._next is None:
+            signal.emit(result)
+        self._begin()

@@ -1,0 +1,121 @@
+"""The profile that is shown beside another one: saved in a file, or the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton, QSizePolicy
+
+from nnjit_studio.analysis.profile import (
+    Comparison,
+    ModelProfile,
+    StepDelta,
+    compare,
+    headline,
+    load,
+)
+from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.state.session import Problem
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
+from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
+from nnjit_studio.ui.widgets.worker import Worker
+
+EMPTY = "Open a saved profile, or press F6 again after tuning: both are compared step by step."
+SAME = 0.03
+"""A step that gains or loses a smaller part of its time has no colour: that is noise."""
+
+
+def _tone(delta: StepDelta) -> str:
+    if delta.ratio is None or abs(delta.ratio - 1) < SAME:
+        return "muted"
+    return "good" if delta.ratio > 1 else "bad"
+
+
+def _ms(value: float | None) -> str:
+    return text.fixed(value, 4)
+
+
+COLUMNS = (
+    Column("step", lambda d: d.node, width=240, middle=True),
+    Column("workload", lambda d: d.workload, width=280, middle=True),
+    Column("before ms", lambda d: d.before_ms, _ms, True, "median, in the other profile", 84),
+    Column("after ms", lambda d: d.after_ms, _ms, True, "median, in the profile shown", 84),
+    Column("gain ms", lambda d: d.gain_ms, lambda v: f"{v:+.4f}", True, "positive is faster", 84,
+           tone=_tone),
+    Column("ratio", lambda d: d.ratio, lambda v: text.fixed(v, 3), True,
+           "before by after; above 1 is faster", 66, tone=_tone),
+)  # fmt: skip
+
+
+class ComparePanel(TablePanel):
+    """Largest gains first.
+
+    Signals
+    -------
+    problem(Problem)
+        A file is no profile.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__("Comparison of profiles", COLUMNS, theme)
+        self.view.horizontalHeader().setStretchLastSection(False)  # figures stay together
+        self.after: ModelProfile | None = None
+        self.before: ModelProfile | None = None
+        self.result: Comparison | None = None
+        self.file_button = named(
+            QPushButton("Open saved profile…"),
+            "Compare with a saved profile",
+            "JSON of “Save profile” or of nnjit profile --save",
+        )
+        self.file_button.clicked.connect(
+            lambda: dialogs.ask_profile(self, Path.home(), self.compare_with_file)
+        )
+        self.caption = ElidedLabel(EMPTY)
+        self.caption.setObjectName("muted")
+        self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.bar.takeAt(0)
+        self.bar.insertWidget(0, self.file_button)
+        self.bar.insertWidget(1, self.caption, 1)
+        self._reader = Worker(self)
+        self._reader.returned.connect(lambda _, profile: self.compare_with(profile))
+        self._reader.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
+        self._show()
+
+    def show_profile(self, profile: ModelProfile | None) -> None:
+        """A new profile is compared with the one before, if that is of the same model."""
+        last = self.after
+        if profile is None:
+            self.before = None
+        elif last is not None and last.model == profile.model:
+            self.before = last
+        self.after = profile
+        self._show()
+
+    def compare_with_file(self, path: Path) -> bool:
+        """Read a saved profile in a thread, then compare; False while one is being read."""
+        return self._reader.start("read_profile", lambda _: load(path))
+
+    def compare_with(self, before: ModelProfile) -> None:
+        self.before = before
+        self._show()
+
+    def _show(self) -> None:
+        before, after = self.before, self.after
+        self.result = compare(before, after) if before and after else None
+        self.model.set_rows(self.result.steps if self.result else (), keep=False)
+        self.caption.setText(self._words())
+        self.file_button.setEnabled(self.after is not None)
+
+    def _words(self) -> str:
+        if self.result is None or self.before is None or self.after is None:
+            return EMPTY
+        other = self.before.model
+        note = "" if other == self.after.model else f"Before is of another model, {other}. "
+        return note + headline(self.result)
+
+    def set_theme(self, theme: Theme) -> None:
+        self.model.set_theme(theme)

@@ -1,0 +1,208 @@
+"""The profile of the open model: findings in words, every step in a table, further views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QPushButton, QSplitter, QTabWidget
+
+from nnjit_studio.analysis.profile import (
+    Finding,
+    MeasuredMemory,
+    ModelProfile,
+    ranked,
+    trace_events,
+)
+from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, TUNE
+from nnjit_studio.support.files import write_json
+from nnjit_studio.ui.profile.compare import ComparePanel
+from nnjit_studio.ui.profile.findings import FindingsView
+from nnjit_studio.ui.profile.ledger import LedgerView
+from nnjit_studio.ui.profile.memory import MemoryPlot
+from nnjit_studio.ui.profile.roofline import RooflinePlot
+from nnjit_studio.ui.profile.trace import TraceView
+from nnjit_studio.ui.state.job_table import JobTable
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
+
+EMPTY = "No profile yet: open a model, then press F6."
+TONES = {"compute": "good", "memory": "warn"}
+
+
+def _percent(value: float | None) -> str:
+    return text.fixed(value, 0)
+
+
+COLUMNS = (
+    Column("step", lambda s: s.node, width=255, middle=True),
+    Column("workload", lambda s: s.workload, width=240, middle=True),
+    Column("ms", lambda s: s.ms, lambda v: text.fixed(v, 4), True, "median of the runs", 70),
+    Column("IQR", lambda s: s.iqr_ms, lambda v: text.fixed(v, 4), True, "ms between quartiles", 70),
+    Column("share %", lambda s: 100 * s.share, lambda v: text.fixed(v, 1), True, width=66),
+    Column(
+        "GFLOP/s", lambda s: s.gflops if s.flops else None, lambda v: text.fixed(v, 1), True,
+        width=70,
+    ),
+    Column("GB/s", lambda s: s.gbytes_per_s, lambda v: text.fixed(v, 1), True, width=60),
+    Column(
+        "FLOP/B", lambda s: s.intensity, lambda v: text.fixed(v, 1), True,
+        "operations for each byte read or written", 60,
+    ),
+    Column(
+        "% of peak", lambda s: s.percent_of_peak if s.flops else None, _percent, True,
+        "of the threads' measured multiply-add rate", 74,
+    ),
+    Column(
+        "% of roof", lambda s: s.percent_of_roof, _percent, True,
+        "of the limit that bounds it; above 100 where data comes from caches", 72,
+    ),
+    Column(
+        "bound by", lambda s: s.bound, lambda v: v or text.NONE, width=76,
+        tone=lambda s: TONES.get(s.bound, "muted"),
+    ),
+    Column("threads", lambda s: s.threads, str, True, width=60),
+    Column("fused from", lambda s: ", ".join(s.source), lambda v: v or text.NONE, width=300),
+)  # fmt: skip
+
+MS_COLUMN = [column.title for column in COLUMNS].index("ms")
+FINDINGS_HEIGHT = 96
+
+
+class ProfilePanel(JobTable):
+    """Findings above the table of steps, the slowest first; further views in tabs."""
+
+    result: ModelProfile | None
+
+    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+        self.findings = FindingsView()
+        self.ledger, self.memory_plot = LedgerView(theme), MemoryPlot(theme)
+        self.trace, self.roofline = TraceView(theme), RooflinePlot(theme)
+        self.compare = ComparePanel(theme)
+        self._actions = actions
+        super().__init__(session, "Profile", COLUMNS, theme, actions, "profile", EMPTY)
+        self.view.sortByColumn(MS_COLUMN, Qt.SortOrder.DescendingOrder)
+        self.memory = ElidedLabel()
+        self.memory.setContentsMargins(10, 2, 10, 2)
+        self.trace_button = named(
+            QPushButton("Open in Perfetto…"),
+            "Open in Perfetto",
+            "Saves Chrome trace events as a file and says how to open it there",
+        )
+        self.save_button = named(
+            QPushButton("Save profile…"), "Save profile", "JSON, for nnjit profile --compare"
+        )
+        for button in (self.trace_button, self.save_button):
+            self.bar.addWidget(button)
+        self.tabs = named(QTabWidget(documentMode=True), "Views of the profile")
+        splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        self.layout().insertWidget(1, self.memory)
+        self.layout().replaceWidget(self.view, self.tabs)
+        splitter.addWidget(self.findings)
+        splitter.addWidget(self.view)
+        splitter.setStretchFactor(1, 1)
+        splitter.setSizes([FINDINGS_HEIGHT, 400])
+        for title, widget in (
+            ("Findings and steps", splitter), ("Timeline", self.trace),
+            ("Cold and warm", self.ledger), ("Memory", self.memory_plot),
+            ("Roofline", self.roofline), ("Compare", self.compare),
+        ):  # fmt: skip
+            self.tabs.addTab(widget, title)
+        self.findings.asked.connect(self._do)
+        self.ledger.wanted.connect(lambda: session.profile(cold=True))
+        self.trace.timeline.picked.connect(lambda span: self.show_step(span.step))
+        self.picked.connect(lambda row: self.trace.timeline.select(row.node))
+        self.compare.picked.connect(self.picked)
+        self.compare.problem.connect(session.problem)
+        self._follow()
+        self.show_result(None)
+
+    @property
+    def plots(self) -> tuple[PlotPanel, ...]:
+        return self.memory_plot, self.roofline
+
+    def fill(self) -> None:
+        profile = self.result
+        self.model.set_rows(profile.steps if profile else (), keep=False)
+        self.findings.fill(ranked(profile) if profile else ())
+        self.memory.setText(_memory(profile.memory) if profile else "")
+        self.ledger.fill(profile)
+        for view in (self.memory_plot, self.roofline, self.trace, self.compare):
+            view.show_profile(profile)
+        for widget in (self.memory, self.findings):
+            widget.setVisible(profile is not None)
+        for button in (self.trace_button, self.save_button):
+            button.setEnabled(profile is not None)
+        self._follow()
+
+    def show_step(self, node: str) -> None:
+        """Select a step here and, through ``picked``, everywhere."""
+        places = [i for i, step in enumerate(self.model.rows) if step.node == node]
+        if not places:
+            return
+        index = self.proxy.mapFromSource(self.model.index(places[0], 0))
+        if not index.isValid():
+            self.filter.clear()
+            index = self.proxy.mapFromSource(self.model.index(places[0], 0))
+        self.view.clearSelection()
+        self.view.selectRow(index.row())
+        self.view.scrollTo(index)
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        for view in (self.ledger, *self.plots, self.trace.timeline, self.compare):
+            view.set_theme(theme)
+
+    def _do(self, what: str, finding: Finding) -> None:
+        if what == LEDGER:
+            self.tabs.setCurrentWidget(self.ledger)
+        elif what == MEMORY:
+            self.tabs.setCurrentWidget(self.memory_plot)
+        elif what == DEVICE:
+            self._actions["device"].trigger()
+        else:
+            self.show_step(finding.node)
+            follow = {TUNE: "tune", DIFF: "diff_node"}
+            if what in follow:
+                self._actions[follow[what]].trigger()
+
+    def _follow(self) -> None:
+        super()._follow()
+        able = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
+        for (_, what), button in self.findings.buttons.items():
+            if what in able:
+                button.setEnabled(self._actions[able[what]].isEnabled())
+        self.ledger.button.setEnabled(self._start.isEnabled())
+
+    def sentence(self) -> str:
+        assert self.result is not None
+        warm, threads = self.result.warm, self.result.threads
+        return (
+            f"{warm.median_ms:.3f} ms (min {warm.min_ms:.3f}, IQR {warm.iqr_ms:.3f}, "
+            f"{warm.runs} runs)  ·  {self.result.tier}, {threads} thread{'s' * (threads > 1)}"
+        )
+
+    def save_trace(self, path: Path) -> None:
+        """Write the trace of the profile that is shown; raises ``UserError``."""
+        assert self.result is not None
+        write_json(path, trace_events(self.result))
+
+    def save_profile(self, path: Path) -> None:
+        """Write the profile that is shown; raises ``UserError``."""
+        assert self.result is not None
+        write_json(path, self.result.to_json())
+
+
+def _memory(memory: MeasuredMemory) -> str:
+    expected = memory.forecast
+    return (
+        f"Wasm memory: forecast {text.nbytes(expected.wasm_bytes)}, measured "
+        f"{text.nbytes(memory.wasm_bytes)} (weights {text.nbytes(expected.weights_bytes)}, arena "
+        f"{text.nbytes(expected.arena_bytes)}, of it at most "
+        f"{text.nbytes(expected.peak_live_bytes)} in use)"
+    )

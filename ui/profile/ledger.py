@@ -1,0 +1,189 @@
+"""The cold start beside a warm run: what each phase and each kind of step takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QToolTip,
+    QVBoxLayout,
+    QWidget,
+)
+
+from nnjit_studio.analysis.profile import ModelProfile
+from nnjit_studio.analysis.profile.findings import kind_of
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.theme import Theme, named, panel, scaled_font
+
+UNKNOWN = (
+    "Not measured: the model was tuned or run before its first profile. "
+    "“Measure the cold start” opens its file anew."
+)
+MOST_KINDS = 12
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of a ledger; ``tip`` says where the figure is from."""
+
+    name: str
+    ms: float
+    tip: str
+
+
+def cold_bars(profile: ModelProfile) -> tuple[Bar, ...]:
+    """The phases from the file to the first output, in order."""
+    source = "wall-clock time in the Studio, once; the first run by the page's clock"
+    return tuple(Bar(phase, ms, source) for phase, ms in profile.cold_ms.items())
+
+
+def warm_bars(profile: ModelProfile) -> tuple[Bar, ...]:
+    """Steps by their kind, the longest first, and what a run takes beside its steps."""
+    return tuple(_warm(profile))
+
+
+def _warm(profile: ModelProfile) -> Iterator[Bar]:
+    kinds: dict[str, list[float]] = {}
+    for step in profile.steps:
+        kinds.setdefault(kind_of(step), []).append(step.ms)
+    ranked = sorted(kinds.items(), key=lambda item: -sum(item[1]))
+    source = f"sum of the steps' medians of {profile.warm.runs} runs, by the page's clock"
+    for kind, ms in ranked[:MOST_KINDS]:
+        yield Bar(f"{kind} ({len(ms)})", sum(ms), source)
+    if rest := [sum(ms) for _, ms in ranked[MOST_KINDS:]]:
+        yield Bar(f"{len(rest)} other kinds", sum(rest), source)
+    between = profile.warm.median_ms - profile.steps_ms
+    if between > 0:
+        yield Bar("beside the steps", between, "a whole run's median less its steps' medians")
+
+
+class Bars(QWidget):
+    """Names, bars to one scale, milliseconds and shares."""
+
+    def __init__(self, title: str, theme: Theme) -> None:
+        super().__init__()
+        panel(named(self, title))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.theme = theme
+        self.bars: tuple[Bar, ...] = ()
+
+    def fill(self, bars: Sequence[Bar]) -> None:
+        self.bars = tuple(bars)
+        lines = (f"{b.name}: {b.ms:.3f} ms" for b in self.bars)
+        self.setAccessibleDescription("; ".join(lines))
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(360, self._row_height() * len(self.bars))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(240, self.sizeHint().height())
+
+    def _row_height(self) -> int:
+        return self.fontMetrics().height() + 6
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent):
+            row = event.pos().y() // self._row_height()
+            tip = self.bars[row].tip if 0 <= row < len(self.bars) else ""
+            QToolTip.showText(event.globalPos(), tip, self)
+            return True
+        return super().event(event)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setFont(scaled_font(self.font(), 1.0))
+        metrics, height = self.fontMetrics(), self._row_height()
+        total = sum(b.ms for b in self.bars) or 1.0
+        longest = max((b.ms for b in self.bars), default=0.0) or 1.0
+        figures = metrics.horizontalAdvance("00,000.000 ms  100 %")
+        names = int((self.width() - figures) * 0.55)
+        room = max(0, self.width() - names - figures - 16)
+        left = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+        for row, bar in enumerate(self.bars):
+            top = row * height
+            painter.setPen(QColor(self.theme.text))
+            name = metrics.elidedText(bar.name, Qt.TextElideMode.ElideRight, names - 8)
+            painter.drawText(QRectF(0, top, names - 8, height), left, name)
+            length = max(1.0, room * bar.ms / longest)
+            painter.fillRect(
+                QRectF(names, top + 4, length, height - 8), QColor(self.theme.series[0])
+            )
+            share = bar.ms / total
+            percent = "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+            words = f"{text.fixed(bar.ms, 1 if bar.ms >= 10 else 3)} ms  {percent:>4}"
+            painter.drawText(QRectF(self.width() - figures, top, figures, height), right, words)
+
+
+class LedgerView(QScrollArea):
+    """Both ledgers, each under its sum.
+
+    Signals
+    -------
+    wanted()
+        The cold start shall be measured.
+    """
+
+    wanted = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
+        self.cold, self.warm = Bars("Cold start", theme), Bars("Warm run", theme)
+        self.cold_title, self.warm_title = QLabel(), QLabel()
+        self.unknown = QLabel(UNKNOWN, wordWrap=True)
+        self.unknown.setObjectName("muted")
+        self.button = named(
+            QPushButton("Measure the cold start"),
+            "Measure the cold start",
+            "Open the model's file anew, then profile it; the page stays, so its engine is warm",
+        )
+        self.button.clicked.connect(self.wanted)
+        page = QWidget()
+        panel(page)
+        row = QHBoxLayout(page)
+        row.setContentsMargins(10, 6, 10, 6)
+        row.setSpacing(28)
+        for title, bars, more in (
+            (self.cold_title, self.cold, (self.unknown, self.button)),
+            (self.warm_title, self.warm, ()),
+        ):
+            title.setFont(scaled_font(self.font(), 1.0, bold=True))
+            column = QVBoxLayout()
+            column.setAlignment(Qt.AlignmentFlag.AlignTop)
+            for widget in (title, bars, *more):
+                if isinstance(widget, QPushButton):
+                    column.addWidget(widget, 0, Qt.AlignmentFlag.AlignLeft)
+                else:
+                    column.addWidget(widget)
+            row.addLayout(column, 1)
+        self.setWidget(page)
+        self.fill(None)
+
+    def fill(self, profile: ModelProfile | None) -> None:
+        cold = cold_bars(profile) if profile else ()
+        self.cold.fill(cold)
+        self.warm.fill(warm_bars(profile) if profile else ())
+        self.cold.setVisible(bool(cold))
+        self.unknown.setVisible(profile is not None and not cold)
+        total_s = sum(bar.ms for bar in cold) / 1e3
+        sums = f": {total_s:.2f} s from the file to the first output" if cold else ""
+        self.cold_title.setText(f"Cold start{sums}" if profile else "")
+        warm = f"Warm run: {profile.warm.median_ms:.3f} ms" if profile else ""
+        self.warm_title.setText(warm)
+        self.button.setVisible(profile is not None)
+
+    def set_theme(self, theme: Theme) -> None:
+        for bars in (self.cold, self.warm):
+            bars.theme = theme
+            bars.update()

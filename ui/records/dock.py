@@ -1,0 +1,271 @@
+"""The kernel database as a table: filtered, grouped, compared, annotated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import (
+    QIdentityProxyModel,
+    QItemSelection,
+    QItemSelectionModel,
+    QObject,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QToolButton
+
+from nnjit_studio.database import Measurement
+from nnjit_studio.database.measurement import Group, Pair, groups, mean_ratio, side_by_side
+from nnjit_studio.ui.records.filters import BEST, COMPARE, EVERY, RecordFilters
+from nnjit_studio.ui.records.store import Listing, RecordStore
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.tuning.space import GLYPHS, TONES
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.tables import Column, TablePanel, missing
+from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
+
+RESELECTED = 1000
+"""Rows at most that stay selected when the records are read again."""
+
+
+def _when(iso: str) -> str:
+    return iso[:19].replace("T", " ")
+
+
+def _rate(digits: int) -> Any:
+    return lambda value: text.fixed(value, digits)
+
+
+COLUMNS = (
+    Column("workload", lambda r: r.workload, text.short_key, width=230, middle=True),
+    Column("settings", lambda r: r.settings, width=270),
+    Column(
+        "state",
+        lambda r: r.state,
+        lambda s: f"{GLYPHS.get(s, ' ')} {s}",
+        width=92,
+        tone=lambda r: TONES.get(r.state, ""),
+    ),
+    Column("GFLOP/s", lambda r: r.gflops, _rate(1), True, "10^9 operations a second", 74),
+    Column("ms", lambda r: r.median_ms, _rate(4), True, "median of the samples", 74),
+    Column("samples", lambda r: r.samples, str, True, "how many samples were taken", 66),
+    Column("tags", lambda r: r.tags, width=80, tip="words of yours: select records, press F2"),
+    Column("note", lambda r: r.note, width=110, tip="what you noted: select records, press F2"),
+    Column("code", lambda r: r.code, width=56, tip="what the kernel is written in"),
+    Column("tier", lambda r: r.tier, width=92),
+    Column("target", lambda r: r.target, width=90),
+    Column("device", lambda r: r.device, width=110),
+    Column("browser", lambda r: r.browser, width=130),
+    Column("created (UTC)", lambda r: r.created, _when, width=140),
+)
+
+
+def _group_columns(by: str) -> tuple[Column, ...]:
+    one = by == "workload"
+    best = "the least time" if one else "the highest GFLOP/s of all its workloads"
+    return (
+        Column(by, lambda g: g.name, text.short_key if one else str, width=230),
+        Column("records", lambda g: g.records, str, True, width=70),
+        Column("workloads", lambda g: g.workloads, str, True, width=74),
+        Column(
+            "best GFLOP/s", lambda g: g.best.gflops if g.best else None, _rate(1), True, best, 96
+        ),
+        Column("ms", lambda g: g.best.median_ms if g.best else None, _rate(3), True, "its time"),
+        Column("of workload", lambda g: g.workload, text.short_key, width=220),
+        Column("settings", lambda g: g.settings, width=260),
+        Column("device", lambda g: g.best.device if g.best else "", width=110),
+        Column("browser", lambda g: g.best.browser if g.best else "", width=130),
+    )
+
+
+def _pair_columns(first: str, second: str) -> tuple[Column, ...]:
+    return (
+        Column("workload", lambda p: p.workload, text.short_key, width=230),
+        Column(
+            "ratio", lambda p: p.ratio, lambda v: f"{v:.2f}×", True,  # noqa: RUF001
+            f"ms on {first} by ms on {second}: above 1, {second} is faster", 70,
+            lambda p: "good" if p.ratio > 1 else "bad",
+        ),
+        Column(f"ms, {first}", lambda p: p.first.median_ms, _rate(3), True, "its fastest", 130),
+        Column(f"ms, {second}", lambda p: p.second.median_ms, _rate(3), True, "its fastest", 130),
+        Column(f"GFLOP/s, {first}", lambda p: p.first.gflops, _rate(1), True, width=150),
+        Column(f"GFLOP/s, {second}", lambda p: p.second.gflops, _rate(1), True, width=150),
+        Column(f"settings, {first}", lambda p: p.first.settings, width=240),
+        Column(f"settings, {second}", lambda p: p.second.settings, width=240),
+    )  # fmt: skip
+
+
+class _OwnOrder(QIdentityProxyModel):
+    """Leaves rows in the model's order and says what order is wanted.
+
+    Qt's sorting proxy asks Python for two values at each comparison; sorting
+    10,000 rows by it takes half a second, sorting the list itself milliseconds.
+    """
+
+    wanted = Signal(int, Qt.SortOrder)
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self.wanted.emit(column, order)
+
+    def set_filter(self, words: str) -> None:
+        """The panel filters."""
+
+
+class DatabasePanel(TablePanel):
+    """Newest first; read in a thread of its own, so it may be refreshed while tuning."""
+
+    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+        super().__init__("Kernel database", COLUMNS, theme, _OwnOrder())
+        self.store = RecordStore(session.workbench.database, self)
+        self.listing = Listing()
+        self.filters = RecordFilters()
+        self._order = (-1, Qt.SortOrder.AscendingOrder)
+        self.count = ElidedLabel("Tuned kernels are kept here; nothing is read yet.")
+        self.count.setObjectName("muted")
+        self.count.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.refresh_button = named(
+            QPushButton("Refresh"), "Kernel database: refresh", "Read the database again (Ctrl+D)"
+        )
+        self.refresh_button.clicked.connect(session.read_records)
+        self.progress = named(QProgressBar(textVisible=False), "Kernel database: progress")
+        self.progress.setFixedWidth(120)
+        self.stop_button = named(QPushButton("Stop"), "Kernel database: stop import or export")
+        self.stop_button.clicked.connect(self.store.cancel)
+        self.bar.takeAt(0)
+        self.bar.insertWidget(0, self.count, 1)
+        self.bar.insertWidget(1, self.progress)
+        self.bar.insertWidget(2, self.stop_button)
+        self.bar.addWidget(self.refresh_button)
+        things = named(QToolButton(text="Records"), "Kernel database: what to do with records")
+        things.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        things.addActions(
+            [actions[name] for name in ("note", "delete", "restore", "import", "export_records")]
+        )
+        self.bar.addWidget(things)
+        self.layout().insertWidget(1, self.filters)
+        self._undo, self._redo = actions["undo"], actions["redo"]
+        # In the table alone: Delete elsewhere means something else.
+        actions["delete"].setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        for name in ("note", "delete", "restore"):
+            self.view.addAction(actions[name])
+        session.records.connect(lambda _: self.store.refresh())
+        self.store.listed.connect(self._take)
+        self.store.undo_changed.connect(self._follow_undo)
+        self.store.progressed.connect(self._progressed)
+        self.filter.textChanged.connect(self.filters.search)
+        self.filters.changed.connect(self.render_rows)
+        self.proxy.wanted.connect(self._sort)
+        self._follow_undo()
+        self._progressed(0, 0)
+
+    def set_theme(self, theme: Theme) -> None:
+        self.model.set_theme(theme)
+
+    def selected(self) -> list[Measurement]:
+        """The records that are selected: of a group its best, of a pair both."""
+        rows = [self.model.rows[i.row()] for i in self.view.selectionModel().selectedRows()]
+        return [record for row in rows for record in _records_of(row)]
+
+    def render_rows(self) -> None:
+        """Filter, group or compare, sort, and show."""
+        kind, by = self.filters.mode
+        records = self.filters.select(self.listing)
+        first, second = self.filters.first.currentText(), self.filters.second.currentText()
+        rows: Sequence[Any] = records
+        columns = COLUMNS
+        if kind == BEST:
+            rows, columns = groups(records, by), _group_columns(by)
+        elif kind == COMPARE:
+            rows = side_by_side(records, by, first, second) if first != second else []
+            columns = _pair_columns(first, second)
+        kept = {row.id for row in self.selected()} if kind == EVERY else set()
+        if [c.title for c in columns] != [c.title for c in self.model.columns]:
+            self._order = (-1, Qt.SortOrder.AscendingOrder)
+            self.view.horizontalHeader().setSortIndicator(*self._order)
+            self.set_columns(columns)
+        self.model.set_rows(self._sorted(rows), keep=False)
+        self._select(kept)
+        self.count.setText(self._caption(kind, by, records, rows))
+
+    def _caption(self, kind: str, by: str, records: Sequence[Measurement], rows: Any) -> str:
+        everything = [row for row in self.listing.rows if not row.deleted]
+        if not self.listing.rows:
+            return "The database is empty: every candidate that is measured is kept here."
+        if kind == COMPARE:
+            ratio = mean_ratio(rows)
+            if ratio is None:
+                return f"No workload was timed on both: choose two {by}s that share a model."
+            name = self.filters.second.currentText()
+            return f"{len(rows)} workloads; {name} is {ratio:.2f}× as fast (geometric mean)"  # noqa: RUF001
+        if kind == BEST:
+            return f"{len(rows):,} groups of {len(records):,} records"
+        workloads = len({r.workload for r in records})
+        if self.filters.deleted.isChecked():
+            return f"{len(records):,} deleted records of {workloads} workloads"
+        if len(records) < len(everything):
+            return f"{len(records):,} of {len(everything):,} records, {workloads} workloads"
+        return f"{len(records):,} records of {workloads} workloads, newest first"
+
+    def _take(self, listing: Listing) -> None:
+        self.listing = listing
+        self.filters.offer(listing)
+        self.render_rows()
+
+    def _sort(self, column: int, order: Qt.SortOrder) -> None:
+        self._order = (column, order)
+        kept = {row.id for row in self.selected()} if self.filters.mode[0] == EVERY else set()
+        rows = self.model.rows
+        if column < 0:
+            self.render_rows()
+        else:
+            self.model.set_rows(self._sorted(rows), keep=False)
+            self._select(kept)
+
+    def _sorted(self, rows: Sequence[Any]) -> list[Any]:
+        """By raw value, rows without one always last."""
+        column, order = self._order
+        if column < 0:
+            return list(rows)
+        value = self.model.columns[column].value
+        there = [row for row in rows if not missing(value(row))]
+        there.sort(key=value, reverse=order == Qt.SortOrder.DescendingOrder)
+        return there + [row for row in rows if missing(value(row))]
+
+    def _select(self, ids: set[int]) -> None:
+        if not 0 < len(ids) <= RESELECTED:
+            return
+        chosen = QItemSelection()
+        for place, row in enumerate(self.model.rows):
+            if row.id in ids:
+                index = self.proxy.index(place, 0)
+                chosen.select(index, index)
+        flags = QItemSelectionModel.SelectionFlag
+        self.view.selectionModel().select(chosen, flags.ClearAndSelect | flags.Rows)
+
+    def _pick(self) -> None:
+        rows = self.view.selectionModel().selectedRows()
+        if len(rows) == 1 and (records := _records_of(self.model.rows[rows[0].row()])):
+            self.picked.emit(records[0])
+
+    def _follow_undo(self) -> None:
+        for action, stack, verb in (
+            (self._undo, self.store.done, "Undo"),
+            (self._redo, self.store.undone, "Redo"),
+        ):
+            action.setToolTip(
+                f"{verb}: {stack[-1].done}" if stack else f"Nothing to {verb.lower()}"
+            )
+
+    def _progressed(self, done: int, total: int) -> None:
+        for widget in (self.progress, self.stop_button):
+            widget.setVisible(bool(total))
+        self.progress.setRange(0, max(total, 1))
+        self.progress.setValue(done)
+
+
+def _records_of(row: QObject | Measurement | Group | Pair) -> list[Measurement]:
+    if isinstance(row, Group):
+        return [row.best] if row.best else []
+    return [row.first, row.second] if isinstance(row, Pair) else [row]

@@ -1,0 +1,199 @@
+"""Runs the window, for a person or for a script."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer, Slot
+from PySide6.QtWidgets import QApplication
+
+from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.tuner.events import Event
+from nnjit_studio.ui.page.headless import qt_messages_to_logging
+from nnjit_studio.ui.page.process import choose_platform
+from nnjit_studio.ui.startup import crash
+from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
+from nnjit_studio.ui.state.services import Workbench
+from nnjit_studio.ui.state.session import Problem
+from nnjit_studio.ui.window.main_window import MakeEngineView, StudioWindow
+from nnjit_studio.ui.window.preferences import APPLICATION, ORGANIZATION
+
+log = logging.getLogger(__name__)
+
+SETTLE_MS = 700
+"""The page draws itself a little later than the last event; a picture waits for that."""
+
+
+def run_studio(
+    workbench: Workbench,
+    model: Path | None,
+    tune_seconds: float | None,
+    autotune: bool,
+    screenshot: Path | None,
+    quit_when_done: bool,
+    make_engine_view: MakeEngineView,
+) -> list[Event]:
+    """Show the window until it is closed; returns the events of all its sessions.
+
+    Parameters
+    ----------
+    model
+        Opened at once, if given.
+    tune_seconds, autotune
+        With ``autotune`` the opened model is tuned, for so many seconds.
+    screenshot
+        PNG of the window, taken when the script's work is done.
+    quit_when_done
+        Leave after that, and raise what failed on the way.
+
+    Raises
+    ------
+    NnjitError
+        In a scripted run (``quit_when_done``), when opening, tuning or the
+        screenshot failed; without one, when there is no display.
+    """
+    if not choose_platform() and not quit_when_done:
+        raise UserError(
+            "There is no display to open the window on.",
+            "Set DISPLAY, or give --quit to tune without a window.",
+        )
+    with qt_messages_to_logging():
+        return _run(
+            workbench, model, tune_seconds, autotune, screenshot, quit_when_done, make_engine_view
+        )
+
+
+def _run(
+    workbench: Workbench,
+    model: Path | None,
+    tune_seconds: float | None,
+    autotune: bool,
+    screenshot: Path | None,
+    quit_when_done: bool,
+    make_engine_view: MakeEngineView,
+) -> list[Event]:
+    app = _application()
+    garbage = GarbageCollector(app)
+    # A script neither follows nor changes what its user arranged by hand.
+    folder = tempfile.TemporaryDirectory() if quit_when_done else contextlib.nullcontext()
+    with folder as own:
+        settings = QSettings(f"{own}/studio.ini", QSettings.Format.IniFormat) if own else None
+        window = StudioWindow(workbench, make_engine_view, settings)
+        script = _Script(window, model, tune_seconds, autotune, screenshot, quit_when_done)
+        window.closed.connect(app.quit)
+        window.installEventFilter(_FirstPicture(window))
+        window.show()
+        QTimer.singleShot(0, script.begin)
+        with crash.reporting(window):
+            app.exec()
+        window.deleteLater()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    garbage.stop()
+    if quit_when_done and script.error is not None:
+        raise script.error
+    return script.events
+
+
+def _application() -> QApplication:
+    app = QApplication.instance() or QApplication(sys.argv[:1])
+    assert isinstance(app, QApplication)
+    app.setOrganizationName(ORGANIZATION)
+    app.setApplicationName(APPLICATION)
+    app.setApplicationDisplayName("NNJIT Studio")
+    app.setStyle("Fusion")
+    # The window says itself when it is gone: its session may end later than it hides.
+    app.setQuitOnLastWindowClosed(False)
+    return app
+
+
+class _FirstPicture(QObject):
+    """Notes when the window was painted first: `benchmarks/cold_start.py` reads that."""
+
+    def eventFilter(self, window: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            window.removeEventFilter(self)
+            # What is inside the window is painted after it, in the same turn.
+            QTimer.singleShot(0, lambda: log.info("The window is drawn."))
+        return False
+
+
+class _Script(QObject):
+    """Open, tune, picture, leave: each step begins when the one before has ended."""
+
+    def __init__(
+        self,
+        window: StudioWindow,
+        model: Path | None,
+        seconds: float | None,
+        autotune: bool,
+        screenshot: Path | None,
+        leave: bool,
+    ) -> None:
+        super().__init__()
+        self._window, self._model, self._seconds = window, model, seconds
+        self._autotune, self._screenshot, self._leave = autotune, screenshot, leave
+        self._ended = False
+        self.error: NnjitError | None = None
+        self.events = window.session.events
+        window.session.done.connect(self._done)
+        window.session.problem.connect(self._problem)
+
+    @Slot()
+    def begin(self) -> None:
+        if self._model is None:
+            if not self._leave:
+                self._window.first_run.begin()
+            self._finish()
+        elif not self._window.open_model(self._model):
+            self.error = UserError(self._window.message.text.text())
+            self._finish()
+
+    def _done(self, job: str, _: object) -> None:
+        if self._ended:
+            return
+        if job == "open" and self._autotune:
+            self._window.start_tuning(self._seconds)
+        elif job in ("open", "tune"):
+            self._finish()
+
+    def _problem(self, problem: Problem) -> None:
+        if self._ended or problem.job not in ("open", "tune"):
+            return
+        self.error = self.error or problem.cause
+        if not self._window.session.busy:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._ended = True
+        QTimer.singleShot(SETTLE_MS, self._last)
+
+    def _last(self) -> None:
+        if self._screenshot is not None:
+            try:
+                take_screenshot(self._window, self._screenshot)
+            except UserError as error:
+                self.error = self.error or error
+        if self._leave:
+            self._window.close()
+
+
+def take_screenshot(window: StudioWindow, out: Path) -> None:
+    """Save a picture of the whole window, the page included.
+
+    Raises
+    ------
+    UserError
+        When the picture cannot be written.
+    """
+    picture = window.grab()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        written = picture.save(str(out), "PNG")
+    except OSError:
+        written = False
+    if not written:
+        raise UserError(f"The screenshot {out} could not be written.", "Choose another folder.")

@@ -1,0 +1,407 @@
+"""What the views show, reduced from the stream of events. Knows no Qt."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from nnjit_studio.generation.session import TextEvent
+from nnjit_studio.model import Workload
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
+from nnjit_studio.ui.state.text_state import TextState
+from nnjit_studio.ui.widgets.text import short_key
+
+if TYPE_CHECKING:
+    from nnjit_studio.workbench import OpenedModel
+
+log = logging.getLogger(__name__)
+
+NOT_TRIED, MEASURING, INCUMBENT = "not tried", "measuring", "incumbent"
+INVALID, TIMED_OUT = "invalid", "timed out"
+"""How a candidate failed: it could not be built, or did not end."""
+VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase", "text", "now"})
+_LIMIT = re.compile(r"\bwithin [\d.]+ s\b")  # how errors of page and compile process say it
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """One line of the lite space; ``None`` where nothing was measured yet."""
+
+    settings: str
+    state: str = NOT_TRIED
+    reason: str = ""
+    verdict: str = ""
+    gflops: float | None = None
+    ms: float | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+
+
+@dataclass
+class WorkloadState:
+    """Everything known of one workload in this session."""
+
+    workload: Workload
+    rank: int = 0
+    share: float | None = None
+    candidates: dict[str, CandidateRow] = field(default_factory=dict)
+    naive_size: int = 0
+    known: int = 0
+    incumbent: str = ""
+    tried: int = 0
+    rounds: Rounds = field(default_factory=Rounds)
+
+    @property
+    def weight(self) -> float:
+        """For sorting: share of model time, or of its FLOPs before any profile."""
+        return self.share if self.share is not None else self.workload.flops * self.workload.uses
+
+    def rows(self) -> list[CandidateRow]:
+        """The candidates in order, the incumbent marked."""
+        return [
+            replace(row, state=INCUMBENT) if row.settings == self.incumbent else row
+            for row in self.candidates.values()
+        ]
+
+    @property
+    def total(self) -> int:
+        """Candidates of the lite space."""
+        return len(self.candidates) - (DEFAULT_SETTINGS in self.candidates)
+
+    def update(self, settings: str, **changes: object) -> None:
+        row = self.candidates.get(settings)
+        if row is None:
+            reason = "default schedule" if settings == DEFAULT_SETTINGS else "known before"
+            row = CandidateRow(settings, reason=reason)
+        self.candidates[settings] = new = replace(row, **changes)  # type: ignore[arg-type]
+        if settings != DEFAULT_SETTINGS:
+            self.tried += _has_verdict(new) - _has_verdict(row)
+
+
+class SessionState:
+    """The open model and the tuning session on it.
+
+    ``code`` is what the session's kernels are written in, ``Wasm`` or ``WGSL``.
+    ``node_ms_before`` is the first ``node_ms`` since the model was opened or tuning began.
+    ``rounds`` are the model's: its rate as it was estimated after each round of any workload,
+    and as it was timed since the one before. ``left`` is the time of the latest round, and the
+    seconds that were expected to the end then, None before that can be told.
+
+    Views read the attributes; :meth:`take_changes` tells them which of
+    :data:`VIEWS` need to be drawn again.
+    """
+
+    def __init__(self) -> None:
+        self.model: OpenedModel | None = None
+        self.workloads: dict[str, WorkloadState] = {}
+        self.node_ms: Mapping[str, float] = MappingProxyType({})
+        self.node_ms_before: Mapping[str, float] = MappingProxyType({})
+        self.latency: list[tuple[float, float]] = []
+        self.rounds = Rounds()
+        self.trying: ev.Trying | None = None
+        self.left: tuple[float, float | None] = (0.0, None)
+        self.served: ev.Served | None = None
+        self.paused = False
+        self.phase = ""
+        self.target = ""
+        self.code = ""
+        self.summary: ev.Finished | None = None
+        self.failure: Mapping[str, object] | None = None
+        self.selected = ""
+        self.text = TextState()
+        self._timed_gflops = 0.0
+        self._changed: set[str] = set()
+
+    def open(self, model: OpenedModel) -> None:
+        """Show another model; nothing of the old one stays."""
+        self.model = model
+        self.selected = ""
+        self._reset()
+        first = self.by_share()
+        self.selected = first[0].workload.key if first else ""
+        self.phase = "Ready to tune"
+        self._changed |= VIEWS
+
+    def fail(self) -> None:
+        """The session broke off without an event that says so."""
+        self._settle()
+        self.set_phase("Tuning failed")
+
+    def select(self, key: str) -> bool:
+        """Select a workload everywhere; False when it is unknown or selected already."""
+        if key == self.selected or key not in self.workloads:
+            return False
+        self.selected = key
+        self._changed |= {"graph", "space", "rounds"}
+        return True
+
+    def take_text(self, events: Iterable[TextEvent]) -> None:
+        """Take events of a text in, in order."""
+        for event in events:
+            self.text.take(event)
+            self._changed.add("text")
+
+    def take_check(self, checked: Mapping[str, Any]) -> None:
+        """The last text was compared with ONNX Runtime."""
+        self.text.checked = checked
+        self._changed.add("text")
+
+    def set_phase(self, text: str) -> None:
+        self.phase = text
+        self._changed.add("phase")
+
+    def take_changes(self) -> frozenset[str]:
+        """The views that are out of date; asking clears the list."""
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+    def by_share(self) -> list[WorkloadState]:
+        """All workloads, the heaviest first, tunable ones before others of equal weight."""
+        return sorted(
+            self.workloads.values(), key=lambda w: (-w.weight, not w.workload.tunable, w.rank)
+        )
+
+    def find(self, text: str) -> WorkloadState | None:
+        """The workload of a key or of a name (summaries may use either)."""
+        if text in self.workloads:
+            return self.workloads[text]
+        named = [w for w in self.workloads.values() if w.workload.name == short_key(text)]
+        return named[0] if len(named) == 1 else None
+
+    @property
+    def before_ms(self) -> float | None:
+        """With the first kernels: timed at the start, and at the end beside the tuned ones."""
+        if self.summary is not None and self.latency:
+            return self.summary.model_ms["before"]
+        return self.latency[0][1] if self.latency else None
+
+    @property
+    def now_ms(self) -> float | None:
+        return self.latency[-1][1] if self.latency else None
+
+    @property
+    def speedup(self) -> float | None:
+        before, now = self.before_ms, self.now_ms
+        return before / now if before and now else None
+
+    def tried(self) -> tuple[int, int]:
+        """Candidates with a verdict, and all candidates of the spaces built so far."""
+        held = self.workloads.values()
+        return sum(w.tried for w in held), sum(w.total for w in held)
+
+    def known(self) -> int:
+        """Candidates of the session that the database knew when it began."""
+        return sum(w.known for w in self.workloads.values())
+
+    def reduce(self, events: Iterable[ev.Event]) -> None:
+        """Take events in, in order."""
+        for event in events:
+            self._reduce(event)
+
+    def _reset(self) -> None:
+        workloads = self.model.workloads if self.model else ()
+        heavy_first = sorted(workloads, key=lambda w: -w.flops * w.uses)
+        self.workloads = {w.key: WorkloadState(w, rank) for rank, w in enumerate(heavy_first)}
+        self.node_ms = self.node_ms_before = MappingProxyType({})
+        self.latency, self.rounds = [], Rounds()
+        self.trying, self.left, self.served, self.paused = None, (0.0, None), None, False
+        self._timed_gflops = 0.0
+        self.summary = self.failure = None
+
+    def _settle(self) -> None:
+        # A candidate that was compiled but not measured when the session ended was not tried.
+        for workload in self.workloads.values():
+            for settings, row in workload.candidates.items():
+                if row.state == MEASURING:
+                    workload.update(settings, state=NOT_TRIED)
+        self.trying, self.paused = None, False
+        self._changed |= {"space", "now"}
+
+    def _of(self, event: ev.Event) -> WorkloadState | None:
+        found = self.find(event.workload)  # type: ignore[attr-defined]
+        if found is None:
+            log.warning("An event names a workload that the model does not have: %s", event)
+        return found
+
+    def _reduce(self, event: ev.Event) -> None:
+        match event:
+            case ev.SessionStarted():
+                self._start(event)
+            case ev.ModelTimed():
+                self._time(event)
+            case ev.Trying():
+                self.trying = event
+                self._changed.add("now")
+            case ev.Served():
+                self.served = event
+                self._changed.add("now")
+            case ev.Paused():
+                self.trying, self.paused = None, True
+                self.set_phase("Paused")
+                self._changed.add("now")
+            case ev.Resumed():
+                self.paused = False
+                self.set_phase("Tuning")
+                self._changed.add("now")
+            case ev.Finished():
+                self.summary = event
+                self._settle()
+                self.set_phase(_END.get(event.reason, event.reason))
+            case ev.Failed():
+                self.failure = event.error
+                self.fail()
+            case _ if hasattr(event, "workload"):
+                workload = self._of(event)
+                if workload is not None:
+                    self._reduce_workload(workload, event)
+
+    def _start(self, event: ev.SessionStarted) -> None:
+        selected = self.selected
+        self._reset()
+        for rank, key in enumerate(event.workloads):
+            workload = self.find(key)
+            if workload is not None:
+                workload.rank = rank
+        others = [w for w in self.workloads.values() if w.workload.key not in event.workloads]
+        for rank, workload in enumerate(others, len(event.workloads)):
+            workload.rank = rank
+        self.selected = selected if selected in self.workloads else ""
+        self.target = str(event.target.get("target") or event.target.get("name") or "")
+        self.code = "WGSL" if event.target.get("gpu") else "Wasm"
+        if adapter := event.target.get("adapter"):
+            self.target += f" ({adapter})"
+        self.phase = "Measuring the untuned model"
+        self._changed |= VIEWS
+
+    def _time(self, event: ev.ModelTimed) -> None:
+        self.latency.append((event.t_s, event.ms))
+        self._timed_gflops = self._model_gflops(event.ms)
+        self._changed |= {"latency", "phase"}
+        if event.steps_ms and self.model:
+            self.take_profile(event.steps_ms)
+
+    def take_profile(self, steps_ms: Sequence[float]) -> None:
+        """Times of the open model's steps, for shares of workloads and colours of nodes."""
+        assert self.model is not None
+        steps = self.model.plan.steps
+        if len(steps) != len(steps_ms):
+            steps = tuple(step for step in steps if step.op == "call")
+        if len(steps) != len(steps_ms):
+            log.warning("The profile has %d steps, the plan %d.", len(steps_ms), len(steps))
+            return
+        node_ms: dict[str, float] = {}
+        workload_ms: dict[str, float] = {}
+        for step, ms in zip(steps, steps_ms, strict=True):
+            node_ms[step.node] = node_ms.get(step.node, 0.0) + ms
+            workload_ms[step.workload] = workload_ms.get(step.workload, 0.0) + ms
+        total = sum(steps_ms)
+        for key, workload in self.workloads.items():
+            workload.share = workload_ms.get(key, 0.0) / total if total else None
+        self.node_ms = MappingProxyType(node_ms)
+        self.node_ms_before = self.node_ms_before or self.node_ms
+        self._changed |= {"graph", "space"}
+
+    def _reduce_workload(self, workload: WorkloadState, event: ev.Event) -> None:
+        name = workload.workload.name
+        match event:
+            case ev.SpaceBuilt():
+                workload.candidates = {
+                    settings: CandidateRow(settings, reason=reason)
+                    for settings, reason in zip(event.candidates, event.reasons, strict=True)
+                }
+                for result in event.results:
+                    workload.update(
+                        result.candidate,
+                        state=result.state,
+                        verdict="known from the database",
+                        gflops=result.gflops or None,
+                        ms=result.ms or None,
+                    )
+                workload.naive_size, workload.known = event.naive_size, event.known
+                workload.tried = sum(
+                    _has_verdict(row)
+                    for row in workload.candidates.values()
+                    if row.settings != DEFAULT_SETTINGS
+                )
+                self.set_phase(f"Lite space of {name}")
+            case ev.Compiled():
+                if event.error:
+                    workload.update(
+                        event.candidate,
+                        state=shown_state("failed", event.error, built=False),
+                        verdict=event.error,
+                    )
+                else:
+                    workload.update(event.candidate, state=MEASURING)
+                self.set_phase(f"Tuning {name}")
+            case ev.Measured():
+                measured = bool(event.ms)
+                row = workload.candidates.get(event.candidate)
+                built = row is None or row.state != INVALID
+                workload.update(
+                    event.candidate,
+                    state=shown_state(event.state, event.reason, built),
+                    verdict=event.reason,
+                    gflops=event.gflops if measured else None,
+                    ms=event.ms if measured else None,
+                    speedup=event.speedup or None,
+                    speedup_low=event.speedup_low or None,
+                    speedup_high=event.speedup_high or None,
+                )
+            case ev.Swapped():
+                row = workload.candidates.get(event.candidate)
+                if row is None or row.gflops is None:
+                    verdict = "known from the database" if event.from_database else ""
+                    workload.update(
+                        event.candidate, state="won", gflops=event.gflops, verdict=verdict
+                    )
+                workload.incumbent = event.candidate
+            case ev.RoundDone():
+                workload.rounds.append(
+                    RoundPoint(
+                        event.round, event.t_s, event.candidate, event.gflops, event.best_gflops
+                    )
+                )
+                self._model_round(event)
+                self._changed |= {"rounds", "phase", "now"}
+        self._changed.add("space")
+
+    def _model_round(self, event: ev.RoundDone) -> None:
+        """The model's rate after a round, and as it was timed since the one before."""
+        self.left = event.t_s, event.left_s
+        if not event.model_ms:
+            return
+        best = max(self._model_gflops(event.model_ms), self.rounds.best)
+        number = len(self.rounds) + 1
+        self.rounds.append(RoundPoint(number, event.t_s, event.candidate, self._timed_gflops, best))
+        self._timed_gflops = 0.0
+
+    def _model_gflops(self, ms: float) -> float:
+        flops = sum(w.workload.flops * w.workload.uses for w in self.workloads.values())
+        return flops / ms / 1e6 if ms else 0.0
+
+
+def _has_verdict(row: CandidateRow) -> bool:
+    return row.state not in (NOT_TRIED, MEASURING)
+
+
+def shown_state(state: str, reason: str, built: bool = True) -> str:
+    """A verdict's state; of what failed, how it did where that is known."""
+    if state != "failed":
+        return state
+    return TIMED_OUT if _LIMIT.search(reason) else state if built else INVALID
+
+
+_END = {
+    "time": "Done: the time was used up",
+    "converged": "Done: nothing more to gain is expected",
+    "exhausted": "Done: every candidate was tried",
+    "cancelled": "Stopped",
+}

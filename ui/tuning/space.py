@@ -1,0 +1,243 @@
+"""The lite space of the selected workload: every candidate, its outcome and why."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QSizePolicy
+
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
+from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.state import (
+    INCUMBENT,
+    INVALID,
+    MEASURING,
+    NOT_TRIED,
+    TIMED_OUT,
+    CandidateRow,
+    WorkloadState,
+)
+from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
+from nnjit_studio.ui.widgets.theme import SteadyLabel, Theme, named
+
+GLYPHS = {
+    INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
+    "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○", INVALID: "✗",
+    TIMED_OUT: "✗",
+}  # fmt: skip
+TONES = {
+    INCUMBENT: "good", "won": "good", "wrong": "bad", "impossible": "bad", "failed": "bad",
+    MEASURING: "accent", "slower": "muted", "duplicate": "muted", NOT_TRIED: "muted",
+    INVALID: "bad", TIMED_OUT: "bad",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _parsed(settings: str) -> AnyCandidate | None:
+    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
+
+
+def _setting(name: str) -> Any:
+    def value(row: CandidateRow) -> Any:
+        candidate = _parsed(row.settings)
+        return None if candidate is None else getattr(candidate, name, None)
+
+    return value
+
+
+def _speedup(row: CandidateRow) -> float | None:
+    return row.speedup
+
+
+def _interval(row: CandidateRow) -> str:
+    if row.speedup_low is None or row.speedup_high is None:
+        return text.NONE
+    return f"{row.speedup_low:.2f} to {row.speedup_high:.2f}"
+
+
+def _or_dash(value: Any) -> str:
+    return text.NONE if value is None else str(value)
+
+
+TILE_TIPS = {
+    "x0": "columns of the inner tile", "y0": "rows of the inner tile",
+    "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
+    "r1": "depth of a reduction block",
+}  # fmt: skip
+
+COLUMNS = (
+    Column(
+        "state",
+        lambda r: r.state,
+        lambda s: f"{GLYPHS.get(s, ' ')} {s}",
+        width=104,
+        tone=lambda r: TONES.get(r.state, ""),
+        tip="incumbent: the kernel that runs in the engine now",
+    ),
+    *(
+        Column(
+            name,
+            _setting(name),
+            lambda v: "default" if v is None else str(v),
+            True,
+            f"{tip}, in elements",
+            46 if name[1] == "0" else 50,
+        )
+        for name, tip in TILE_TIPS.items()
+    ),
+    Column("order", _setting("order"), _or_dash, width=50, tip="order of the outer loops"),
+    Column(
+        "pack",
+        _setting("pack"),
+        lambda v: text.NONE if v is None else "yes" if v else "no",
+        width=46,
+        tip="B is read from panels",
+    ),
+    Column(
+        "split",
+        _setting("split"),
+        _or_dash,
+        True,
+        "parts of the reduction, each a workgroup of its own",
+        46,
+    ),
+    Column("vec", _setting("vec"), _or_dash, True, "elements of a load", 40),
+    Column("GFLOP/s", lambda r: r.gflops, lambda v: text.fixed(v, 1), True, width=74),
+    Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
+    Column(
+        "speed-up",
+        _speedup,
+        lambda v: text.fixed(v, 2),
+        True,
+        "over the incumbent of that moment",
+        72,
+    ),
+    Column(
+        "interval",
+        _interval,
+        width=96,
+        tip="of the speed-up, 99 % at each of five looks: 95 % over all of them",
+    ),
+    Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
+    Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
+)
+
+EVERY_STATE = "every state"
+GFLOPS_COLUMN = [column.title for column in COLUMNS].index("GFLOP/s")
+
+
+class OutcomeProxy(RowsProxy):
+    """Sorts and filters, also by one state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state = ""
+
+    def set_state(self, state: str) -> None:
+        """Show candidates of one state alone, or all where it is empty."""
+        self._state = state
+        self.invalidate()
+
+    def filterAcceptsRow(self, row: int, parent: Index) -> bool:
+        model = self.sourceModel()
+        assert isinstance(model, RowsModel)
+        if self._state and model.rows[row].state != self._state:
+            return False
+        return super().filterAcceptsRow(row, parent)
+
+
+class SpacePanel(TablePanel):
+    """Table, workload chooser and one line about the size of the space."""
+
+    def __init__(self, session: Session, theme: Theme) -> None:
+        self.outcomes = OutcomeProxy()
+        super().__init__("Lite space", COLUMNS, theme, self.outcomes)
+        self._session = session
+        self._shown = ""
+        self._labels: list[tuple[str, str]] = []
+        self.view.sortByColumn(GFLOPS_COLUMN, Qt.SortOrder.DescendingOrder)
+        self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
+        # Its width must not follow the shares of time, which change with every timed run.
+        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        self.chooser.setSizeAdjustPolicy(policy)
+        self.chooser.setMinimumWidth(360)
+        self.filter.setMaximumWidth(160)
+        self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
+        self.summary = SteadyLabel("Open a model to see its lite spaces.")
+        self.summary.setObjectName("muted")
+        self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.bar.takeAt(0)
+        self.bar.insertWidget(0, self.chooser)
+        self.bar.insertWidget(1, self.summary, 1)
+        self.states = named(QComboBox(), "State", "Only candidates of this state")
+        self.states.addItem(EVERY_STATE)
+        self.states.addItems([state for state in GLYPHS if state != "default"])
+        self.states.currentTextChanged.connect(
+            lambda state: self.outcomes.set_state("" if state == EVERY_STATE else state)
+        )
+        self.bar.insertWidget(2, self.states)
+        self.own = OwnCandidateBar(session, theme)
+        self.layout().addWidget(self.own)
+
+    def render(self, changes: frozenset[str]) -> None:
+        if not changes & {"space", "model"}:
+            return
+        state = self._session.state
+        self._choose(state.by_share(), state.selected)
+        workload = state.workloads.get(state.selected)
+        self.summary.setText(describe(workload))
+        rows = workload.rows() if workload else []
+        self.model.set_rows(rows, keep=state.selected == self._shown)
+        self._hide_foreign(rows)
+        self._shown = state.selected
+        self.own.render(changes)
+
+    def _hide_foreign(self, rows: list[CandidateRow]) -> None:
+        """Settings that the candidates shown do not have."""
+        candidates = (_parsed(row.settings) for row in rows)
+        on_gpu = any(isinstance(c, GpuCandidate) for c in candidates)
+        for place, column in enumerate(COLUMNS):
+            if column.title in ("order", "pack", "split", "vec"):
+                self.view.setColumnHidden(place, on_gpu != (column.title in ("split", "vec")))
+
+    def set_theme(self, theme: Theme) -> None:
+        self.model.set_theme(theme)
+        self.own.set_theme(theme)
+
+    def _choose(self, workloads: list[WorkloadState], selected: str) -> None:
+        labels = [(_label(w), w.workload.key) for w in workloads]
+        if labels != self._labels and not self.chooser.view().isVisible():
+            if [key for _, key in labels] != [key for _, key in self._labels]:
+                self.chooser.clear()
+                for label, key in labels:
+                    self.chooser.addItem(label, key)
+            for place, (label, _) in enumerate(labels):
+                if self.chooser.itemText(place) != label:
+                    self.chooser.setItemText(place, label)
+            self._labels = labels
+        self.chooser.setCurrentIndex(self.chooser.findData(selected))
+
+
+def _label(w: WorkloadState) -> str:
+    share = "" if w.share is None else f"{100 * w.share:4.1f} %   "
+    uses = f"   x{w.workload.uses}" if w.workload.uses > 1 else ""
+    return f"{share}{w.workload.name}{uses}"
+
+
+def describe(workload: WorkloadState | None) -> str:
+    """The line above the table: how small the lite space is, and what is known of it."""
+    if workload is None:
+        return "Open a model to see its lite spaces."
+    if not workload.workload.tunable:
+        return "This workload has no schedule template: it runs its default kernel."
+    if not workload.total:
+        return "Start tuning (F5) to build this workload's lite space."
+    return (
+        f"{workload.total} candidates of {text.count(workload.naive_size)} in the naive space, "
+        f"{workload.known} known from the database"
+    )

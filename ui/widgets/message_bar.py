@@ -1,0 +1,45 @@
+"""One sentence and the next step, above the views and never in the way."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
+
+from nnjit_studio.ui.widgets.theme import named
+
+
+class MessageBar(QFrame):
+    """Hidden until there is something to say; the newest message wins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("message")
+        named(self, "Message")
+        self._details = ""
+        self.text = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
+        self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.copy_button = named(QPushButton("Copy details"), "Copy error details")
+        self.copy_button.clicked.connect(self.copy)
+        close = named(QPushButton("Dismiss"), "Dismiss message")
+        close.clicked.connect(self.hide)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(12, 6, 8, 6)
+        layout.addWidget(self.text, 1)
+        layout.addWidget(self.copy_button)
+        layout.addWidget(close)
+        self.hide()
+
+    def say(self, text: str, tone: str = "plain", details: str = "") -> None:
+        """Show a message; ``tone`` is ``plain``, ``good`` or ``bad``."""
+        self._details = details
+        self.text.setText(text)
+        self.text.setAccessibleName(text)
+        self.copy_button.setVisible(bool(details))
+        self.setProperty("tone", tone)
+        self.style().unpolish(self)
+        self.style().polish(self)
+        self.show()
+
+    def copy(self) -> None:
+        QGuiApplication.clipboard().setText(f"{self.text.text()}\n\n{self._details}")

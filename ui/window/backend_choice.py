@@ -1,0 +1,90 @@
+"""Which kernels the engine runs, Wasm or WebGPU: chosen in the header, kept in the settings."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
+
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.tuner.events import FellBack
+from nnjit_studio.ui.state.session import Problem, Session
+from nnjit_studio.ui.widgets.theme import named
+
+SETTING = "backend"
+JOB = "backend"
+TIP = "What runs the kernels: Wasm or WebGPU"
+CHOICES: tuple[tuple[str, Backend, str], ...] = (
+    ("Wasm", WASM, "Kernels on the processor"),
+    (
+        "WebGPU",
+        Backend("webgpu", "bridge"),
+        "Kernels in WGSL on this machine's GPU, through the Studio: the embedded engine has none",
+    ),
+    (
+        "WebGPU, software",
+        Backend("webgpu", "bridge", software=True),
+        "The same on an adapter in software: slow, and no GPU, but it shows that kernels are right",
+    ),
+)
+
+
+class BackendChoice(QWidget):
+    """A chooser with the adapter in its tooltip; it follows the workbench when that falls back.
+
+    A choice that fails leaves the backend that was there before, and the message says why.
+    """
+
+    def __init__(self, session: Session, settings: QSettings) -> None:
+        super().__init__()
+        self._session, self._settings = session, settings
+        self.chooser = named(QComboBox(), "Backend", TIP)
+        for text, _, tip in CHOICES:
+            self.chooser.addItem(text)
+            self.chooser.setItemData(self.chooser.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self.chooser.activated.connect(self.choose)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.chooser)
+        self._restore()
+        self.follow()
+        session.busy_changed.connect(lambda job: self.chooser.setEnabled(not job))
+        session.done.connect(self._done)
+        session.problem.connect(self._problem)
+
+    def choose(self, index: int) -> bool:
+        """Run on another backend; False when something else is running."""
+        text, backend, _ = CHOICES[index]
+        started = self._session.use_backend(text, backend)
+        if not started:
+            self.follow()
+        return started
+
+    def follow(self) -> None:
+        """Show what the workbench runs now."""
+        now = self._session.workbench.backend
+        # Another target's workbench may run WebGPU by other means; its name is the same.
+        alike = [(b.name, b.software) for _, b, _ in CHOICES]
+        self.chooser.setCurrentIndex(alike.index((now.name, now.software)))
+
+    def _restore(self) -> None:
+        """Take up what was chosen last; nothing is asked of the page before a model is opened."""
+        stored = str(self._settings.value(SETTING, ""))
+        found = next((b for text, b, _ in CHOICES if text == stored), None)
+        if found is not None and self._session.workbench.backend == WASM:
+            self._session.workbench.prefer_backend(found)
+
+    def _done(self, job: str, result: object) -> None:
+        if job == JOB and isinstance(result, DeviceProfile):
+            self._settings.setValue(SETTING, CHOICES[self.chooser.currentIndex()][0])
+            self._name(result.gpu.name if result.gpu else "")
+        self.follow()
+
+    def _problem(self, problem: Problem) -> None:
+        self.follow()
+        if problem.job in (JOB, FellBack.name):
+            self._name("")
+
+    def _name(self, adapter: str) -> None:
+        """The adapter that runs, in the tooltip: the header has no room to spare."""
+        self.chooser.setToolTip(f"Kernels run on {adapter}" if adapter else TIP)

@@ -1,0 +1,172 @@
+"""The first page: a model to try, models of before, and whether this machine will do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from nnjit_studio import __version__
+from nnjit_studio.doctor.quick_checks import TRAINED, Check, sample_name
+from nnjit_studio.ui.widgets.theme import named, panel, scaled_font
+
+SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
+TONES = {"good": "good", "note": "warn", "bad": "bad"}
+NEXT = ("profile", "tune", "export", "palette")
+RECENT = 4
+WIDTH = 560
+
+SAMPLES = {
+    True: "all-MiniLM-L6-v2, a sentence encoder with its trained weights, 90 MB, written on this "
+    "machine. Nothing is downloaded.",
+    False: "ViT-tiny with seeded weights, written on this machine. Nothing is downloaded.",
+}
+
+
+class Welcome(QScrollArea):
+    """Covers the engine page until a model is open; holds no facts of its own.
+
+    Signals
+    -------
+    wants_sample()
+        The sample model is to be opened.
+    wants_model(Path)
+        A model of before is to be opened.
+    """
+
+    wants_sample = Signal()
+    wants_model = Signal(object)
+
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._checks: list[Check] = []
+        self.sample_button = named(QPushButton("Try the sample model"), "Try the sample model")
+        self.sample_button.setDefault(True)
+        self.sample_button.clicked.connect(self.wants_sample)
+        self.open_button = named(QPushButton("Open model…"), "Open model", "Ctrl+O")
+        self.open_button.clicked.connect(actions["open"].trigger)
+        self.examine_button = named(
+            QPushButton("Ask browsers and GPUs"),
+            "Ask browsers and GPUs",
+            "Starts every browser that is found, some seconds; on the command line: nnjit doctor",
+        )
+        self.examine_button.clicked.connect(actions["examine"].trigger)
+        self.copy_button = named(QPushButton("Copy"), "Copy what was found")
+        self.copy_button.clicked.connect(
+            lambda: QGuiApplication.clipboard().setText(self.as_text())
+        )
+        page = QWidget()
+        panel(page)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(28, 24, 28, 24)
+        column.setSpacing(8)
+        column.addStretch(1)
+        title = QLabel("Tune a model for the web")
+        title.setFont(scaled_font(self.font(), 1.7, bold=True))
+        column.addWidget(title)
+        column.addWidget(_muted(f"NNJIT Studio {__version__}. Drop an .onnx file on this window."))
+        buttons = QHBoxLayout()
+        for button in (self.sample_button, self.open_button):
+            button.setMinimumHeight(34)
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        column.addLayout(buttons)
+        column.addWidget(_muted(SAMPLES[sample_name() == TRAINED]))
+        self._recent = QVBoxLayout()
+        column.addLayout(self._recent)
+        column.addWidget(_heading("Then"))
+        column.addLayout(_next_steps(actions))
+        column.addWidget(_heading("This machine"))
+        self._table = QGridLayout()
+        self._table.setHorizontalSpacing(10)
+        self._table.setColumnStretch(2, 1)
+        column.addLayout(self._table)
+        ends = QHBoxLayout()
+        ends.addWidget(self.examine_button)
+        ends.addWidget(self.copy_button)
+        ends.addStretch(1)
+        column.addLayout(ends)
+        column.addStretch(2)
+        self.setWidget(page)
+        self.show_checks(())
+
+    def show_recent(self, paths: Sequence[Path]) -> None:
+        """Buttons for the models that were opened last and are still there."""
+        _empty(self._recent)
+        there = [path for path in paths if path.is_file()][:RECENT]
+        if there:
+            self._recent.addWidget(_heading("Recent"))
+        for path in there:
+            button = named(QPushButton(path.name, flat=True), f"Open {path.name}", str(path))
+            button.clicked.connect(lambda _=False, path=path: self.wants_model.emit(path))
+            self._recent.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def show_checks(self, checks: Sequence[Check]) -> None:
+        """What was found out of the machine, one line each."""
+        self._checks = list(checks)
+        _empty(self._table)
+        self.copy_button.setEnabled(bool(checks))
+        if not checks:
+            self._table.addWidget(_muted("Not looked at yet."), 0, 0, 1, 3)
+        for row, check in enumerate(checks):
+            words = f"{check.found}. {check.next_step}" if check.next_step else check.found
+            cells = (
+                named(QLabel(SYMBOLS[check.state]), f"{check.name}: {check.state}"),
+                QLabel(check.name),
+                _muted(words),
+            )
+            cells[0].setObjectName(TONES[check.state])
+            for place, cell in enumerate(cells):
+                self._table.addWidget(cell, row, place, Qt.AlignmentFlag.AlignTop)
+
+    def as_text(self) -> str:
+        return "\n".join(
+            f"{SYMBOLS[c.state]} {c.name}: {c.found}. {c.next_step}".rstrip() for c in self._checks
+        )
+
+
+def _next_steps(actions: Mapping[str, QAction]) -> QGridLayout:
+    """Commands with their keys, so that nobody has to look for them."""
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(10)
+    grid.setColumnStretch(1, 1)
+    for row, name in enumerate(NEXT):
+        action = actions[name]
+        grid.addWidget(QLabel(action.shortcut().toString()), row, 0)
+        tip = action.toolTip().removesuffix(f" ({action.shortcut().toString()})")
+        grid.addWidget(_muted(f"{action.text().replace('&', '').rstrip('…')}: {tip}"), row, 1)
+    return grid
+
+
+def _heading(words: str) -> QLabel:
+    label = QLabel(words)
+    label.setFont(scaled_font(label.font(), 1.1, bold=True))
+    label.setContentsMargins(0, 10, 0, 0)
+    return label
+
+
+def _muted(words: str) -> QLabel:
+    label = QLabel(words, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    label.setObjectName("muted")
+    return label
+
+
+def _empty(layout: QVBoxLayout | QGridLayout) -> None:
+    while (item := layout.takeAt(0)) is not None:
+        if item.widget() is not None:
+            item.widget().deleteLater()
