@@ -21,3 +21,11 @@ def test_both_programs_start() -> None:
         )
         assert run.returncode == 0
         assert "Usage: nnjit" in run.stdout
+
+
+def test_the_package_runs_as_a_module() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "nnjit_studio", "--version"], capture_output=True, text=True
+    )
+    assert run.returncode == 0
+    assert run.stdout.startswith("nnjit, version ")
