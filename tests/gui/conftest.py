@@ -9,12 +9,12 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
+from gui_window import StudioWindow
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from pytestqt.qtbot import QtBot
 
 from nnjit_studio.ui.kernel import settings as kernel_settings
 from nnjit_studio.ui.widgets import worker
-from nnjit_studio.ui.window.main_window import StudioWindow
 
 PATIENCE_MS = 60_000
 """What a machine under load may take; a test that passes does not wait for it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyqtgraph as pg
 
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.plots import PlotPanel, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -15,12 +15,12 @@ from nnjit_studio.ui.widgets.theme import Theme
 class TextPlot(PlotPanel):
     """The first token is left out: it waits for the prompt."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__(
             "Time per token", "new token", "time since the one before", "ms",
             "Each new token's time appears here.", theme,
         )  # fmt: skip
-        self.plot.setAccessibleDescription("The sentence beside it has the rates.")
+        self.plot.setAccessibleDescription("The line above the tokens has the rates.")
         self._session = session
         self.item.setLimits(yMin=0, xMin=0)
         self.line = pg.PlotDataItem(skipFiniteCheck=True)

@@ -1,4 +1,4 @@
-"""The findings of a profile, each with buttons for what the Studio can do about it."""
+"""The findings of a profile, each with buttons for what can be done about it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QScrollArea,
-    QWidget,
 )
 
 from nnjit_studio.analysis.profile import Finding
 from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, SHOW, TUNE
-from nnjit_studio.ui.widgets.theme import named, panel
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named
 
 BUTTONS = {
     TUNE: ("Tune", "Tune the model; this step's workload is selected"),
@@ -41,7 +39,8 @@ class FindingsView(QScrollArea):
     asked = Signal(str, object)
 
     def __init__(self) -> None:
-        super().__init__(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
+        super().__init__(widgetResizable=True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
         self.found: tuple[Finding, ...] = ()
         self.buttons: dict[tuple[int, str], QPushButton] = {}
         self.fill(())
@@ -52,8 +51,7 @@ class FindingsView(QScrollArea):
 
     def fill(self, found: Sequence[Finding]) -> None:
         self.found, self.buttons = tuple(found), {}
-        page = QWidget()
-        panel(page)
+        page = Panel()
         grid = QGridLayout(page)
         grid.setContentsMargins(10, 4, 10, 4)
         grid.setVerticalSpacing(3)
@@ -62,11 +60,8 @@ class FindingsView(QScrollArea):
             label = QLabel(finding.text, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             grid.addWidget(label, row, 0)
-            box = QHBoxLayout()
-            for what in finding.then:
-                box.addWidget(self._button(row, what, finding))
-            box.addStretch(1)
-            grid.addLayout(box, row, 1)
+            buttons = (self._button(row, what, finding) for what in finding.then)
+            grid.addLayout(hbox(*buttons, None, spacing=None), row, 1)
         grid.setRowStretch(len(self.found), 1)
         self.setWidget(page)
 

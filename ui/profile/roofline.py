@@ -16,7 +16,7 @@ SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
 
 
-class RooflinePlot(PlotPanel):
+class StepRoofline(PlotPanel):
     """Rate over intensity, both in powers of ten; a point's area is its share of the time."""
 
     def __init__(self, theme: Theme) -> None:

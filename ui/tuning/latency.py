@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyqtgraph as pg
 
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.plots import PlotPanel, pen, steps
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -16,7 +16,9 @@ ROOM = 1.4
 
 
 class LatencyPanel(PlotPanel):
-    def __init__(self, session: Session, theme: Theme) -> None:
+    """The timed runs as a staircase, the first one as a dashed line."""
+
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__(
             "Model latency",
             "time since start",
@@ -37,7 +39,7 @@ class LatencyPanel(PlotPanel):
         self.set_theme(theme)
         self.redraw()
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "latency" in changes:
             self.redraw()
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import pyqtgraph as pg
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QComboBox
 
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, Rounds
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.panel import named
 from nnjit_studio.ui.widgets.plots import PlotPanel, pen
-from nnjit_studio.ui.widgets.theme import Theme, named, series_style
+from nnjit_studio.ui.widgets.theme import Theme, series_style
 
 AXES = {"by round": BY_ROUND, "by seconds": BY_SECONDS}
 ALL, SELECTED, MODEL = "all workloads", "selected workload", "whole model"
@@ -22,7 +23,7 @@ LEGEND_ROWS = 8
 LEGEND_GAP = 16
 """Pixels around the legend."""
 MARGIN = 0.03
-"""Of the width, beside the first and the last round."""
+"""Of the width, left of the first and right of the last round."""
 BEHIND, FRONT = 2, 3
 COLUMN_PX = 3
 """Pixels whose rounds are drawn as one group; a dot covers five."""
@@ -36,7 +37,7 @@ class RoundsPanel(PlotPanel):
     The items hold what is in view, thinned to the pixels there are; the state holds all.
     """
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__(
             "GFLOP/s per round",
             "tuning round of the workload",
@@ -79,7 +80,7 @@ class RoundsPanel(PlotPanel):
         self.item.getViewBox().sigXRangeChanged.connect(lambda *_: self._later.start())
         self.show_empty(True)
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "model" in changes:
             self._clear()
         if not changes & {"rounds", "model"}:
@@ -123,7 +124,7 @@ class RoundsPanel(PlotPanel):
             if len(rounds) > WHOLE * self._columns:
                 self._draw(key, rounds)
 
-    def resizeEvent(self, event: object) -> None:
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._frame()
         self._later.start()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.widgets.panel import hbox, named
 
 
 class MessageBar(QFrame):
@@ -23,11 +23,7 @@ class MessageBar(QFrame):
         self.copy_button.clicked.connect(self.copy)
         close = named(QPushButton("Dismiss"), "Dismiss message")
         close.clicked.connect(self.hide)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 6, 8, 6)
-        layout.addWidget(self.text, 1)
-        layout.addWidget(self.copy_button)
-        layout.addWidget(close)
+        hbox((self.text, 1), self.copy_button, close, on=self, margins=(12, 6, 8, 6))
         self.hide()
 
     def say(self, text: str, tone: str = "plain", details: str = "") -> None:

@@ -20,17 +20,17 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.widgets.panel import named
 from nnjit_studio.ui.window.backend_choice import CHOICES
 
 ORGANIZATION, APPLICATION = "NNJIT Studio", "nnjit-studio"
 
 
 @dataclass(frozen=True)
-class Setting:
+class Preference:
     """One setting: a choice, a number from ``low`` to ``high``, or a text.
 
-    ``none`` is what 0 or an empty text means, in words.
+    ``none`` is the meaning of 0 or of an empty text, in words.
 
     ``later``: it holds from the next start on; ``option`` is the flag of the command line that
     goes before it.
@@ -50,10 +50,10 @@ class Setting:
 
 
 SETTINGS = (
-    Setting(
+    Preference(
         "theme", "Theme", "system", "Colours of the window", choices=("system", "light", "dark")
     ),
-    Setting(
+    Preference(
         "backend",
         "Backend",
         CHOICES[0][0],
@@ -61,7 +61,7 @@ SETTINGS = (
         choices=tuple(text for text, _, _ in CHOICES),
         option="--backend",
     ),
-    Setting(
+    Preference(
         "threads",
         "Threads",
         1,
@@ -71,7 +71,7 @@ SETTINGS = (
         later=True,
         option="--threads",
     ),
-    Setting(
+    Preference(
         "budget_s",
         "Tuning budget",
         0.0,
@@ -81,7 +81,7 @@ SETTINGS = (
         none="until nothing more is expected",
         option="--tune",
     ),
-    Setting(
+    Preference(
         "database",
         "Kernel database",
         "",
@@ -120,7 +120,7 @@ def checked(key: str, value: Any) -> str | int | float:
 
 
 def read(settings: QSettings) -> dict[str, str | int | float]:
-    """Every setting; what is stored but not valid counts as not set."""
+    """Every setting; a stored value that is not valid counts as not set."""
     found = {}
     for setting in SETTINGS:
         try:
@@ -131,7 +131,7 @@ def read(settings: QSettings) -> dict[str, str | int | float]:
 
 
 def stored() -> dict[str, str | int | float]:
-    """The user's own, where no window is there yet."""
+    """The user's own settings, before there is a window."""
     return read(QSettings(ORGANIZATION, APPLICATION))
 
 
@@ -173,7 +173,7 @@ class PreferencesDialog(QDialog):
         self._apply(changed)
 
 
-def _field(setting: Setting, value: Any) -> QWidget:
+def _field(setting: Preference, value: Any) -> QWidget:
     if setting.choices:
         combo = QComboBox()
         combo.addItems(list(setting.choices))
@@ -181,8 +181,13 @@ def _field(setting: Setting, value: Any) -> QWidget:
         return combo
     if isinstance(setting.default, str):
         return QLineEdit(value, placeholderText=setting.none)
-    spin = QSpinBox() if isinstance(setting.default, int) else QDoubleSpinBox()
-    spin.setRange(type(setting.default)(setting.low), type(setting.default)(setting.high))
+    spin: QSpinBox | QDoubleSpinBox
+    if isinstance(setting.default, int):
+        spin = QSpinBox()
+        spin.setRange(int(setting.low), int(setting.high))
+    else:
+        spin = QDoubleSpinBox()
+        spin.setRange(setting.low, setting.high)
     spin.setSuffix(setting.unit)
     spin.setSpecialValueText(setting.none)
     spin.setValue(value)
@@ -192,4 +197,7 @@ def _field(setting: Setting, value: Any) -> QWidget:
 def _value(field: QWidget) -> Any:
     if isinstance(field, QComboBox):
         return field.currentText()
-    return field.text().strip() if isinstance(field, QLineEdit) else field.value()
+    if isinstance(field, QSpinBox | QDoubleSpinBox):
+        return field.value()
+    assert isinstance(field, QLineEdit)
+    return field.text().strip()

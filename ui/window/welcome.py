@@ -1,4 +1,4 @@
-"""The first page: a model to try, models of before, and whether this machine will do."""
+"""The welcome page: a model to try, recent models, and the checks of this machine."""
 
 from __future__ import annotations
 
@@ -7,19 +7,12 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout
 
 from nnjit_studio import __version__
 from nnjit_studio.doctor.quick_checks import TRAINED, Check, sample_name
-from nnjit_studio.ui.widgets.theme import named, panel, scaled_font
+from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
@@ -42,7 +35,7 @@ class Welcome(QScrollArea):
     wants_sample()
         The sample model is to be opened.
     wants_model(Path)
-        A model of before is to be opened.
+        A recent model is to be opened.
     """
 
     wants_sample = Signal()
@@ -69,44 +62,38 @@ class Welcome(QScrollArea):
         self.copy_button.clicked.connect(
             lambda: QGuiApplication.clipboard().setText(self.as_text())
         )
-        page = QWidget()
-        panel(page)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(28, 24, 28, 24)
-        column.setSpacing(8)
-        column.addStretch(1)
         title = QLabel("Tune a model for the web")
         title.setFont(scaled_font(self.font(), 1.7, bold=True))
-        column.addWidget(title)
-        column.addWidget(_muted(f"NNJIT Studio {__version__}. Drop an .onnx file on this window."))
-        buttons = QHBoxLayout()
         for button in (self.sample_button, self.open_button):
             button.setMinimumHeight(34)
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        column.addLayout(buttons)
-        column.addWidget(_muted(SAMPLES[sample_name() == TRAINED]))
         self._recent = QVBoxLayout()
-        column.addLayout(self._recent)
-        column.addWidget(_heading("Then"))
-        column.addLayout(_next_steps(actions))
-        column.addWidget(_heading("This machine"))
         self._table = QGridLayout()
         self._table.setHorizontalSpacing(10)
         self._table.setColumnStretch(2, 1)
-        column.addLayout(self._table)
-        ends = QHBoxLayout()
-        ends.addWidget(self.examine_button)
-        ends.addWidget(self.copy_button)
-        ends.addStretch(1)
-        column.addLayout(ends)
-        column.addStretch(2)
+        page = Panel()
+        vbox(
+            None,
+            title,
+            _muted(f"NNJIT Studio {__version__}. Drop an .onnx file on this window."),
+            hbox(self.sample_button, self.open_button, None, spacing=None),
+            _muted(SAMPLES[sample_name() == TRAINED]),
+            self._recent,
+            _heading("Then"),
+            _next_steps(actions),
+            _heading("This machine"),
+            self._table,
+            hbox(self.examine_button, self.copy_button, None, spacing=None),
+            (None, 2),
+            on=page,
+            margins=(28, 24, 28, 24),
+            spacing=8,
+        )
         self.setWidget(page)
         self.show_checks(())
 
     def show_recent(self, paths: Sequence[Path]) -> None:
         """Buttons for the models that were opened last and are still there."""
-        _empty(self._recent)
+        clear(self._recent)
         there = [path for path in paths if path.is_file()][:RECENT]
         if there:
             self._recent.addWidget(_heading("Recent"))
@@ -116,12 +103,12 @@ class Welcome(QScrollArea):
             self._recent.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_checks(self, checks: Sequence[Check]) -> None:
-        """What was found out of the machine, one line each."""
+        """The checks of the machine, one line each."""
         self._checks = list(checks)
-        _empty(self._table)
+        clear(self._table)
         self.copy_button.setEnabled(bool(checks))
         if not checks:
-            self._table.addWidget(_muted("Not looked at yet."), 0, 0, 1, 3)
+            self._table.addWidget(_muted("Not examined yet."), 0, 0, 1, 3)
         for row, check in enumerate(checks):
             words = f"{check.found}. {check.next_step}" if check.next_step else check.found
             cells = (
@@ -162,11 +149,4 @@ def _heading(words: str) -> QLabel:
 def _muted(words: str) -> QLabel:
     label = QLabel(words, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setObjectName("muted")
-    return label
-
-
-def _empty(layout: QVBoxLayout | QGridLayout) -> None:
-    while (item := layout.takeAt(0)) is not None:
-        if item.widget() is not None:
-            item.widget().deleteLater()
+    return quiet(label)
