@@ -198,7 +198,7 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
     from nnjit_studio.ui.page.host import EngineView
     from nnjit_studio.ui.page.process import check_sandbox
     from nnjit_studio.ui.startup.app import _application
-    from nnjit_studio.ui.state.problem import JobProblem
+    from nnjit_studio.ui.state.jobs import JobProblem
     from nnjit_studio.ui.window.main_window import StudioWindow
     from nnjit_studio.workbench import Workbench
 

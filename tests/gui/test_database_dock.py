@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.ui.records.note import NoteDialog
+from nnjit_studio.ui.records.feature import NoteDialog
 
 
 def some(workload, settings, state, gflops, day, device="epyc-2c-a91f", browser=""):

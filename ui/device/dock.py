@@ -8,17 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
 
 from nnjit_studio.device.measured import LATENCY, SPILL, MeasuredDevice, binary_size
 from nnjit_studio.device.primitives import PRIMITIVES, preference
 from nnjit_studio.doctor.device_report import bandwidth_text, caches_text, registers_text
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets import log_axes
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, ground, hbox, named, scrolled, vbox
-from nnjit_studio.ui.widgets.plots import Array, PlotPanel, pen
+from nnjit_studio.ui.widgets.panel import Panel, ground, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.plots import TICKS, Array, PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
 START, STOP = "Measure this device", "Stop"
@@ -48,10 +47,6 @@ class DevicePlot(PlotPanel):
 
     def show_device(self, device: MeasuredDevice | None) -> None:
         self.device = device
-        self.redraw()
-
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
         self.redraw()
 
     def redraw(self) -> None:
@@ -102,7 +97,7 @@ class SpillPlot(DevicePlot):
             self.mark(device.accumulators + 0.5, f"spills above {device.accumulators}")
         self.frame(float(best.max()))
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return _samples(self.device, SPILL, ("accumulators", "GFLOP/s"))
 
 
@@ -112,7 +107,7 @@ class LatencyPlot(DevicePlot):
     def __init__(self, theme: Theme) -> None:
         super().__init__("Caches", "working set", "latency of a hop", "ns", theme)
         self.item.setLogMode(x=True, y=True)
-        self.item.getAxis("left").setTicks(log_axes.TICKS)
+        self.item.getAxis("left").setTicks(TICKS)
 
     def draw(self, device: MeasuredDevice) -> None:
         curve = device.curves[LATENCY]
@@ -126,7 +121,7 @@ class LatencyPlot(DevicePlot):
         labels = [(math.log10(s), binary_size(s)) for s in ticks]
         self.item.getAxis("bottom").setTicks([labels[::3], [(at, "") for at, _ in labels]])
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return _samples(self.device, LATENCY, ("working set bytes", "ns"))
 
 
@@ -166,7 +161,7 @@ class EffectsPlot(DevicePlot):
             self.item.setYRange(-0.6, len(effects) - 0.4, padding=0)
             self.item.setXRange(0, max(1.2, *(min(e.high, 2.5) for e in effects)), padding=0.02)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         header = ("primitive", "setting", "speed", "low", "high", "verdict", "error")
         effects = self.device.effects if self.device else ()
         return header, [
@@ -186,8 +181,9 @@ class DevicePanel(Panel):
         self.phase = quiet(ElidedLabel())
         self.progress = named(QProgressBar(textVisible=False), "Progress of the measurement")
         self.progress.setRange(0, 0)
-        self.button = named(QPushButton(START), START, "Registers, caches, memory, primitives")
-        self.button.clicked.connect(self._clicked)
+        self.button = push_button(
+            START, START, "Registers, caches, memory, primitives", act=self._clicked
+        )
         self.plots: tuple[DevicePlot, ...] = (
             SpillPlot(theme), LatencyPlot(theme), EffectsPlot(theme),
         )  # fmt: skip
@@ -248,9 +244,7 @@ def facts_of(device: MeasuredDevice) -> str:
     )
 
 
-def _samples(
-    device: MeasuredDevice | None, curve: str, header: tuple[str, str]
-) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+def _samples(device: MeasuredDevice | None, curve: str, header: tuple[str, str]) -> Table:
     if device is None:
         return header, []
     found = device.curves[curve]

@@ -28,9 +28,7 @@ def _make(host: Host) -> DevicePanel:
 
 
 DEVICE: Feature[DevicePanel] = Feature(
-    "device",
-    "Device",
-    _make,
+    "device", "Device", _make,
     actions=(
         Action(
             "device", "&Tune", "&Measure this device", "", "idle",

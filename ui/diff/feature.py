@@ -37,9 +37,7 @@ def _compare_node(host: Host) -> None:
 
 
 DIFF: Feature[DiffPanel] = Feature(
-    "diff",
-    "Numerical diff",
-    _make,
+    "diff", "Numerical diff", _make,
     actions=(
         Action(
             "diff", "&Inspect", "&Compare with ONNX Runtime", "F7", "model",
@@ -54,9 +52,7 @@ DIFF: Feature[DiffPanel] = Feature(
     layouts=(INSPECT, COMPARE),
 )  # fmt: skip
 BACKENDS: Feature[BackendsPanel] = Feature(
-    "faster",
-    "Wasm or WebGPU",
-    _make_backends,
+    "faster", "Wasm or WebGPU", _make_backends,
     actions=(
         Action(
             "faster", "&Inspect", "&Wasm or WebGPU?", "F8", "model",

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QPushButton
 
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import named
+from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
 OUTDATED = "Kernels may have changed since. "
@@ -35,8 +34,9 @@ class JobTable(TablePanel):
         self._start, self._stop = host.actions[job], host.actions["stop"]
         self.result: Any = None
         self.outdated = False
-        self.button = named(QPushButton(), f"{title}: start or stop")
-        self.button.clicked.connect(lambda: self._action().trigger())
+        self.button = push_button(
+            "", f"{title}: start or stop", act=lambda: self._action().trigger()
+        )
         self.caption = caption(empty)
         self.lead(self.button, self.caption)
         self._start.changed.connect(self._follow)

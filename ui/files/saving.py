@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.files import recent
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.message_bar import MessageBar
 from nnjit_studio.ui.widgets.plots import PlotPanel

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QTextCursor
-from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QSplitter
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QSplitter
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import CANCELLED, TextBegun, why_no_decoder
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.generation.form import TextForm
-from nnjit_studio.ui.generation.plot import TextPlot
-from nnjit_studio.ui.state.jobs import Job
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.text_state import RECENT_MS, TextState
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, scrolled, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
 EMPTY = "Type a prompt of token ids, then start."
@@ -42,15 +43,15 @@ class TextPanel(Panel):
         self._shown = 0
         self.form = TextForm()
         self.plot = TextPlot(session, theme)
-        self.button = named(QPushButton("Start"), "Make text", "Continue the prompt (Ctrl+Enter)")
+        tip = "Continue the prompt (Ctrl+Enter)"
+        self.button = push_button("Start", "Make text", tip, self.start_or_stop)
         self.button.setShortcut("Ctrl+Return")
-        self.button.clicked.connect(self.start_or_stop)
-        self.check_button = named(
-            QPushButton("Check"),
+        self.check_button = push_button(
+            "Check",
             "Check the text",
             "Compare every token with the greedy choice of native ONNX Runtime",
+            self.check,
         )
-        self.check_button.clicked.connect(self.check)
         self.caption = quiet(QLabel(wordWrap=True))
         self.rates = named(
             QLabel(wordWrap=True),
@@ -216,3 +217,36 @@ def _checked(state: TextState) -> str:
         words += f" The first that differs: token {first['index']}, {first['id']}, not "
         words += f"{first['native']}."
     return words
+
+
+class TextPlot(PlotPanel):
+    """The first token is left out: it waits for the prompt."""
+
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
+        super().__init__(
+            "Time per token", "new token", "time since the one before", "ms",
+            "Each new token's time appears here.", theme,
+        )  # fmt: skip
+        self.plot.setAccessibleDescription("The line above the tokens has the rates.")
+        self._session = session
+        self.item.setLimits(yMin=0, xMin=0)
+        self.line = pg.PlotDataItem(skipFiniteCheck=True)
+        self.line.setDownsampling(auto=True, method="peak")
+        self.item.addItem(self.line)
+        self.set_theme(theme)
+
+    def redraw(self) -> None:
+        ms = np.array([t.ms for t in self._session.state.text.tokens[1:]], dtype=np.float64)
+        self.show_empty(not len(ms))
+        if len(ms):
+            self.frame(float(ms.max()))
+        self.line.setData(np.arange(1, len(ms) + 1), ms)
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        self.line.setPen(pen(theme.accent, 1.6))
+
+    def table(self) -> Table:
+        tokens = self._session.state.text.tokens
+        rows = [(i, t.id, t.ms, t.margin) for i, t in enumerate(tokens)]
+        return ("index", "id", "ms", "margin"), rows

@@ -12,9 +12,7 @@ def _make(host: Host) -> TextPanel:
 
 
 TEXT: Feature[TextPanel] = Feature(
-    "text",
-    "Text",
-    _make,
+    "text", "Text", _make,
     actions=(
         Action(
             "text", "&Inspect", "Make te&xt", "F9", tip="Continue a prompt of token ids",

@@ -21,7 +21,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextRequest, parse_ids, read_ids
 from nnjit_studio.model import GenerationRequest, Sampling
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button
 
 PROMPT_LINES = 3
 MOST_TOKENS, MOST_SEED = 100_000, 2**31 - 1
@@ -46,7 +46,7 @@ class TextForm(Panel):
             "Decoder",
             "ONNX file of a decoder with past keys and values; empty for the open model",
         )
-        self.decoder_button = named(QPushButton("…"), "Choose the decoder")
+        self.decoder_button = push_button("…", "Choose the decoder")
         self.prompt = named(
             QTextEdit(acceptRichText=False, placeholderText="Token ids: 15496, 11, 995"),
             "Prompt",
@@ -55,7 +55,7 @@ class TextForm(Panel):
         self.prompt.setTabChangesFocus(True)
         height = self.prompt.fontMetrics().lineSpacing() * PROMPT_LINES + 12
         self.prompt.setFixedHeight(height)
-        self.prompt_button = named(QPushButton("…"), "Read the prompt from a file")
+        self.prompt_button = push_button("…", "Read the prompt from a file")
         self.tokens = named(_number(1, MOST_TOKENS, 64), "New tokens", "At most so many new ones")
         self.top_k = named(
             _number(1, MOST_TOKENS, 1), "Top-k", "Draw one of so many likeliest tokens; 1 is greedy"
@@ -77,7 +77,7 @@ class TextForm(Panel):
             "Prefill model",
             "ONNX file that reads a whole prompt, for a decoder of fixed shapes",
         )
-        self.prefill_button = named(QPushButton("…"), "Choose the prefill model")
+        self.prefill_button = push_button("…", "Choose the prefill model")
         form = QFormLayout(self)
         form.setContentsMargins(10, 6, 10, 6)
         form.setVerticalSpacing(5)
@@ -128,10 +128,7 @@ class TextForm(Panel):
             path,
             tuple(ids),
             Sampling(
-                self.tokens.value(),
-                self.top_k.value(),
-                self.temperature.value(),
-                self.seed.value(),
+                self.tokens.value(), self.top_k.value(), self.temperature.value(), self.seed.value()
             ),
             GenerationRequest(self.capacity.value() or None, PREFILL_ROWS, prefill),
         )

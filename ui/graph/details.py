@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
 from nnjit_studio.model import Node
 from nnjit_studio.records.records import TuningRecord
 from nnjit_studio.ui.graph.boxes import Box
-from nnjit_studio.ui.graph.node_rows import Known, describe, rows_of
+from nnjit_studio.ui.graph.node_texts import Known, describe, rows_of
 from nnjit_studio.ui.graph.weights import Histogram, histograms
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox

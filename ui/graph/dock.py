@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QLabel, QSplitter, QStackedLayout
+from PySide6.QtWidgets import QLabel, QStackedLayout
 
 from nnjit_studio.analysis.diff import Diff, merged
 from nnjit_studio.analysis.profile import load
 from nnjit_studio.model import Node
-from nnjit_studio.ui.graph import box_texts
 from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.details import NodeDetails
 from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, Run, run_of_profile, warning_of
-from nnjit_studio.ui.graph.folding import Folding
-from nnjit_studio.ui.graph.index import Index
+from nnjit_studio.ui.graph.folding import Folding, Index
 from nnjit_studio.ui.graph.legend import Legend, colour_boxes
+from nnjit_studio.ui.graph.node_texts import cost_of, tip_of
 from nnjit_studio.ui.graph.run_facts import BEFORE, RunFacts
 from nnjit_studio.ui.graph.runs import RunChoice
 from nnjit_studio.ui.graph.search import GraphSearch
 from nnjit_studio.ui.graph.sides import Sides
 from nnjit_studio.ui.graph.view import GraphView
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, tool_button, vbox
+from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, splitter, tool_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.widgets.worker import Worker
 
 if TYPE_CHECKING:
     from nnjit_studio.workbench import OpenedModel
@@ -69,9 +67,7 @@ class GraphPanel(Panel):
         self.folding.indexed.connect(self._indexed)
         self.folding.arranged.connect(self._show)
         self.folding.problem.connect(self.problem)
-        self._files = Worker(self)
-        self._files.returned.connect(lambda _, run: self._add_run(run))
-        self._files.failed.connect(lambda job, e: self.problem.emit(JobProblem.of(job, e)))
+        self._files = reader(self, self._add_run, self.problem.emit)
         self.sides = Sides(theme)
         self.view = self.sides.view
         for view in (self.view, self.sides.other):
@@ -96,9 +92,8 @@ class GraphPanel(Panel):
         self.search = GraphSearch(lambda words: self._index.find(words) if self._index else ())
         self.search.changed.connect(self._show_hits)
         self.search.wanted.connect(lambda node: self._show_node(node.name))
-        self.colour = named(QComboBox(), "Colour by", "What the colours of the boxes say")
-        for by in COLOUR_BY:
-            self.colour.addItem(by.title, by.id)
+        titles = (by.title for by in COLOUR_BY)
+        self.colour = chooser("Colour by", "The value that the boxes are coloured by", titles)
         self.colour.currentIndexChanged.connect(lambda _: self.colour_boxes())
         self.split_button = tool_button(
             "Side by side",
@@ -112,14 +107,11 @@ class GraphPanel(Panel):
             alignment=Qt.AlignmentFlag.AlignCenter,
         )
         empty.setObjectName("empty")
-        splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        splitter.addWidget(self.sides)
-        splitter.addWidget(self.details)
-        splitter.setStretchFactor(0, 1)
-        splitter.setSizes([600, 180])
+        parts = splitter(Qt.Orientation.Vertical, (self.sides, 600), (self.details, 180))
+        parts.setStretchFactor(0, 1)
         self.pages = QStackedLayout()
         self.pages.addWidget(empty)
-        self.pages.addWidget(splitter)
+        self.pages.addWidget(parts)
         vbox(
             self.search,
             hbox((self.colour, 1), self.split_button, margins=(8, 2, 8, 2), spacing=0),
@@ -271,11 +263,11 @@ class GraphPanel(Panel):
         chosen = self.runs.compared if view is self.sides.other else self.runs.shown
         run = chosen.label if chosen is not None else "in the last timed run"
         facts, state = self.facts_of(view), self._session.state
-        return box_texts.tip(box.unit, box.line, box.warning, facts, run, state)
+        return tip_of(box.unit, box.line, box.warning, facts, run, state)
 
     def cost(self, box: Box, view: GraphView | None = None) -> str:
         """The last line of a box."""
-        return box_texts.cost(box.unit, self._by, self.facts_of(view))
+        return cost_of(box.unit, self._by, self.facts_of(view))
 
     def facts_of(self, view: GraphView | None = None) -> Facts:
         """Of the run that a view draws; without one, of the run that is shown."""

@@ -9,7 +9,7 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, LEFT, TUNE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.graph.dock import GraphPanel
-from nnjit_studio.ui.graph.node_rows import DO
+from nnjit_studio.ui.graph.node_texts import DO
 from nnjit_studio.ui.widgets.tables import TablePanel
 
 TWO_GRAPHS_WIDTH = 900
@@ -94,11 +94,5 @@ ACTIONS = (
            tip="The run under Compare on the left, the run under Show on the right", do=_split),
 )  # fmt: skip
 GRAPH: Feature[GraphPanel] = Feature(
-    "graph",
-    "Model graph",
-    _make,
-    LEFT,
-    ACTIONS,
-    layouts=(TUNE, INSPECT, COMPARE),
-    at_start=True,
+    "graph", "Model graph", _make, LEFT, ACTIONS, layouts=(TUNE, INSPECT, COMPARE), at_start=True
 )

@@ -6,13 +6,47 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from nnjit_studio.model import Graph, Workload
+from nnjit_studio.model import Graph, Node, Workload
 from nnjit_studio.ui.graph.boxes import Sheet
 from nnjit_studio.ui.graph.drawing import arrange
-from nnjit_studio.ui.graph.groups import Unit
-from nnjit_studio.ui.graph.index import Index
-from nnjit_studio.ui.state.problem import JobProblem
-from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.ui.graph.facts import nbytes_of
+from nnjit_studio.ui.graph.groups import Groups, Unit
+from nnjit_studio.ui.state.jobs import reader
+from nnjit_studio.ui.widgets import text
+
+
+class Index:
+    """Groups, bytes and searchable words of a graph's nodes."""
+
+    def __init__(self, graph: Graph, workloads: Sequence[Workload]) -> None:
+        self.graph = graph
+        self.groups = Groups(graph)
+        self.at_first = self.groups.at_first()
+        self.nbytes = nbytes_of(graph, workloads)
+        self._words = [(node, self._words_of(node)) for node in graph.nodes]
+
+    def find(self, words: str) -> list[Node]:
+        """The nodes whose op, shape, workload or names hold every word; none without words."""
+        wanted = words.lower().split()
+        return [n for n, held in self._words if wanted and all(word in held for word in wanted)]
+
+    def line(self, unit: Unit) -> str:
+        """The second line of a box."""
+        if unit.group:
+            return f"{len(unit.nodes)} nodes"
+        if unit.tensor:
+            spec = self.graph.tensors.get(unit.tensor)
+            return f"{text.shape(spec.shape)} {spec.dtype}" if spec else ""
+        return self._shape(unit.nodes[0])
+
+    def _shape(self, node: Node) -> str:
+        spec = self.graph.tensors.get(node.outputs[0]) if node.outputs else None
+        return text.shape(spec.shape) if spec else ""
+
+    def _words_of(self, node: Node) -> str:
+        parts = (node.op, self._shape(node), node.workload, node.name, *node.source)
+        return " ".join(parts).lower()
+
 
 AT_ONCE = 40
 """Nodes of a graph that is laid out without a thread: a few milliseconds."""
@@ -45,9 +79,7 @@ class Folding(QObject):
         self.closed: frozenset[str] = frozenset()
         self.goal = ""
         self._next: Callable[[], object] | None = None
-        self._worker = Worker(self)
-        self._worker.returned.connect(lambda _, made: self._made(made))
-        self._worker.failed.connect(lambda job, e: self.problem.emit(JobProblem.of(job, e)))
+        self._worker = reader(self, self._made, self.problem.emit)
 
     def open(self, graph: Graph, workloads: Sequence[Workload]) -> None:
         """Index and lay out another graph, its groups closed as far as its size asks for."""

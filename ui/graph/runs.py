@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QWidget
 
 from nnjit_studio.ui.graph.facts import Run
 from nnjit_studio.ui.graph.run_facts import BEFORE
-from nnjit_studio.ui.widgets.panel import hbox, named
+from nnjit_studio.ui.widgets.panel import chooser, hbox
 
 NOW, NO_COMPARISON = "Show: now", "Compare: nothing"
 SAVED = "Saved profile…"
@@ -35,10 +35,8 @@ class RunChoice(QWidget):
         super().__init__()
         self._before_tuning = before_tuning
         self._runs: list[Run] = []
-        self.show_run = named(QComboBox(), "Show run", "The run of this model that boxes tell of")
-        self.compare = named(
-            QComboBox(), "Compare with", "Another run of this model, compared with the one shown"
-        )
+        self.show_run = chooser("Show run", "The run of this model that the boxes show")
+        self.compare = chooser("Compare with", "Another run of this model to compare with")
         hbox((self.compare, 1), (self.show_run, 1), on=self)  # as the two graphs stand
         for combo in (self.compare, self.show_run):
             combo.setSizeAdjustPolicy(

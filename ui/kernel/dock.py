@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QPushButton, QSplitter, QTabWidget
+from PySide6.QtWidgets import QTabWidget
 
 from nnjit_studio.analysis.kernel import KernelInspection
 from nnjit_studio.errors import NnjitError
@@ -25,7 +25,7 @@ from nnjit_studio.ui.kernel.texts import PassView, SideBySide
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import ElidedLabel
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -58,26 +58,26 @@ class KernelPanel(Panel):
         self.editor.changed.connect(self._edited)
         self.editor.refused.connect(lambda why: self._say(why, "bad"))
         self.verdict = ElidedLabel()
-        self.measure_button = named(
-            QPushButton("Measure"),
+        self.measure_button = push_button(
+            "Measure",
             "Measure this kernel",
             "Check it against the float64 reference and time it in turns with the kernel that "
             "runs; a winner is kept (Ctrl+Return)",
+            self.measure,
         )
-        self.measure_button.clicked.connect(self.measure)
-        self.keep_button = named(
-            QPushButton("Keep"),
+        self.keep_button = push_button(
+            "Keep",
             "Run the model with this kernel",
             "Run the model with this kernel, although it is not faster, until the model is tuned "
             "or opened again",
+            lambda: self._run(self._settings),
         )
-        self.keep_button.clicked.connect(lambda: self._run(self._settings))
-        self.back_button = named(
-            QPushButton("Put back"),
+        self.back_button = push_button(
+            "Put back",
             "Run the previous kernel again",
             "Run the kernel that ran before this one was measured or kept",
+            lambda: self._run(self._before),
         )
-        self.back_button.clicked.connect(lambda: self._run(self._before))
         self.sides = SideBySide(theme)
         self.passes = PassView(theme)
         self.numbers = TablePanel("Numbers of the kernel", COLUMNS, theme)
@@ -86,12 +86,8 @@ class KernelPanel(Panel):
         self._enable()
 
     def _build(self) -> None:
-        speed = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        for plot in (self.samples, self.roofline):
-            speed.addWidget(plot)
-        speed.setSizes([700, 500])
-        self.tabs = named(QTabWidget(), "Views of the kernel")
-        self.tabs.setDocumentMode(True)
+        speed = splitter(Qt.Orientation.Horizontal, (self.samples, 700), (self.roofline, 500))
+        self.tabs = named(QTabWidget(documentMode=True), "Views of the kernel")
         self.tabs.addTab(self.sides, "&Side by side")
         self.tabs.addTab(self.passes, "&Passes")
         self.tabs.addTab(self.numbers, "&Numbers")

@@ -36,9 +36,7 @@ def _look(host: Host, workload: str, settings: str) -> None:
 
 
 KERNEL: Feature[KernelPanel] = Feature(
-    "kernel",
-    "Kernel",
-    _make,
+    "kernel", "Kernel", _make,
     actions=(
         Action(
             "kernel", "&Inspect", "Inspect &kernel", "F4",

@@ -10,8 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
 from nnjit_studio.analysis.kernel import Limits
-from nnjit_studio.ui.widgets import log_axes
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, use_log_axes
 from nnjit_studio.ui.widgets.theme import Theme
 
 SPREAD = 0.28
@@ -87,11 +86,7 @@ class SamplePlot(PlotPanel):
         for item in (box, line, points):
             self.item.addItem(item)
 
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self.redraw()
-
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return ("kernel", "sample", "ms"), [
             (s.name, i, ms) for s in self.sets for i, ms in enumerate(s.ms)
         ]
@@ -111,7 +106,7 @@ class KernelRoofline(PlotPanel):
             "'Measure this device' the bandwidth. Inputs and outputs count once."
         )
         self.plot.setAccessibleDescription("The table of numbers has the same figures.")
-        log_axes.use(self.item)
+        use_log_axes(self.item)
         self._limits: Limits | None = None
         self._rates: tuple[tuple[str, float], ...] = ()
         self.redraw()
@@ -152,11 +147,7 @@ class KernelRoofline(PlotPanel):
         ]
         return f"roof {roof:.1f} GFLOP/s{known}; " + ("; ".join(rates) or "not measured yet")
 
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self.redraw()
-
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         limits = self._limits
         at = limits.intensity if limits else None
         rows = [(name, at, rate) for name, rate in self._rates]

@@ -6,7 +6,6 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import (
     QCheckBox,
-    QPushButton,
     QSplitter,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -19,7 +18,7 @@ from nnjit_studio.analysis.kernel.line_map import Partners
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.code_view import CodeView
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, named, vbox
+from nnjit_studio.ui.widgets.panel import Panel, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import SORT_ROLE, Column, Index, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -39,14 +38,13 @@ class SideBySide(Panel):
             CODE: CodeView("Code", theme, "the last text before the bytes"),
         }
         self._maps: dict[tuple[str, str], Partners] = {}
-        self.splitter = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
         for name, view in self.views.items():
-            self.splitter.addWidget(view)
             view.lines.line_chosen.connect(lambda line, name=name: self.choose(name, line))
-        self.splitter.setSizes([300, 380, 460])
         self.granularity = quiet(ElidedLabel())
         self.granularity.setContentsMargins(8, 2, 8, 2)
-        vbox((self.splitter, 1), self.granularity, on=self)
+        views = zip(self.views.values(), (300, 380, 460), strict=True)
+        texts = splitter(Qt.Orientation.Horizontal, *views)
+        vbox((texts, 1), self.granularity, on=self)
 
     def show_kernel(self, kernel: KernelInspection) -> None:
         texts = {PROGRAM: kernel.program, LOOPS: kernel.loops, CODE: kernel.code}
@@ -143,10 +141,12 @@ class PassView(QSplitter):
             QCheckBox("Changes only"), "Changes only", "Hide the lines that the pass did not change"
         )
         self.only.toggled.connect(lambda: self._show(self._step))
-        self.next_button = named(
-            QPushButton("Next change"), "Next change", "Go to the next line that the pass changed"
+        self.next_button = push_button(
+            "Next change",
+            "Next change",
+            "Go to the next line that the pass changed",
+            self.next_change,
         )
-        self.next_button.clicked.connect(self.next_change)
         for place, widget in enumerate((self.only, self.next_button), 2):
             self.view.bar.insertWidget(place, widget)
         self._step: PassStep | None = None

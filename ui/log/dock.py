@@ -8,10 +8,10 @@ from html import escape
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPlainTextEdit
 
 from nnjit_studio.ui.state.log_lines import LIMIT, Line, LineHandler
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, vbox
+from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.worker import REFRESH_MS
 
@@ -26,8 +26,7 @@ class LogPanel(Panel):
         self.handler = handler
         self.theme = theme
         self.lines: collections.deque[Line] = collections.deque(maxlen=LIMIT)
-        self.level = named(QComboBox(), "Lowest level", "Hide lines below this level")
-        self.level.addItems(LEVELS)
+        self.level = chooser("Lowest level", "Hide lines below this level", LEVELS)
         self.level.setCurrentText("info")
         self.level.currentTextChanged.connect(self._redraw)
         self.filter = named(QLineEdit(placeholderText="Filter lines"), "Log: filter")
@@ -36,8 +35,7 @@ class LogPanel(Panel):
         self.filter.textChanged.connect(self._redraw)
         self.wrap = named(QCheckBox("wrap"), "Wrap long lines")
         self.wrap.toggled.connect(self._wrap)
-        copy = named(QPushButton("Copy"), "Copy log", "Copy all lines that are shown")
-        copy.clicked.connect(self.copy)
+        copy = push_button("Copy", "Copy log", "Copy all lines that are shown", self.copy)
         self.view = named(QPlainTextEdit(), "Log")
         self.view.setReadOnly(True)
         self.view.setMaximumBlockCount(LIMIT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton
 
 from nnjit_studio.analysis.profile import (
     Comparison,
@@ -16,13 +15,12 @@ from nnjit_studio.analysis.profile import (
     load,
 )
 from nnjit_studio.ui.commands import dialogs
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import named
+from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.widgets.worker import Worker
 
 EMPTY = "Open a saved profile, or press F6 again after tuning: both are compared step by step."
 SAME = 0.03
@@ -68,19 +66,15 @@ class ComparePanel(TablePanel):
         self.after: ModelProfile | None = None
         self.before: ModelProfile | None = None
         self.result: Comparison | None = None
-        self.file_button = named(
-            QPushButton("Open saved profile…"),
+        self.file_button = push_button(
+            "Open saved profile…",
             "Compare with a saved profile",
             "JSON of “Save profile” or of nnjit profile --save",
-        )
-        self.file_button.clicked.connect(
-            lambda: dialogs.ask_file(self, dialogs.PROFILES, Path.home(), self.compare_with_file)
+            self._ask,
         )
         self.caption = caption(EMPTY)
         self.lead(self.file_button, self.caption)
-        self._reader = Worker(self)
-        self._reader.returned.connect(lambda _, profile: self.compare_with(profile))
-        self._reader.failed.connect(lambda job, e: self.problem.emit(JobProblem.of(job, e)))
+        self._reader = reader(self, self.compare_with, self.problem.emit)
         self._show()
 
     def show_profile(self, profile: ModelProfile | None) -> None:
@@ -92,6 +86,9 @@ class ComparePanel(TablePanel):
             self.before = last
         self.after = profile
         self._show()
+
+    def _ask(self) -> None:
+        dialogs.ask_file(self, dialogs.PROFILES, Path.home(), self.compare_with_file)
 
     def compare_with_file(self, path: Path) -> bool:
         """Read a saved profile in a thread, then compare; False while one is being read."""

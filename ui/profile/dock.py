@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton, QSplitter, QTabWidget
+from PySide6.QtWidgets import QTabWidget
 
 from nnjit_studio.analysis.profile import (
     Finding,
@@ -27,7 +27,7 @@ from nnjit_studio.ui.profile.trace import TraceView
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
-from nnjit_studio.ui.widgets.panel import named
+from nnjit_studio.ui.widgets.panel import named, push_button, splitter
 from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -97,26 +97,25 @@ class ProfilePanel(JobTable):
         self.view.sortByColumn(MS_COLUMN, Qt.SortOrder.DescendingOrder)
         self.memory = ElidedLabel()
         self.memory.setContentsMargins(10, 2, 10, 2)
-        self.trace_button = named(
-            QPushButton("Open in Perfetto…"),
+        self.trace_button = push_button(
+            "Open in Perfetto…",
             "Open in Perfetto",
             "Saves Chrome trace events as a file and says how to open it there",
         )
-        self.save_button = named(
-            QPushButton("Save profile…"), "Save profile", "JSON, for nnjit profile --compare"
+        self.save_button = push_button(
+            "Save profile…", "Save profile", "JSON, for nnjit profile --compare"
         )
         for button in (self.trace_button, self.save_button):
             self.bar.addWidget(button)
         self.tabs = named(QTabWidget(documentMode=True), "Views of the profile")
-        splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        self.box.insertWidget(1, self.memory)
         self.box.replaceWidget(self.view, self.tabs)
-        splitter.addWidget(self.findings)
-        splitter.addWidget(self.view)
-        splitter.setStretchFactor(1, 1)
-        splitter.setSizes([FINDINGS_HEIGHT, 400])
+        steps = splitter(
+            Qt.Orientation.Vertical, (self.findings, FINDINGS_HEIGHT), (self.view, 400)
+        )
+        self.box.insertWidget(1, self.memory)
+        steps.setStretchFactor(1, 1)
         for title, widget in (
-            ("Findings and steps", splitter), ("Timeline", self.trace),
+            ("Findings and steps", steps), ("Timeline", self.trace),
             ("Cold and warm", self.ledger), ("Memory", self.memory_plot),
             ("Roofline", self.roofline), ("Compare", self.compare),
         ):  # fmt: skip

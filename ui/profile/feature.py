@@ -26,9 +26,7 @@ def _make(host: Host) -> ProfilePanel:
 
 
 PROFILE: Feature[ProfilePanel] = Feature(
-    "profile",
-    "Profile",
-    _make,
+    "profile", "Profile", _make,
     actions=(
         Action(
             "profile", "&Inspect", "&Profile", "F6", "model",

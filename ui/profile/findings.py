@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea
 
 from nnjit_studio.analysis.profile import Finding
 from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, SHOW, TUNE
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named
+from nnjit_studio.ui.widgets.panel import Panel, hbox, push_button
 
 BUTTONS = {
     TUNE: ("Tune", "Tune the model; this step's workload is selected"),
@@ -67,7 +61,8 @@ class FindingsView(QScrollArea):
 
     def _button(self, row: int, what: str, finding: Finding) -> QPushButton:
         word, tip = BUTTONS[what]
-        made = named(QPushButton(word), f"{word}: finding {row + 1}", tip)
-        made.clicked.connect(lambda: self.asked.emit(what, finding))
+        made = push_button(
+            word, f"{word}: finding {row + 1}", tip, act=lambda: self.asked.emit(what, finding)
+        )
         self.buttons[row, what] = made
         return made

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QSizePolicy,
-    QToolTip,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolTip
 
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.analysis.profile.findings import kind_of
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 
 UNKNOWN = (
@@ -146,12 +139,12 @@ class LedgerView(QScrollArea):
         self.cold, self.warm = LedgerBars("Cold start", theme), LedgerBars("Warm run", theme)
         self.cold_title, self.warm_title = QLabel(), QLabel()
         self.unknown = quiet(QLabel(UNKNOWN, wordWrap=True))
-        self.button = named(
-            QPushButton("Measure the cold start"),
+        self.button = push_button(
+            "Measure the cold start",
             "Measure the cold start",
             "Open the model's file anew, then profile it; the page stays, so its engine is warm",
+            self.wanted.emit,
         )
-        self.button.clicked.connect(self.wanted)
         page = Panel()
         cold = vbox(self.cold_title, self.cold, self.unknown, spacing=None)
         cold.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF
@@ -11,7 +9,7 @@ from PySide6.QtCore import QPointF
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen, steps
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps
 from nnjit_studio.ui.widgets.theme import Theme
 
 MIB = 2**20
@@ -40,7 +38,6 @@ class MemoryPlot(PlotPanel):
         self.item.addItem(self.line)
         self.plot.scene().sigMouseMoved.connect(self._moved)
         self.set_theme(theme)
-        self.show_profile(None)
 
     def show_profile(self, profile: ModelProfile | None) -> None:
         self.profile = profile
@@ -81,6 +78,6 @@ class MemoryPlot(PlotPanel):
         self.arena.setPen(pen(theme.muted, 1.2, (4, 4)))
         self.arena.label.setColor(theme.muted)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         live = self.profile.memory.live_bytes if self.profile else ()
         return ("step", "live_bytes"), list(enumerate(live))

@@ -235,9 +235,7 @@ class Timeline(Panel):
             inside = box.intersected(QRectF(LABELS_WIDTH, top, self.width(), ROW_HEIGHT))
             inside.adjust(4, 0, -2, 0)
             words = self.fontMetrics().elidedText(
-                f"{span.name} {span.step}".strip(),
-                Qt.TextElideMode.ElideRight,
-                int(inside.width()),
+                f"{span.name} {span.step}".strip(), Qt.TextElideMode.ElideRight, int(inside.width())
             )
             painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, words)
 

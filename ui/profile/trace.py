@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSignalBlocker
-from PySide6.QtWidgets import QComboBox, QLabel, QPushButton
+from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.analysis.profile import ModelProfile, trace_events
 from nnjit_studio.ui.profile.timeline import Timeline, processes
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, vbox
+from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, push_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 
 HOW = "Wheel or + and - zoom, drag or arrows move, Home shows all; a click shows the step."
@@ -20,10 +20,9 @@ class TraceView(Panel):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.timeline = Timeline(theme)
-        self.choice = named(QComboBox(), "Which part of the trace")
+        self.choice = chooser("Part of the trace")
         self.choice.currentTextChanged.connect(self._show)
-        self.fit_button = named(QPushButton("Show all"), "Timeline: show all")
-        self.fit_button.clicked.connect(self.timeline.fit)
+        self.fit_button = push_button("Show all", "Timeline: show all", act=self.timeline.fit)
         bar = hbox(
             self.choice, (quiet(QLabel(HOW)), 1), self.fit_button,
             margins=(8, 6, 8, 4), spacing=None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QProgressBar, QPushButton, QToolButton
+from PySide6.QtWidgets import QProgressBar, QToolButton
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.database.measurement import Group, Pair, groups, mean_ratio, side_by_side
@@ -17,7 +17,7 @@ from nnjit_studio.ui.records.store import Listing, RecordStore
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import named, tool_button
+from nnjit_studio.ui.widgets.panel import named, push_button, tool_button
 from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -104,14 +104,17 @@ class DatabasePanel(TablePanel):
         self.filters = RecordFilters()
         self._order = (-1, Qt.SortOrder.AscendingOrder)
         self.count = caption("Tuned kernels are kept here; nothing is read yet.")
-        self.refresh_button = named(
-            QPushButton("Refresh"), "Kernel database: refresh", "Read the database again (Ctrl+D)"
+        self.refresh_button = push_button(
+            "Refresh",
+            "Kernel database: refresh",
+            "Read the database again (Ctrl+D)",
+            session.read_records,
         )
-        self.refresh_button.clicked.connect(session.read_records)
         self.progress = named(QProgressBar(textVisible=False), "Kernel database: progress")
         self.progress.setFixedWidth(120)
-        self.stop_button = named(QPushButton("Stop"), "Kernel database: stop import or export")
-        self.stop_button.clicked.connect(store.cancel)
+        self.stop_button = push_button(
+            "Stop", "Kernel database: stop import or export", act=store.cancel
+        )
         self.lead(self.count)
         self.bar.insertWidget(1, self.progress)
         self.bar.insertWidget(2, self.stop_button)

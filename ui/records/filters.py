@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.ui.records.store import FACETS, Listing
-from nnjit_studio.ui.widgets.panel import hbox, named
+from nnjit_studio.ui.widgets.panel import chooser, hbox, named
 
 EVERY, BEST, COMPARE = "every record", "best by", "compare"
 MODES = (
@@ -37,10 +37,8 @@ class RecordFilters(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.words: tuple[str, ...] = ()
-        self.mode_chooser = named(QComboBox(), "Kernel database: how records are shown")
-        for kind, by in MODES:
-            plural = f"{by}s" if kind == COMPARE else by
-            self.mode_chooser.addItem(f"{kind} {plural}".strip().capitalize())
+        modes = (f"{kind} {by}{'s' * (kind == COMPARE)}".strip().capitalize() for kind, by in MODES)
+        self.mode_chooser = chooser("Kernel database: how records are shown", items=modes)
         self.first = _combo("Kernel database: first to compare", "The first place")
         self.second = _combo("Kernel database: second to compare", "The second place")
         self.versus = QLabel("with")
@@ -114,7 +112,7 @@ class RecordFilters(QWidget):
 
 
 def _combo(name: str, tip: str) -> QComboBox:
-    combo = named(QComboBox(), name, tip)
+    combo = chooser(name, tip)
     combo.setMaximumWidth(COMBO_WIDTH)
     combo.setMinimumWidth(COMBO_WIDTH // 2)
     combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)

@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from nnjit_studio.database import Measurement
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands.history import Ended, History, UndoStep
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import Records
 from nnjit_studio.ui.widgets.worker import Worker
 

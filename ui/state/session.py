@@ -19,8 +19,7 @@ from nnjit_studio.generation.session import TextEvent, TextSession
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
-from nnjit_studio.ui.state.jobs import Job
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.services import TextMaker, Workbench
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets.worker import Worker
@@ -95,8 +94,8 @@ class StudioSession(QObject):
         self.worker.yielded.connect(self._take)
         self.worker.returned.connect(self._returned)
         self.worker.failed.connect(self._failed)
-        self.reader = self._reader(self.records)
-        self.device_reader = self._reader(self.device_changed)
+        self.reader = reader(self, self.records.emit, self.problem.emit)
+        self.device_reader = reader(self, self.device_changed.emit, self.problem.emit)
 
     @property
     def busy(self) -> str:
@@ -248,12 +247,6 @@ class StudioSession(QObject):
         changes = self.state.take_changes()
         if changes:
             self.refreshed.emit(changes)
-
-    def _reader(self, signal: Any) -> Worker:
-        worker = Worker(self)
-        worker.returned.connect(lambda _, result: signal.emit(result))
-        worker.failed.connect(lambda job, e: self.problem.emit(JobProblem.of(job, e)))
-        return worker
 
     def _open(self, path: Path, emit: Callable[[Any], None]) -> Any:
         return self.workbench.open_model(

@@ -7,13 +7,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QGridLayout,
-    QLabel,
-    QSlider,
-    QToolButton,
-)
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSlider, QToolButton
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.tuner import events as ev

@@ -17,33 +17,19 @@ def _make_space(host: Host) -> SpacePanel:
 
 
 TUNING: Feature[TuningPanel] = Feature(
-    "tuning",
-    "Tuning",
-    lambda host: TuningPanel(host.session, host.actions),
-    RIGHT,
-    layouts=(TUNE,),
-    at_start=True,
-)
+    "tuning", "Tuning", lambda host: TuningPanel(host.session, host.actions), RIGHT,
+    layouts=(TUNE,), at_start=True,
+)  # fmt: skip
 ROUNDS: Feature[RoundsPanel] = Feature(
-    "rounds",
-    "GFLOP/s per round",
-    lambda host: RoundsPanel(host.session, host.theme),
-    RIGHT,
-    layouts=(TUNE,),
-    at_start=True,
-)
+    "rounds", "GFLOP/s per round", lambda host: RoundsPanel(host.session, host.theme), RIGHT,
+    layouts=(TUNE,), at_start=True,
+)  # fmt: skip
 LATENCY: Feature[LatencyPanel] = Feature(
-    "latency",
-    "Model latency",
-    lambda host: LatencyPanel(host.session, host.theme),
-    RIGHT,
-    layouts=(TUNE, COMPARE),
-    at_start=True,
-)
+    "latency", "Model latency", lambda host: LatencyPanel(host.session, host.theme), RIGHT,
+    layouts=(TUNE, COMPARE), at_start=True,
+)  # fmt: skip
 SPACE: Feature[SpacePanel] = Feature(
-    "space",
-    "Lite space",
-    _make_space,
+    "space", "Lite space", _make_space,
     actions=(
         Action(
             "own", "&Tune", "&Measure a candidate of mine", "Ctrl+K",

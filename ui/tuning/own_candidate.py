@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
@@ -11,7 +11,7 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.ui.dock.candidates import EXAMPLES
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import SteadyLabel
-from nnjit_studio.ui.widgets.panel import hbox, named
+from nnjit_studio.ui.widgets.panel import hbox, named, push_button
 from nnjit_studio.ui.widgets.theme import Theme
 
 JUDGE_AFTER_MS = 150
@@ -34,12 +34,12 @@ class OwnCandidateBar(QWidget):
         self.field.setMinimumWidth(330)
         self.field.textChanged.connect(self._typed)
         self.field.returnPressed.connect(self.measure)
-        self.button = named(
-            QPushButton("Measure"),
+        self.button = push_button(
+            "Measure",
             "Measure the candidate",
             "Compile it, check its result, time it in turns with the kernel that runs now",
+            self.measure,
         )
-        self.button.clicked.connect(self.measure)
         self.verdict = SteadyLabel()
         self._judge_later = QTimer(self, interval=JUDGE_AFTER_MS, singleShot=True)
         self._judge_later.timeout.connect(self.judge)

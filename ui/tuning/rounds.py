@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyqtgraph as pg
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QResizeEvent
-from PySide6.QtWidgets import QComboBox
 
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, Rounds
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.panel import named
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen
+from nnjit_studio.ui.widgets.panel import chooser
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme, series_style
 
 AXES = {"by round": BY_ROUND, "by seconds": BY_SECONDS}
@@ -51,16 +50,14 @@ class RoundsPanel(PlotPanel):
         self._shown: tuple[object, ...] = ()
         self._drawn: dict[str, int] = {}
         self.items: dict[str, tuple[pg.ScatterPlotItem, pg.PlotDataItem]] = {}
-        self.axis = named(QComboBox(), "Horizontal axis", "What the horizontal axis counts")
-        self.axis.addItems(list(AXES))
+        self.axis = chooser("Horizontal axis", "The unit of the horizontal axis", AXES)
         self.axis.currentTextChanged.connect(self._switch)
-        self.scope = named(
-            QComboBox(),
+        self.scope = chooser(
             "Rates of",
             "Every workload, the selected one alone, or the whole model: its FLOPs over its time, "
             "estimated from the kernels of that round (line) and timed (dots)",
+            (ALL, SELECTED, MODEL),
         )
-        self.scope.addItems([ALL, SELECTED, MODEL])
         self.scope.currentTextChanged.connect(self._switch)
         self.bar.insertWidget(0, self.axis)
         self.bar.insertWidget(1, self.scope)
@@ -97,13 +94,11 @@ class RoundsPanel(PlotPanel):
         self.show_empty(not any(rounds.values()))
 
     def set_theme(self, theme: Theme) -> None:
+        self._clear()
         super().set_theme(theme)
         self._paint_legend()
-        self._clear()
-        self._frame()
-        self.redraw()
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         header = ("workload", "round", "seconds", "candidate", "GFLOP/s", "best GFLOP/s")
         rows = [
             (key or "model", p.round, p.t_s, p.candidate, p.gflops, p.best_gflops)

@@ -16,7 +16,7 @@ from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
 from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
-from nnjit_studio.ui.widgets.panel import named
+from nnjit_studio.ui.widgets.panel import chooser
 from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -47,53 +47,25 @@ def _or_dash(value: Any) -> str:
 COLUMNS = (
     state_column(104, "incumbent: the kernel that runs in the engine now"),
     *(
-        Column(
-            name,
-            _setting(name),
-            lambda v: "default" if v is None else str(v),
-            True,
-            f"{tip}, in elements",
-            46 if name[1] == "0" else 50,
-        )
+        Column(name, _setting(name), lambda v: "default" if v is None else str(v), True,
+               f"{tip}, in elements", 46 if name[1] == "0" else 50)
         for name, tip in TILE_TIPS.items()
     ),
     Column("order", _setting("order"), _or_dash, width=50, tip="order of the outer loops"),
-    Column(
-        "pack",
-        _setting("pack"),
-        lambda v: text.NONE if v is None else "yes" if v else "no",
-        width=46,
-        tip="B is read from panels",
-    ),
-    Column(
-        "split",
-        _setting("split"),
-        _or_dash,
-        True,
-        "parts of the reduction, each a workgroup of its own",
-        46,
-    ),
+    Column("pack", _setting("pack"), lambda v: text.NONE if v is None else "yes" if v else "no",
+           width=46, tip="B is read from panels"),
+    Column("split", _setting("split"), _or_dash, True,
+           "parts of the reduction, each a workgroup of its own", 46),
     Column("vec", _setting("vec"), _or_dash, True, "elements of a load", 40),
     Column("GFLOP/s", lambda r: r.gflops, lambda v: text.fixed(v, 1), True, width=74),
     Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
-    Column(
-        "speed-up",
-        lambda r: r.speedup,
-        lambda v: text.fixed(v, 2),
-        True,
-        "over the incumbent of that moment",
-        72,
-    ),
-    Column(
-        "interval",
-        _interval,
-        width=96,
-        tip="of the speed-up, 99 % at each of five looks: 95 % over all of them",
-    ),
+    Column("speed-up", lambda r: r.speedup, lambda v: text.fixed(v, 2), True,
+           "over the incumbent of that moment", 72),
+    Column("interval", _interval, width=96,
+           tip="of the speed-up, 99 % at each of five looks: 95 % over all of them"),
     Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
-)
-
+)  # fmt: skip
 EVERY_STATE = "every state"
 GFLOPS_COLUMN = [column.title for column in COLUMNS].index("GFLOP/s")
 
@@ -128,7 +100,7 @@ class SpacePanel(TablePanel):
         self._shown = ""
         self._labels: list[tuple[str, str]] = []
         self.view.sortByColumn(GFLOPS_COLUMN, Qt.SortOrder.DescendingOrder)
-        self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
+        self.chooser = chooser("Workload", "Workloads, the heaviest first")
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
@@ -138,9 +110,8 @@ class SpacePanel(TablePanel):
         self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.lead(self.chooser, self.summary)
-        self.states = named(QComboBox(), "State", "Only candidates of this state")
-        self.states.addItem(EVERY_STATE)
-        self.states.addItems([state for state in GLYPHS if state != "default"])
+        states = (EVERY_STATE, *(state for state in GLYPHS if state != "default"))
+        self.states = chooser("State", "Only candidates of this state", states)
         self.states.currentTextChanged.connect(
             lambda state: self.outcomes.set_state("" if state == EVERY_STATE else state)
         )

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QTextCursor, QTextFormat
-from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QTextEdit
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QTextEdit
 
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 MOST_MARKS = 2000
@@ -128,8 +128,7 @@ class CodeView(Panel):
         self.note = quiet(ElidedLabel())
         self.note.tip = tip
         self.lines = CodeLines(title, theme)
-        self.copy_button = named(QPushButton("Copy"), f"{title}: copy", "Copy the whole text")
-        self.copy_button.clicked.connect(self.copy)
+        self.copy_button = push_button("Copy", f"{title}: copy", "Copy the whole text", self.copy)
         self.bar = hbox(
             self.title, (self.note, 1), self.copy_button, margins=(8, 3, 6, 3), spacing=8
         )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QBoxLayout,
+    QComboBox,
     QFrame,
     QHBoxLayout,
     QLayout,
+    QPushButton,
     QScrollArea,
+    QSplitter,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -90,10 +94,7 @@ def vbox(
 
 
 def _filled(
-    box: B,
-    parts: tuple[Part | tuple[Part, int], ...],
-    margins: Margins | None,
-    spacing: int | None,
+    box: B, parts: tuple[Part | tuple[Part, int], ...], margins: Margins | None, spacing: int | None
 ) -> B:
     if margins is not None:
         box.setContentsMargins(*margins)
@@ -123,6 +124,32 @@ def scrolled(widget: QWidget) -> QScrollArea:
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setWidget(widget)
     return area
+
+
+def push_button(
+    text: str, name: str, tip: str = "", act: Callable[[], object] | None = None
+) -> QPushButton:
+    """A button that calls ``act``."""
+    button = named(QPushButton(text), name, tip)
+    if act is not None:
+        button.clicked.connect(lambda: act())
+    return button
+
+
+def chooser(name: str, tip: str = "", items: Iterable[str] = ()) -> QComboBox:
+    """A combo box over these texts."""
+    combo = named(QComboBox(), name, tip)
+    combo.addItems(list(items))
+    return combo
+
+
+def splitter(way: Qt.Orientation, *parts: tuple[QWidget, int]) -> QSplitter:
+    """Widgets with their first sizes, none of them collapsible."""
+    made = QSplitter(way, childrenCollapsible=False)
+    for widget, _ in parts:
+        made.addWidget(widget)
+    made.setSizes([size for _, size in parts])
+    return made
 
 
 def tool_button(text: str, name: str, tip: str = "") -> QToolButton:

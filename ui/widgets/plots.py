@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,21 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
 from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 Array = NDArray[np.float64]
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Header and rows of a CSV file."""
+POWERS = range(-6, 9)
+TICKS = [
+    [(power, f"{10.0**power:g}") for power in POWERS],
+    [(power + math.log10(n), f"{n * 10.0**power:g}") for power in POWERS for n in (2, 5)],
+]
+"""Of logarithmic axes: pyqtgraph would label every digit between them, as powers."""
 
 
 class DirectAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
@@ -76,12 +85,11 @@ class PlotPanel(Panel):
         self.empty = QLabel(empty, self.plot, alignment=Qt.AlignmentFlag.AlignCenter)
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.reset_button = named(
-            QPushButton("Reset view"), f"{title}: reset view", "Show all data again (Ctrl+R)"
+        self.reset_button = push_button(
+            "Reset view", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
         )
-        self.reset_button.clicked.connect(self.reset)
-        self.png_button = named(QPushButton("PNG…"), f"{title}: export PNG", "Save as an image")
-        self.csv_button = named(QPushButton("CSV…"), f"{title}: export CSV", "Save the numbers")
+        self.png_button = push_button("PNG…", f"{title}: export PNG", "Save as an image")
+        self.csv_button = push_button("CSV…", f"{title}: export CSV", "Save the numbers")
         self.bar = hbox(
             None, self.reset_button, self.png_button, self.csv_button, margins=(8, 6, 8, 2)
         )
@@ -145,9 +153,10 @@ class PlotPanel(Panel):
         self.plot.setBackground(theme.surface)
         self.plot.resetCachedContent()  # else the old ground stays until the plot is resized
         self.label_axes()
+        self.redraw()
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-        """Header and rows for the CSV file."""
+    def table(self) -> Table:
+        """The numbers that are plotted."""
         raise NotImplementedError
 
     def export_csv(self, path: Path) -> None:
@@ -179,3 +188,10 @@ def pen(colour: str, width: float, dash: Sequence[float] = ()) -> QPen:
     if dash:
         made.setDashPattern(list(dash))
     return made
+
+
+def use_log_axes(item: pg.PlotItem) -> None:
+    """Draw both axes in powers of ten, with plain numbers."""
+    item.setLogMode(x=True, y=True)
+    for side in ("bottom", "left"):
+        item.getAxis(side).setTicks(TICKS)

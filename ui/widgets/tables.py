@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QLineEdit,
     QMenu,
-    QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -33,7 +32,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, scaled_font, tool_button, vbox
+from nnjit_studio.ui.widgets.panel import (
+    Panel,
+    hbox,
+    named,
+    push_button,
+    scaled_font,
+    tool_button,
+    vbox,
+)
 from nnjit_studio.ui.widgets.theme import Theme
 
 Index = QModelIndex | QPersistentModelIndex
@@ -230,8 +237,8 @@ class TablePanel(Panel):
         self.filter.setMaximumWidth(240)
         self.filter.textChanged.connect(self.proxy.set_filter)
         self.copy_button = self._copy_button(title)
-        self.export_button = named(
-            QPushButton("Export CSV…"), f"{title}: export CSV", "Write all shown rows to a CSV file"
+        self.export_button = push_button(
+            "Export CSV…", f"{title}: export CSV", "Write all shown rows to a CSV file"
         )
         self.bar = hbox(
             None, self.filter, self.copy_button, self.export_button, margins=(8, 6, 8, 4)

@@ -31,35 +31,17 @@ class Theme:
 
 # Series after Okabe and Ito's colour-blind-safe set, shifted for contrast on each ground.
 LIGHT = Theme(
-    "light",
-    window="#eef0f3",
-    surface="#ffffff",
-    raised="#f6f7f9",
-    line="#d3d8df",
-    text="#1a1e26",
-    muted="#59616f",
-    accent="#0b5cb8",
-    good="#0b7247",
-    warn="#8a5200",
-    bad="#b3261e",
-    heat=("#f3f5f8", "#fbd9a5", "#f0933f", "#b93d16"),
+    "light", window="#eef0f3", surface="#ffffff", raised="#f6f7f9", line="#d3d8df",
+    text="#1a1e26", muted="#59616f", accent="#0b5cb8", good="#0b7247", warn="#8a5200",
+    bad="#b3261e", heat=("#f3f5f8", "#fbd9a5", "#f0933f", "#b93d16"),
     series=(
         "#0072b2", "#c43d00", "#00805c", "#b4508a", "#3d9fd6", "#a38600", "#6a4ca3", "#444a54",
     ),
 )  # fmt: skip
 DARK = Theme(
-    "dark",
-    window="#14171c",
-    surface="#1a1e24",
-    raised="#22272f",
-    line="#343b46",
-    text="#e6e9ee",
-    muted="#9aa4b2",
-    accent="#6db1ff",
-    good="#53c68e",
-    warn="#e6b450",
-    bad="#ff8f86",
-    heat=("#262c35", "#5b3a1c", "#b8591b", "#ffab52"),
+    "dark", window="#14171c", surface="#1a1e24", raised="#22272f", line="#343b46",
+    text="#e6e9ee", muted="#9aa4b2", accent="#6db1ff", good="#53c68e", warn="#e6b450",
+    bad="#ff8f86", heat=("#262c35", "#5b3a1c", "#b8591b", "#ffab52"),
     series=(
         "#56b4e9", "#e69f00", "#2fc79a", "#e58fc0", "#f0e442", "#ff8a50", "#a98ff0", "#d0d4da",
     ),
@@ -97,9 +79,7 @@ def ink_on(colour: QColor) -> QColor:
     luminance = sum(
         k * part**2.2
         for k, part in zip(
-            (0.2126, 0.7152, 0.0722),
-            (colour.redF(), colour.greenF(), colour.blueF()),
-            strict=True,
+            (0.2126, 0.7152, 0.0722), (colour.redF(), colour.greenF(), colour.blueF()), strict=True
         )
     )
     return QColor("#14171c") if luminance > 0.18 else QColor("#ffffff")

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QComboBox, QWidget
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.tuner.events import FellBack
-from nnjit_studio.ui.state.jobs import Job
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import named, vbox
 
@@ -18,17 +17,11 @@ JOB = "backend"
 TIP = "What runs the kernels: Wasm or WebGPU"
 CHOICES: tuple[tuple[str, Backend, str], ...] = (
     ("Wasm", WASM, "Kernels on the processor"),
-    (
-        "WebGPU",
-        Backend("webgpu", "bridge"),
-        "Kernels in WGSL on this machine's GPU, through the Studio: the embedded engine has none",
-    ),
-    (
-        "WebGPU, software",
-        Backend("webgpu", "bridge", software=True),
-        "The same on an adapter in software: slow, but it shows whether kernels are right",
-    ),
-)
+    ("WebGPU", Backend("webgpu", "bridge"),
+     "Kernels in WGSL on this machine's GPU, through the Studio: the embedded engine has none"),
+    ("WebGPU, software", Backend("webgpu", "bridge", software=True),
+     "The same on an adapter in software: slow, but it shows whether kernels are right"),
+)  # fmt: skip
 
 
 class BackendChoice(QWidget):

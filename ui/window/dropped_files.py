@@ -20,9 +20,8 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.graph.feature import GRAPH
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import look_into
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.worker import Worker
 from nnjit_studio.ui.window.session_file import FORMAT as SESSION
 
 MODEL, BUNDLE, DATABASE, PROFILE_FILE, TRACE, SAVED_SESSION = (
@@ -116,16 +115,11 @@ class DroppedFiles(QObject):
     """Takes the file that was dropped; for anything else there is a sentence."""
 
     def __init__(
-        self,
-        host: Host,
-        open_model: Callable[[Path], bool],
-        open_session: Callable[[Path], bool],
+        self, host: Host, open_model: Callable[[Path], bool], open_session: Callable[[Path], bool]
     ) -> None:
         super().__init__(host)
         self._host, self._open_model, self._open_session = host, open_model, open_session
-        self._reader = Worker(self)
-        self._reader.returned.connect(lambda _, found: self._take(found))
-        self._reader.failed.connect(lambda job, e: host.tell(JobProblem.of(job, e)))
+        self._reader = reader(self, self._take, host.tell)
 
     def drop_urls(self, urls: Sequence[QUrl]) -> bool:
         """Take what was dropped by the mouse; False when it is no single file."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel, SteadyLabel, quiet
-from nnjit_studio.ui.widgets.panel import hbox, named, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
 
 CLOCK_MS = 500
 
@@ -64,9 +64,10 @@ class Header(QFrame):
         self.progress = named(QProgressBar(textVisible=False), "Progress")
         self.detail = quiet(SteadyLabel())
         self.detail.setFont(scaled_font(self.font(), 1.0))
-        self.button = named(QPushButton(), "Start or stop")
+        self.button = push_button(
+            "", "Start or stop", act=lambda: (stop if session.busy else tune).trigger()
+        )
         self.button.setMinimumWidth(110)
-        self.button.clicked.connect(lambda: (stop if session.busy else tune).trigger())
         self._tune, self._stop = tune, stop
         tune.changed.connect(self.show_state)
         self.before = Figure("model before", " ms")

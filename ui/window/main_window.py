@@ -15,8 +15,7 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import EXAMINE, export_bundle, export_report
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import EXAMINE, JobProblem, export_bundle, export_report
 from nnjit_studio.ui.state.services import Workbench
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, vbox
@@ -31,8 +30,8 @@ from nnjit_studio.ui.window.header import Header
 from nnjit_studio.ui.window.menus import Menus
 from nnjit_studio.ui.window.opening import ModelOpener
 from nnjit_studio.ui.window.page_watch import PageWatch
+from nnjit_studio.ui.window.preferences import SettingsControl
 from nnjit_studio.ui.window.session_files import SessionFiles
-from nnjit_studio.ui.window.settings import SettingsControl
 from nnjit_studio.ui.window.tuning_control import TuningControl
 from nnjit_studio.ui.window.welcome_flow import WelcomeFlow
 

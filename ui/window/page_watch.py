@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.page.keeper import PageKeeper
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import EnginePage
 
 

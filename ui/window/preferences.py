@@ -20,8 +20,10 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.widgets.panel import named
-from nnjit_studio.ui.window.backend_choice import CHOICES
+from nnjit_studio.ui.window.backend_choice import CHOICES, BackendChoice
 
 ORGANIZATION, APPLICATION = "NNJIT Studio", "nnjit-studio"
 
@@ -50,47 +52,19 @@ class Preference:
 
 
 SETTINGS = (
-    Preference(
-        "theme", "Theme", "system", "Colours of the window", choices=("system", "light", "dark")
-    ),
-    Preference(
-        "backend",
-        "Backend",
-        CHOICES[0][0],
-        "What runs the kernels",
-        choices=tuple(text for text, _, _ in CHOICES),
-        option="--backend",
-    ),
-    Preference(
-        "threads",
-        "Threads",
-        1,
-        "How many a kernel may run on; of Wasm alone, on WebGPU for a fallback only",
-        low=1,
-        high=64,
-        later=True,
-        option="--threads",
-    ),
-    Preference(
-        "budget_s",
-        "Tuning budget",
-        0.0,
-        "Seconds that a session may take; 0: until nothing more is expected",
-        high=86_400,
-        unit=" s",
-        none="until nothing more is expected",
-        option="--tune",
-    ),
-    Preference(
-        "database",
-        "Kernel database",
-        "",
-        "The file; empty: in the user's data folder",
-        none="in the user's data folder",
-        later=True,
-        option="--database",
-    ),
-)
+    Preference("theme", "Theme", "system", "Colours of the window",
+               choices=("system", "light", "dark")),
+    Preference("backend", "Backend", CHOICES[0][0], "What runs the kernels",
+               choices=tuple(text for text, _, _ in CHOICES), option="--backend"),
+    Preference("threads", "Threads", 1,
+               "Threads of a kernel, in Wasm alone; on WebGPU for a fallback only",
+               low=1, high=64, later=True, option="--threads"),
+    Preference("budget_s", "Tuning budget", 0.0,
+               "Seconds that a session may take; 0: until nothing more is expected",
+               high=86_400, unit=" s", none="until nothing more is expected", option="--tune"),
+    Preference("database", "Kernel database", "", "The file; empty: in the user's data folder",
+               none="in the user's data folder", later=True, option="--database"),
+)  # fmt: skip
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 
 
@@ -201,3 +175,42 @@ def _value(field: QWidget) -> Any:
         return field.value()
     assert isinstance(field, QLineEdit)
     return field.text().strip()
+
+
+class SettingsControl:
+    """Applies each setting: at once where that is possible, else from the next start on.
+
+    ``budget_changed`` is called after another tuning budget was stored.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        backend: BackendChoice,
+        choose_theme: Callable[[str], object],
+        budget_changed: Callable[[], object],
+    ) -> None:
+        self._host, self._backend = host, backend
+        self._choose_theme, self._budget_changed = choose_theme, budget_changed
+
+    def ask(self) -> None:
+        """Show the settings and apply what the user changes."""
+        values = read(self._host.settings)
+        dialogs.show(PreferencesDialog(self._host.window, values, self.apply))
+
+    def apply(self, changed: Mapping[str, Any]) -> None:
+        """Apply values by the keys of their settings."""
+        message = self._host.message
+        for key, value in changed.items():
+            if key == "theme":
+                self._choose_theme(value)
+            elif key == "backend":
+                place = BY_KEY[key].choices.index(value)
+                if not self._backend.choose(place):
+                    message.say("Something is running: stop it, then change the backend.")
+            else:
+                self._host.settings.setValue(key, value)
+                self._budget_changed()
+        later = [BY_KEY[k].label for k in changed if BY_KEY[k].later]
+        if later:
+            message.say(f"From the next start on: {', '.join(later)}.")

@@ -12,8 +12,7 @@ from PySide6.QtCore import QByteArray, QObject
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.problem import JobProblem
-from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.window import preferences, session_file
 from nnjit_studio.ui.window.docks import WindowDocks
 from nnjit_studio.ui.window.session_file import SavedSession
@@ -35,9 +34,7 @@ class SessionFiles(QObject):
         self._host, self._docks = host, docks
         self._open_model, self._apply_settings = open_model, apply_settings
         self._awaited: SavedSession | None = None
-        self._files = Worker(self)
-        self._files.returned.connect(self._returned)
-        self._files.failed.connect(lambda job, e: host.tell(JobProblem.of(job, e)))
+        self._files = reader(self, self._take, host.tell)
         host.session.done.connect(self._done)
         host.session.problem.connect(self._failed)
 
@@ -81,7 +78,7 @@ class SessionFiles(QObject):
                 return events[place:] if same else []
         return []
 
-    def _returned(self, _: str, result: Path | SavedSession) -> None:
+    def _take(self, result: Path | SavedSession) -> None:
         if isinstance(result, Path):
             self._host.message.say(f"Written: {result}", "good")
             return

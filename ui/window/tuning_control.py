@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import unfinished_session as unfinished
-from nnjit_studio.ui.state.problem import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.tuning.feature import TUNING
 from nnjit_studio.ui.window import preferences
 from nnjit_studio.ui.window.closing import Closing

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QScrollArea, QVB
 from nnjit_studio import __version__
 from nnjit_studio.doctor.quick_checks import TRAINED, Check, sample_name
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, push_button, scaled_font, vbox
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
 NEXT = ("profile", "tune", "export", "palette")
 RECENT = 4
-WIDTH = 560
+SAMPLE = "Try the sample model"
 
 SAMPLES = {
     True: "all-MiniLM-L6-v2, a sentence encoder with its trained weights, 90 MB, written on this "
@@ -47,21 +47,18 @@ class Welcome(QScrollArea):
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._checks: list[Check] = []
-        self.sample_button = named(QPushButton("Try the sample model"), "Try the sample model")
+        self.sample_button = push_button(SAMPLE, SAMPLE, act=self.wants_sample.emit)
         self.sample_button.setDefault(True)
-        self.sample_button.clicked.connect(self.wants_sample)
-        self.open_button = named(QPushButton("Open model…"), "Open model", "Ctrl+O")
-        self.open_button.clicked.connect(actions["open"].trigger)
-        self.examine_button = named(
-            QPushButton("Ask browsers and GPUs"),
+        self.open_button = push_button(
+            "Open model…", "Open model", "Ctrl+O", actions["open"].trigger
+        )
+        self.examine_button = push_button(
+            "Ask browsers and GPUs",
             "Ask browsers and GPUs",
             "Starts every browser that is found, some seconds; on the command line: nnjit doctor",
+            actions["examine"].trigger,
         )
-        self.examine_button.clicked.connect(actions["examine"].trigger)
-        self.copy_button = named(QPushButton("Copy"), "Copy what was found")
-        self.copy_button.clicked.connect(
-            lambda: QGuiApplication.clipboard().setText(self.as_text())
-        )
+        self.copy_button = push_button("Copy", "Copy the results of the checks", act=self._copy)
         title = QLabel("Tune a model for the web")
         title.setFont(scaled_font(self.font(), 1.7, bold=True))
         for button in (self.sample_button, self.open_button):
@@ -119,6 +116,9 @@ class Welcome(QScrollArea):
             cells[0].setObjectName(TONES[check.state])
             for place, cell in enumerate(cells):
                 self._table.addWidget(cell, row, place, Qt.AlignmentFlag.AlignTop)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.as_text())
 
     def as_text(self) -> str:
         return "\n".join(

@@ -1,4 +1,4 @@
-"""The facts of a box as rows of HTML, with links to where there is more. Knows no Qt."""
+"""Facts of a box as text: rows of HTML with links, its tooltip, its last line. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnjit_studio.analysis.diff import Diff
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.model import Graph, Node
 from nnjit_studio.records.records import TuningRecord
-from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, warning_of
+from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, warning_of
 from nnjit_studio.ui.graph.groups import Unit
 from nnjit_studio.ui.graph.weights import Histogram
 from nnjit_studio.ui.state.state import SessionState
@@ -111,10 +111,7 @@ def _of_sources(node: Node, known: Known) -> Iterator[Row]:
 
 def _of_kernel(node: Node, workload: WorkloadProgress, known: Known) -> Iterator[Row]:
     uses = workload.workload.uses
-    yield (
-        "workload",
-        f"{escape(workload.workload.name)}, used by {uses} node{'s' * (uses > 1)}",
-    )
+    yield ("workload", f"{escape(workload.workload.name)}, used by {uses} node{'s' * (uses > 1)}")
     settings = workload.incumbent or "default"
     mine = [r for r in known.records if r.workload == node.workload]
     running = next((r for r in mine if r.settings == settings), None)
@@ -166,3 +163,57 @@ def describe(w: Histogram) -> str:
         f"{w.tensor}: {text.shape(w.shape)} {w.dtype}, {w.low:.4g} to {w.high:.4g}, mean "
         f"{w.mean:.4g}, standard deviation {w.std:.4g}, {w.zeros:,} zeros{strange}{some}"
     )
+
+
+MOST_SOURCES = 8
+
+
+def cost_of(unit: Unit, by: ColourBy, facts: Facts) -> str:
+    """The last line of a box: its time, and the value that it is coloured by."""
+    value, ms = by.value(facts, unit.nodes), _times(unit, facts)
+    if by.id == "delta" and value is not None:
+        return f"{text.latency(sum(ms) - value)} → {text.latency(sum(ms))} ms"
+    words = "" if value is None else by.say(value)
+    return f"{text.latency(sum(ms))} ms   {words}" if ms else words
+
+
+def tip_of(unit: Unit, line: str, warning: str, facts: Facts, run: str, state: SessionState) -> str:
+    """Everything that is known of a box in short, line by line; ``run`` names its run."""
+    if not unit.nodes:
+        return f"{unit.title}  {line}"
+    lines = [warning, ""] if warning else []
+    if unit.group:
+        lines += [unit.group, f"{len(unit.nodes)} nodes; double-click or Right opens it"]
+    else:
+        lines += _of_node(unit.nodes[0], state)
+    for by in COLOUR_BY:
+        value = by.value(facts, unit.nodes)
+        if value is not None:
+            lines.append(f"{by.title}: {by.say(value)}")
+    if ms := _times(unit, facts):
+        lines.append(f"{text.latency(sum(ms))} ms, {run}")
+    if not unit.group:
+        lines += _sources(unit)
+    return "\n".join(lines)
+
+
+def _times(unit: Unit, facts: Facts) -> list[float]:
+    return [facts.ms[n.name] for n in unit.nodes if n.name in facts.ms]
+
+
+def _of_node(node: Node, state: SessionState) -> Iterator[str]:
+    yield node.op
+    yield f"workload  {text.short_key(node.workload)}"
+    workload = state.find(node.workload)
+    if workload is not None:
+        yield f"used by {workload.workload.uses} nodes"
+        if workload.incumbent and state.code:
+            yield f"{state.code} kernel  {workload.incumbent}"
+
+
+def _sources(unit: Unit) -> Iterator[str]:
+    names = list(dict.fromkeys(name for n in unit.nodes for name in n.source))
+    if names:
+        yield from ("", "ONNX nodes:", *names[:MOST_SOURCES])
+    if len(names) > MOST_SOURCES:
+        yield f"and {len(names) - MOST_SOURCES} more"
