@@ -56,7 +56,7 @@ def recorded() -> dict[str, str]:
 
 def test_same_bytes_as_recorded(request: pytest.FixtureRequest) -> None:
     now = recorded()
-    if request.config.getoption("bless", default=False):
+    if request.config.getoption("bless"):
         RECORD.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8", newline="\n")
     before = json.loads(RECORD.read_text(encoding="utf-8"))
     differing = sorted(k for k in now.keys() | before.keys() if now.get(k) != before.get(k))
