@@ -1,4 +1,4 @@
-"""Golden files: compared by default, rewritten by ``pytest tests/compiler --bless``."""
+"""Recorded files: compared by default, rewritten by ``pytest --bless``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="rewrite the golden files")
+    parser.addoption("--bless", action="store_true", help="rewrite recorded files")
 
 
 @pytest.fixture
@@ -20,10 +20,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
     def check(name: str, text: str) -> None:
         path = GOLDEN / name
-        # A run from the root loads this file after the options were read, so it may be missing.
-        if request.config.getoption("bless", default=False):
+        if request.config.getoption("bless"):
             path.write_text(text, encoding="utf-8", newline="\n")
-        assert path.exists(), f"{name} is missing: run pytest tests/compiler --bless"
+        assert path.exists(), f"{name} is missing: run pytest --bless"
         assert text == path.read_text(encoding="utf-8")
 
     return check
