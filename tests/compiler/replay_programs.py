@@ -19,6 +19,7 @@ from nnjit_studio.compiler.builders_conv2d import conv2d_program
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.pipeline import compile_program
 from nnjit_studio.compiler.recognize_conv2d import recognize_conv2d
+from nnjit_studio.compiler.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.subject import packed_weight, subject_of, workload_for
 from nnjit_studio.compiler.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
@@ -185,11 +186,17 @@ def attentions() -> dict[str, Program]:
         "attention 3x37x50x64 guarded": attention(3, 37, 50, 64, mask="keys", guarded=True),
         "attention 2x20x20x80 transposed": attention(2, 20, 20, 80, transposed=True),
         "attention 3x1x75x64": attention(3, 1, 75, 64, mask="keys"),
+        "attention 2x1x40x32 transposed": attention(2, 1, 40, 32, transposed=True),
     }
 
 
 def softmaxes() -> dict[str, Program]:
-    return {"softmax 12x128": softmax(12, 128), "softmax 3x77": softmax(3, 77)}
+    return {
+        "softmax 12x128": softmax(12, 128),
+        "softmax 3x77": softmax(3, 77),
+        "softmax 16x8 in rows": softmax_program(16, 8),
+        "layer norm 5x384 in rows": layernorm_program(5, 384),
+    }
 
 
 def scans() -> dict[str, Program]:
