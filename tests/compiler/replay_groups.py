@@ -15,6 +15,7 @@ from nnjit_studio.bench.llm.decoder.config import TINY
 from nnjit_studio.bench.llm.decoder.plan import decoder_plan
 from nnjit_studio.compiler.microbench import kernels as microbench
 from nnjit_studio.compiler.microbench.variants import common_matmul, variants
+from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, compile_program, peak_kernel
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
@@ -41,6 +42,19 @@ def by_hand() -> Recorded:
     )
     for (name, program), (short, candidate), tier in product(found.items(), chosen.items(), TIERS):
         yield f"{name} | {short} | {tier}", compiled(program, candidate, tier)
+
+
+def attention_by_hand() -> Recorded:
+    """Keys in parts, scalars, and keys that lie one behind the other."""
+    wide = attention(3, 37, 50, 32, mask="all", guarded=True)
+    row = attention(2, 1, 40, 32, transposed=True)
+    for name, program, candidate in (
+        ("tiles in parts", wide, GpuCandidate(8, 2, 1, 32, 8, 1, split=3, vec=1)),
+        ("tiles of 8 rows", wide, GpuCandidate(4, 8, 1, 16, 16, 1)),
+        ("a row in parts", row, GpuCandidate(4, 1, 1, 32, 1, 1, split=2)),
+        ("a row", row, GpuCandidate(2, 1, 1, 16, 1, 1)),
+    ):
+        yield name, compiled(program, candidate, GPU_TIERS[0])
 
 
 def without_passes() -> Recorded:
@@ -107,6 +121,8 @@ def decoder() -> Recorded:
             for kernel, made in plan.kernels.items():
                 yield f"{words} {kernel}", _document(made[0].dispatch).to_bytes()
             yield f"{words} plan", replay_models.as_json(plan.to_json())
+            many = decoder_plan(config, tune=True, subgroups=subgroups, f16=True)
+            yield f"{words} to be tuned", replay_models.as_json(many.to_json())
 
 
 def _templates() -> dict[str, Callable[[], Recorded]]:
@@ -136,6 +152,7 @@ def _templates() -> dict[str, Callable[[], Recorded]]:
 GROUPS: dict[str, Callable[[], Recorded]] = {
     **_templates(),
     "wasm_by_hand": by_hand,
+    "wgsl_attention_by_hand": attention_by_hand,
     "wasm_without_passes": without_passes,
     "device_experiments": device_experiments,
     "wgsl_forms": wgsl_forms,
@@ -143,6 +160,7 @@ GROUPS: dict[str, Callable[[], Recorded]] = {
     "wgsl_gemv_4bit": gemv_4bit_forms,
     "wgsl_decoder": decoder,
     "generation": replay_models.generation,
+    "importer_forms": replay_models.importer_forms,
     **{
         f"{name}_{part}": lambda make=make, part=part: make(part)
         for name, make in (

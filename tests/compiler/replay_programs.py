@@ -13,6 +13,7 @@ from small_programs import matmul_bias, softmax
 from test_halves import in_halves
 from test_quantised import four_bit_model
 
+from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.programs.attention import attention
@@ -185,11 +186,17 @@ def attentions() -> dict[str, Program]:
         "attention 3x37x50x64 guarded": attention(3, 37, 50, 64, mask="keys", guarded=True),
         "attention 2x20x20x80 transposed": attention(2, 20, 20, 80, transposed=True),
         "attention 3x1x75x64": attention(3, 1, 75, 64, mask="keys"),
+        "attention 2x1x40x32 transposed": attention(2, 1, 40, 32, transposed=True),
     }
 
 
 def softmaxes() -> dict[str, Program]:
-    return {"softmax 12x128": softmax(12, 128), "softmax 3x77": softmax(3, 77)}
+    return {
+        "softmax 12x128": softmax(12, 128),
+        "softmax 3x77": softmax(3, 77),
+        "softmax 16x8 in rows": softmax_program(16, 8),
+        "layer norm 5x384 in rows": layernorm_program(5, 384),
+    }
 
 
 def scans() -> dict[str, Program]:
