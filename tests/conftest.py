@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import nnjit_studio  # noqa: F401  (switches ONNX Runtime's telemetry off before a test loads it)
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
