@@ -30,6 +30,7 @@ from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, Meas
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
+from nnjit_studio.link.sandbox import Sandbox
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
@@ -353,6 +354,7 @@ class FakeWorkbench:
     """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
 
     page_url = "http://127.0.0.1:1/"
+    sandbox = Sandbox("--no-sandbox")
 
     def __init__(self, model: FakeModel) -> None:
         self.model = model
@@ -549,7 +551,7 @@ class FakeWorkbench:
         return self.stored
 
     def badges(self):
-        return [("no sandbox", "The embedded engine runs without its sandbox (root).")]
+        return [] if self.sandbox.on else [("no sandbox", f"The sandbox is {self.sandbox}.")]
 
 
 class FakeRecords:

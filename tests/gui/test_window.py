@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import ModelError
+from nnjit_studio.link.sandbox import Confinement, Sandbox
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.files import recent
@@ -468,9 +470,17 @@ def test_dialogs_are_not_modal(qtbot, window):
     assert not any(dialog.isModal() for dialog in dialogs)
 
 
-def test_badges_are_shown_with_their_reason(window):
-    tips = {w.toolTip() for w in window.header.findChildren(object, "badge")}
-    assert any("without its sandbox" in tip for tip in tips)
+def test_badges_are_shown_with_their_reason(qtbot, window, workbench):
+    def tips():
+        return {w.toolTip() for w in window.header.findChildren(object, "badge") if w.isVisible()}
+
+    assert tips() == {"The sandbox is off, by --no-sandbox."}
+    half = Sandbox(seen=Confinement(namespaces=True, filtered=False))
+    for known in (half, replace(half, seen=Confinement(True, True))):  # once the page is there
+        workbench.sandbox = known
+        window.header.render()
+        expected = set() if known.on else {f"The sandbox is {known}."}
+        qtbot.waitUntil(lambda expected=expected: tips() == expected)
 
 
 def test_a_model_of_many_nodes_is_drawn(qtbot, settings, tmp_path):
