@@ -1,4 +1,4 @@
-"""Whether a display can be drawn on; Qt aborts the program where its variable names none."""
+"""Displays that answer: Qt aborts the program where a variable names one that does not."""
 
 from __future__ import annotations
 
