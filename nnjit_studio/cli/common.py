@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from nnjit_studio.cli.import_options import hint_shapes, set_import, shape_options
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.engine.browsers.sandbox import NO_SANDBOX, Sandbox, switched_off_by
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.sandbox import NO_SANDBOX, Sandbox, switched_off_by
 from nnjit_studio.records.backend import BACKENDS, GPU_CHOICES, adapter_wanted, choose_backend
 from nnjit_studio.records.lab import LABS
 from nnjit_studio.support.terminal import printable

@@ -14,11 +14,11 @@ from nnjit_studio import __version__
 from nnjit_studio.database import sqlite_safety
 from nnjit_studio.device.measured import binary_size
 from nnjit_studio.doctor.gpu_survey import BrowserFinding, survey_bridge, survey_browser
-from nnjit_studio.engine import display
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.link.sandbox import Sandbox
 from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.support import display
 
 PACKAGES = (
     "apache-tvm",

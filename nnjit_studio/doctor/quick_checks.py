@@ -14,8 +14,8 @@ import platformdirs
 from nnjit_studio.database import sqlite_safety
 from nnjit_studio.doctor.gpu_survey import survey_bridge, survey_browser
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.link.sandbox import Sandbox
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.samples.minilm import PACKAGE, write_minilm

@@ -20,9 +20,9 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id
 from nnjit_studio.device.measured import READ, MeasuredDevice, fixed_primitives
 from nnjit_studio.device.primitives import passes_off
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox, look
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.link.sandbox import UNTOUCHED, Sandbox, look
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
 from nnjit_studio.records.records import DeviceProfile

@@ -20,9 +20,9 @@ from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding, survey
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.browsers import RunningBrowser
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Confinement, Sandbox
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import TargetError
-from nnjit_studio.link.sandbox import UNTOUCHED, Confinement, Sandbox
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.records import DeviceProfile
 

@@ -8,8 +8,8 @@ from nnjit_studio.doctor import quick_checks as first_look
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
 from nnjit_studio.doctor.quick_checks import BAD, GOOD, NOTE
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.errors import TargetError, UserError
-from nnjit_studio.link.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.records import DeviceProfile
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.sandbox import Sandbox
 from nnjit_studio.model import Workload
 from nnjit_studio.records.lab import LABS
 from nnjit_studio.workbench import OpenedModel, Workbench

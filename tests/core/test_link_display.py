@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nnjit_studio.engine import display
+from nnjit_studio.support import display
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's displays")
 has_xcb = pytest.mark.skipif(ctypes.util.find_library("xcb") is None, reason="libxcb is missing")

@@ -7,9 +7,16 @@ import sys
 
 import pytest
 
-from nnjit_studio.engine import processes, sandbox
-from nnjit_studio.link.processes import parse_status, renderers, status
-from nnjit_studio.link.sandbox import Confinement, Sandbox, confinement, look, switched_off_by
+from nnjit_studio.engine.browsers import sandbox
+from nnjit_studio.engine.browsers.sandbox import (
+    Confinement,
+    Sandbox,
+    confinement,
+    look,
+    switched_off_by,
+)
+from nnjit_studio.support import processes
+from nnjit_studio.support.processes import parse_status, renderers, status
 
 STUDIO = """Name:\tnnjit
 NSpid:\t19307

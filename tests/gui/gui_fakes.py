@@ -28,9 +28,9 @@ from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
-from nnjit_studio.link.sandbox import Sandbox
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate

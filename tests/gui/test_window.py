@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
+from nnjit_studio.engine.browsers.sandbox import Confinement, Sandbox
 from nnjit_studio.errors import ModelError
-from nnjit_studio.link.sandbox import Confinement, Sandbox
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.files import recent

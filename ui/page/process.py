@@ -10,12 +10,12 @@ import sys
 # imports something meanwhile, such as the hub its WebSockets. So before any thread is started.
 import PySide6.QtCore  # noqa: F401
 
-from nnjit_studio.engine import display
 from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.engine.browsers.flags import OFF_THE_NET
+from nnjit_studio.engine.browsers.sandbox import FLAGS_VARIABLE, NO_SANDBOX, switched_off_by
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.sandbox import FLAGS_VARIABLE, NO_SANDBOX, switched_off_by
 from nnjit_studio.records.lab import LABS
+from nnjit_studio.support import display
 
 _FLAGS = (
     # The page loads nothing from elsewhere; this holds for the engine's own services too.

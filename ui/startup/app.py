@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer,
 from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.link.display import unanswered
+from nnjit_studio.support.display import unanswered
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform

@@ -12,8 +12,8 @@ from nnjit_studio.analysis.kernel import KernelInspection
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import MeasuredDevice
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.generation.session import TextEvent, TextRequest
-from nnjit_studio.link.sandbox import Sandbox
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.records import DeviceProfile, TuningRecord
 from nnjit_studio.records.serving import ServeOptions

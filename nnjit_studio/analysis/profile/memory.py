@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.link.processes import renderers, status
 from nnjit_studio.model import ALIGNMENT_BYTES, Plan
+from nnjit_studio.support.processes import renderers, status
 
 PAGE_BYTES = 65536
 WASM_BYTES = 4 * 2**30

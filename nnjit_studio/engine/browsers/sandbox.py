@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nnjit_studio.engine import processes
+from nnjit_studio.support import processes
 
 NO_SANDBOX = "--no-sandbox"
 FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
