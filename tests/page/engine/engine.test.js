@@ -170,6 +170,6 @@ test("a trap is an error of that inference only", async () => {
 });
 
 test("the engine's version is the distribution's", () => {
-  const pyproject = readFileSync(new URL("../../../pyproject.toml", import.meta.url), "utf8");
-  assert.match(pyproject, new RegExp(`^version = "${ENGINE_VERSION}"$`, "m"));
+  const source = readFileSync(new URL("../../../nnjit_studio/__init__.py", import.meta.url), "utf8");
+  assert.match(source, new RegExp(`^__version__ = "${ENGINE_VERSION}"$`, "m"));
 });
