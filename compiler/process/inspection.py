@@ -15,8 +15,8 @@ from nnjit_studio.compiler.wasm.context import STORAGE_BYTES
 from nnjit_studio.compiler.wasm.pipeline import PASSES, Artifact, compile_program
 from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES, compile_wgsl
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS, Kernel
 
 FORMS = {
     "schedule": "loops", "encode": "bytes",

@@ -269,9 +269,9 @@ class _Worker:
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, compile_program
         from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+        from nnjit_studio.records import GPU_TIERS, Kernel
         from nnjit_studio.records.candidate import DEFAULT_SETTINGS
         from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
-        from nnjit_studio.records.records import GPU_TIERS, Kernel
 
         candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
         if passes is None:
@@ -368,7 +368,7 @@ class _Worker:
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.microbench.variants import common_matmul, variants
         from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
-        from nnjit_studio.records.records import Kernel
+        from nnjit_studio.records import Kernel
 
         program = common_matmul()
         workload = workload_for(program, subject_of(program))

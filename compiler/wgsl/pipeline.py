@@ -21,8 +21,8 @@ from nnjit_studio.compiler.wgsl.templates.matmul import matmul_template
 from nnjit_studio.compiler.wgsl.templates.matmul_4bit import matmul_4bit_template
 from nnjit_studio.compiler.wgsl.templates.matmul_int8 import matmul_int8_template
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 SUBGROUPS = "wgsl-subgroups"
 """The tier whose kernels may use subgroup operations."""

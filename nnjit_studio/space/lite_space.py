@@ -8,10 +8,10 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import ORDERS, Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.records.quantised import FLOAT32, STORAGES
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.wasm import conv2d as conv2d_space
 from nnjit_studio.space.wasm import dot as dot_space
 from nnjit_studio.space.wasm.conv2d import (

@@ -14,9 +14,9 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import ORDERS, Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space, problem_of
 from nnjit_studio.space.wasm import conv2d as conv2d_space
 from nnjit_studio.space.wasm import dot as dot_space

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.wasm import dot as dot_space
 from nnjit_studio.space.wasm.conv2d import CONV2D, conv_problem
 from nnjit_studio.space.wasm.dot import DOT_KINDS

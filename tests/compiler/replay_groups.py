@@ -23,9 +23,9 @@ from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space
+from nnjit_studio.records import GPU_TIERS, TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS, TIERS
 
 
 def by_hand() -> Recorded:

@@ -31,9 +31,9 @@ from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
 from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 from nnjit_studio.errors import UserError
+from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.space import build_lite_space
 
 Recorded = Iterator[tuple[str, bytes]]

@@ -18,8 +18,8 @@ from nnjit_studio.compiler.recognize.conv2d import Conv2d, recognize_conv2d
 from nnjit_studio.compiler.recognize.subject import prepared, subject_of, workload_for
 from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
 
 DEVICE = DeviceProfile("test", "test")

@@ -19,8 +19,8 @@ from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.first_guess import first_guess
 from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import CompileError, UnsupportedOpError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
 
 DEVICE = DeviceProfile("test", "test")

@@ -14,9 +14,9 @@ from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.recognize.quantised import recognize_quantised
 from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 SHAPES = [
     ([1, 64], 24, 32),

@@ -9,9 +9,9 @@ import pytest
 from nnjit_studio.device.gpu_constants import CONSTANTS, typical, with_constants
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain
 from nnjit_studio.space.webgpu.matmul import (
     MATVEC_ROWS,

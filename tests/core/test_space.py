@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import Candidate, LiteSpace, build_lite_space, explain, naive_size
 from nnjit_studio.space.wasm.heuristics import splits
 from nnjit_studio.space.wide_space import build_wide_space

@@ -26,7 +26,7 @@ from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
     matrix_space,
 )
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.records import DeviceProfile, gpu_tiers
+from nnjit_studio.records import DeviceProfile, gpu_tiers
 from nnjit_studio.space import build_lite_space
 
 SHAPES = {name: WASM_SHAPES[name] for name in ("K0", "K1", "K2", "K3")} | {

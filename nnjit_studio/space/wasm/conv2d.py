@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import ORDERS, Candidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.wasm.heuristics import (
     ELEMENT_BYTES,
     L2_STREAM_SHARE,

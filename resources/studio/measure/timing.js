@@ -3,7 +3,7 @@ import { median } from "../../engine/engine.js";
 
 /** @typedef {() => number} Clock milliseconds */
 /**
- * nnjit_studio.records.records.MeasurePolicy as JSON.
+ * nnjit_studio.records.MeasurePolicy as JSON.
  * @typedef {object} MeasurePolicy
  * @property {number} pairs
  * @property {number} min_sample_ms
