@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Store
 
 ACCUMULATOR = "$acc"
@@ -62,9 +64,22 @@ class Contraction:
     labels: tuple[str, ...]
 
     @property
+    def batches(self) -> int:
+        """How many products there are."""
+        return math.prod(axis.extent for axis in self.batch)
+
+    @property
     def flops(self) -> int:
         """Two for each multiply-add; the epilogue is not counted."""
-        batch = 1
-        for axis in self.batch:
-            batch *= axis.extent
-        return 2 * batch * self.m * self.n * self.k
+        return 2 * self.batches * self.m * self.n * self.k
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether columns of B are neighbours, or may be made so by packing."""
+        return self.packable or self.b.column == 1
+
+    @property
+    def along_k(self) -> bool:
+        """Whether steps of the reduction are neighbours in both operands, columns of B are not."""
+        strides = (self.a.column, self.b.row) == (1, 1) and self.b.column != 1
+        return strides and self.k >= LANES and self.n > 1

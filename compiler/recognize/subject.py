@@ -16,7 +16,6 @@ from nnjit_studio.compiler.recognize.quantised import (
 )
 from nnjit_studio.compiler.recognize.winograd import winograd_labels
 from nnjit_studio.compiler.recognize.workload import workload_of
-from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.model import Workload
 from nnjit_studio.records.quantised import QUANTISED_KINDS
 from nnjit_studio.space.wasm.conv2d import CONV2D
@@ -51,7 +50,7 @@ def subject_of(program: Program) -> Subject | None:
     be packed.
     """
     contraction = recognize(program)
-    if contraction is not None and _has_columns(contraction):
+    if contraction is not None and contraction.has_columns:
         return contraction
     return recognize_conv2d(program) or contraction or recognize_quantised(program)
 
@@ -62,7 +61,7 @@ def prepared(program: Program) -> Program:
         simple = without_vectors(program)
         program = program if subject_of(simple) is None else simple
     contraction = recognize(program)
-    if contraction is not None and _has_columns(contraction):
+    if contraction is not None and contraction.has_columns:
         return program
     return with_staging(program)
 
@@ -81,9 +80,9 @@ def workload_for(program: Program, subject: Subject | None) -> Workload:
         if subject is None:
             return replace(workload, epilogue=winograd_labels(program))
         # Lite spaces are of float32 results, and the matmul templates read no other B.
-        along_k, is_float = lies_along_k(subject), workload.dtype == "f32"
+        along_k, is_float = subject.along_k, workload.dtype == "f32"
         kind = DOT_KINDS[workload.kind] if along_k else workload.kind
-        return replace(workload, kind=kind, tunable=is_float and (along_k or _has_columns(subject)))
+        return replace(workload, kind=kind, tunable=is_float and (along_k or subject.has_columns))
     return replace(
         workload_of(program, None),
         kind=CONV2D,
@@ -92,7 +91,3 @@ def workload_for(program: Program, subject: Subject | None) -> Workload:
         flops=subject.flops,
         tunable=True,
     )
-
-
-def _has_columns(contraction: Contraction) -> bool:
-    return contraction.packable or contraction.b.column == 1

@@ -11,7 +11,6 @@ from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.conv2d import Conv2d
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
-from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.records.candidate import Candidate
 
 _COLUMNS, _ROWS, _UNROLL = 8, 6, 4  # twelve accumulators: they fit sixteen vector registers
@@ -34,7 +33,7 @@ def first_guess(subject: Contraction | Quantised | Conv2d) -> Candidate | None:
 
 
 def _matmul(c: Contraction) -> Candidate | None:
-    if lies_along_k(c):
+    if c.along_k:
         return _dot(c)
     if not c.packable and c.b.column != 1:
         return None

@@ -41,12 +41,6 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import ORDERS, Candidate
 
 
-def lies_along_k(c: Contraction) -> bool:
-    """Whether steps of the reduction are neighbours in both operands, columns of B are not."""
-    strides = (c.a.column, c.b.row) == (1, 1) and c.b.column != 1
-    return strides and c.k >= LANES and c.n > 1
-
-
 def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Scheduled:
     """The loops of one candidate.
 

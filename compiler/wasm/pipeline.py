@@ -12,15 +12,16 @@ from nnjit_studio.compiler.ir.loops import Scheduled
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.conv2d import Conv2d
 from nnjit_studio.compiler.recognize.quantised import Quantised
+from nnjit_studio.compiler.recognize.softmax import recognize_softmax
 from nnjit_studio.compiler.recognize.subject import Subject, subject_of
 from nnjit_studio.compiler.schedule.conv2d import schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.first_guess import first_guess
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import schedule_4bit
-from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k, schedule_dot
+from nnjit_studio.compiler.schedule.matmul_dot import schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import schedule_int8
-from nnjit_studio.compiler.schedule.softmax import recognize_softmax, schedule_softmax
+from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
@@ -117,7 +118,7 @@ def _by_template(program: Program, subject: Subject, candidate: Candidate) -> Sc
     if isinstance(subject, Quantised):
         schedule = schedule_4bit if subject.block else schedule_int8
         return schedule(program, subject, candidate)
-    if lies_along_k(subject):
+    if subject.along_k:
         return schedule_dot(program, subject, candidate)
     return schedule_matmul(program, subject, candidate)
 

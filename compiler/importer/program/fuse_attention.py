@@ -18,7 +18,7 @@ from nnjit_studio.compiler.recognize.attention import (
     attention_workload,
     recognize_attention,
 )
-from nnjit_studio.compiler.schedule.softmax import recognize_softmax
+from nnjit_studio.compiler.recognize.softmax import recognize_softmax
 from nnjit_studio.model import Graph, Node, PlanStep, Workload
 from nnjit_studio.space.webgpu.attention import ATTENTION
 
