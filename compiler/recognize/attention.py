@@ -30,8 +30,6 @@ from nnjit_studio.compiler.recognize.softmax import (
     Softmax,
     recognize_softmax,
 )
-from nnjit_studio.compiler.recognize.workload import workload_of
-from nnjit_studio.model import Workload
 from nnjit_studio.space.webgpu.attention import ATTENTION
 
 DEPTHS = 128
@@ -71,6 +69,21 @@ class Attention:
     value_steps: tuple[int, ...]
 
     @property
+    def kind(self) -> str:
+        return ATTENTION
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.batch, self.queries, self.keys, self.depth
+
+    @property
+    def packed(self) -> None:
+        return None
+
+    def tunable(self, dtype: str) -> bool:
+        return True
+
+    @property
     def flops(self) -> int:
         """Of both products."""
         return self.scores.flops + self.values.flops
@@ -97,19 +110,6 @@ def recognize_attention(program: Program) -> Attention | None:
         values = recognize(_part(program, last, len(stages)))
         return None if scores is None or values is None else _joined(softmax, scores, values)
     return None
-
-
-def attention_workload(program: Program, attention: Attention) -> Workload:
-    """Name, dims and FLOPs; uses are counted by the caller."""
-    a = attention
-    return replace(
-        workload_of(program, None),
-        kind=ATTENTION,
-        dims=(a.batch, a.queries, a.keys, a.depth),
-        epilogue=a.labels,
-        flops=a.flops,
-        tunable=True,
-    )
 
 
 def _part(program: Program, first: int, last: int) -> Program:

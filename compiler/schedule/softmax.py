@@ -22,14 +22,17 @@ from nnjit_studio.compiler.ir.loops import (
     Statement,
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, substitute, unflatten
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Const, Expr, Load, Store, Var
-from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Const, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax, recognize_softmax
 
 _UNROLL = 4  # independent chains that hide the latency of a sum and of a polynomial
 
 
-def schedule_softmax(softmax: Softmax) -> Scheduled:
-    """The loops; rows are the parallel loop."""
+def schedule_softmax(program: Program) -> Scheduled | None:
+    """The loops, rows the parallel one; None for any other program."""
+    softmax = recognize_softmax(program)
+    if softmax is None:
+        return None
     body = [*_largest(softmax), *_raise(softmax), *_divide(softmax)]
     for axis, value in reversed(unflatten(softmax.rows, Var("$p"))):
         body = [Let(axis.var, value, body)]

@@ -18,8 +18,8 @@ from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.rules import Space
 from nnjit_studio.space.wasm import conv2d, dot, matmul
+from nnjit_studio.space.webgpu import attention
 from nnjit_studio.space.webgpu import spaces as webgpu
-from nnjit_studio.space.webgpu.attention import ATTENTION
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ CONV2D = SpaceRow(
     blocks_k=False,
 )
 # Wasm has no kernel of its own for attention: the space of products refuses it.
-ATTENTION_ROW = SpaceRow((ATTENTION,), matmul.matmul_space, webgpu.attention_space)
+ATTENTION = SpaceRow((attention.ATTENTION,), matmul.matmul_space, webgpu.attention_space)
 
-ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, ATTENTION_ROW)
+ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, ATTENTION)
 _BY_KIND = {kind: row for row in ROWS for kind in row.kinds}
 
 

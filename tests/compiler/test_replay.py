@@ -14,9 +14,9 @@ import pytest
 from small_programs import matmul_bias, softmax
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
-from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.records import TIERS
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.wasm.pipeline import remembered_subject
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.finish import SCRATCH, Finish
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, fetch_of, sides
@@ -24,7 +22,7 @@ from nnjit_studio.compiler.wgsl.templates.matmul_tiled import (
 )
 from nnjit_studio.compiler.wgsl.templates.matvec import matvec_body, matvec_of
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space.webgpu.matmul import untuned
 from nnjit_studio.space.webgpu.usage import (
@@ -45,30 +43,17 @@ SIGNS = 0x80808080
 """The highest bit of each byte of a word: flipped, unsigned bytes are signed ones and 128 less."""
 
 
-def matmul_template(
-    program: Program, candidate: AnyCandidate | None, tier: str
-) -> KernelDocument | None:
-    """The document of a product of float32 matrices; None for any other program.
+def matmul_document(
+    program: Program, c: Contraction, candidate: GpuCandidate, tier: str
+) -> KernelDocument:
+    """The document of a product of float32 matrices.
 
     Raises
     ------
     CompileError
-        When the candidate is no GPU candidate, or does not fit.
+        When the candidate does not fit.
     """
-    subject = remembered_subject(program)
-    if not isinstance(subject, Contraction):
-        return None
-    make = few_rows if is_matvec(subject) else tiled
-    if candidate is None:
-        # What has no place in a tile, such as results that share words, runs anyway.
-        with contextlib.suppress(CompileError):
-            return make(program, subject, first_guess(subject))
-        return None
-    if not isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
-        )
-    return make(program, subject, candidate)
+    return (few_rows if is_matvec(c) else tiled)(program, c, candidate)
 
 
 def is_matvec(c: Contraction) -> bool:
@@ -76,7 +61,7 @@ def is_matvec(c: Contraction) -> bool:
     return c.m <= MATVEC_ROWS
 
 
-def first_guess(c: Contraction) -> GpuCandidate:
+def guess(c: Contraction) -> GpuCandidate:
     """Settings for a product that nobody tuned, good for any device."""
     return untuned(c.batches, c.m, c.k, c.n, c.b.column != 1 and c.b.row == 1)
 
