@@ -276,7 +276,7 @@ class CompileProcess:
         return [(c["id"], c["deficit"]) for c in header["choices"]]
 
     def define(self, spec: str) -> tuple[Workload, bool]:
-        """A workload from its spelling (:mod:`nnjit_studio.compiler.programs.builders`).
+        """A workload from its spelling (:mod:`nnjit_studio.compiler.spelling`).
 
         Returns
         -------

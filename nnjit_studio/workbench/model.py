@@ -93,7 +93,7 @@ class ModelBench(PageBench):
             self._rested = None
 
     def open_workload(self, spec: str) -> OpenedModel:
-        """Open a model of one kernel, from a workload's spelling; see ``compiler.builders``.
+        """Open a model of one kernel, from a workload's spelling; see ``compiler.spelling``.
 
         Raises
         ------

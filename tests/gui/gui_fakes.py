@@ -24,9 +24,9 @@ from nnjit_studio.analysis.profile import (
     StepProfile,
     forecast,
 )
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import PRIMITIVES, Effect

@@ -16,7 +16,7 @@ import numpy as np
 from nnjit_studio import __version__
 from nnjit_studio.bench.peers.kernels import load_average, utc_now
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import cpu_name, host_profile
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
