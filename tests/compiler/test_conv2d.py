@@ -101,7 +101,7 @@ def test_the_reference_agrees_with_sums_written_out() -> None:
     np.testing.assert_allclose(evaluate(program, inputs)["out0"], wanted, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_random_geometries(data: st.DataObject) -> None:
     draw = data.draw
