@@ -1,7 +1,8 @@
 /** Ours and the peers, each called the way its documentation tells a page to. */
 import { onnxRuntimeVersion, openOnnxRuntime, openOurs } from "./sessions.js";
 
-/** @typedef {import("./rounds.js").Contender} Contender */
+/** @import { Contender } from "./rounds.js" */
+/** @import { Opened } from "./sessions.js" */
 /** @typedef {{name: string, dims: number[], data: Float32Array, constant: boolean}} Input */
 /**
  * @typedef {object} Shape
@@ -32,7 +33,7 @@ async function runAndRead(session, feeds) {
 }
 
 /**
- * @param {import("./sessions.js").Opened} opened
+ * @param {Opened} opened
  * @param {Shape} shape
  */
 function product({ session, feeds, threads }, shape) {

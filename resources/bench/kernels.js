@@ -2,13 +2,14 @@
 import { onnxRuntime, ours, tensorFlow, versions } from "./contenders.js";
 import { interleave, warmUp } from "./rounds.js";
 
-/** @typedef {import("./contenders.js").Shape} Shape */
+/** @import { Shape } from "./contenders.js" */
+/** @import { Policy } from "./rounds.js" */
 /** @typedef {{name: string, dims: number[], file: string, constant: boolean}} InputFile */
 /**
  * @typedef {object} Job
  * @property {number} threads
  * @property {string[]} peers
- * @property {import("./rounds.js").Policy} policy
+ * @property {Policy} policy
  * @property {(Omit<Shape, "inputs"> & {inputs: InputFile[]})[]} shapes
  */
 

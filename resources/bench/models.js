@@ -6,13 +6,13 @@ import { memoryBytes, watchMemories } from "./memories.js";
 import { interleave } from "./rounds.js";
 import { openOnnxRuntime, openOurs } from "./sessions.js";
 
-/** @typedef {import("./rounds.js").Contender} Contender */
-/** @typedef {import("./sessions.js").Opened} Opened */
+/** @import { Contender, Policy } from "./rounds.js" */
+/** @import { Opened } from "./sessions.js" */
 /**
  * @typedef {object} Job
  * @property {number} threads
  * @property {string[]} contenders
- * @property {import("./rounds.js").Policy} policy
+ * @property {Policy} policy
  * @property {string} manifest
  * @property {string} onnx
  * @property {{name: string, type: string, dims: number[], file: string}[]} inputs

@@ -1,21 +1,22 @@
 /**
  * A tuned model in a web page, with the API of ONNX Runtime Web as far as it goes:
  *
- *     import { InferenceSession, Tensor } from "./session.js";
+ *     import { InferenceSession, Tensor } from "./nnjit.js";
  *     const session = await InferenceSession.create("bundle/manifest.json");
  *     const out = await session.run({ input: new Tensor("float32", data, [1, 128]) });
  */
-import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
 import { EngineError } from "../engine/errors.js";
-import { ENGINE_VERSION, onGpu } from "../engine/plan.js";
-import { openFirst, PROVIDERS } from "./providers.js";
+import { onGpu } from "../engine/plan.js";
 import { canShare, MAX_THREADS } from "../engine/team.js";
+import { ENGINE_VERSION } from "../engine/version.js";
+import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
+import { openFirst, PROVIDERS } from "./providers.js";
 
 export { EngineError, MANIFEST_VERSION };
 
-/** @typedef {import("../types/engine.js").Manifest} Manifest */
-/** @typedef {import("./providers.js").Opened} Opened */
-/** @typedef {Float32Array | Uint16Array | BigInt64Array | Int32Array | Int8Array | Uint8Array} TensorData */
+/** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
+/** @import { Bundle, Generation, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
+/** @import { Choice, Opened } from "./providers.js" */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
 /** @type {Record<string, {dtype: string, Array: any}>} by ONNX Runtime's name */
@@ -102,17 +103,18 @@ function typeOf(data) {
 export class InferenceSession {
   #bundle;
   /** @type {Opened} */ #opened;
+  /** @type {string[]} */ #providers;
   #threads;
-  #providers;
   #generating = false;
-  /** @type {ReturnType<typeof openFirst> | null} */ #next = null;
+  /** @type {Promise<Choice> | null} */ #next = null;
 
   /**
-   * @param {import("../types/engine.js").Bundle} bundle
-   * @param {import("./providers.js").Choice} choice what opened, and what may still
+   * @param {Bundle} bundle
+   * @param {Choice} choice what opened, and what may still
    * @param {number} threads of Wasm
    */
   constructor(bundle, choice, threads) {
+    const { inputs, outputs } = bundle.plan;
     this.#bundle = bundle;
     this.#threads = threads;
     this.#opened = choice.opened;
@@ -124,6 +126,10 @@ export class InferenceSession {
     /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
     this.verified = canHash();
     this.manifest = bundle.manifest;
+    this.inputNames = inputs.map((p) => p.spec.name);
+    this.outputNames = outputs.map((p) => p.spec.name);
+    this.inputMetadata = inputs.map((p) => metadata(p.spec));
+    this.outputMetadata = outputs.map((p) => metadata(p.spec));
   }
 
   /** Best instruction tier in use. */
@@ -138,14 +144,6 @@ export class InferenceSession {
   /** How many run a kernel; 1 on a GPU and in a page that is not cross-origin isolated. */
   get threads() {
     return this.#opened.threads;
-  }
-
-  get #engine() {
-    return this.#opened.engine;
-  }
-
-  get #plan() {
-    return this.#bundle.plan;
   }
 
   /**
@@ -163,15 +161,15 @@ export class InferenceSession {
   /**
    * Where the GPU is lost, the next provider runs the model.
    * @template T
-   * @param {() => T | Promise<T>} call
+   * @param {(engine: Opened["engine"]) => T | Promise<T>} call
    */
   async #steady(call) {
     const opened = this.#opened;
     try {
-      return await call();
+      return await call(opened.engine);
     } catch (e) {
       await this.#replace(opened, e);
-      return await call();
+      return await call(this.#opened.engine);
     }
   }
 
@@ -192,22 +190,6 @@ export class InferenceSession {
     this.fallbackReason = e.error;
   }
 
-  get inputNames() {
-    return this.#plan.inputs.map((p) => p.spec.name);
-  }
-
-  get outputNames() {
-    return this.#plan.outputs.map((p) => p.spec.name);
-  }
-
-  get inputMetadata() {
-    return this.#plan.inputs.map((p) => metadata(p.spec));
-  }
-
-  get outputMetadata() {
-    return this.#plan.outputs.map((p) => metadata(p.spec));
-  }
-
   /**
    * @param {Record<string, Tensor>} feeds
    * @param {readonly string[] | Record<string, unknown>} [fetches] names of the outputs wanted; all when absent
@@ -215,8 +197,10 @@ export class InferenceSession {
    */
   async run(feeds, fetches) {
     const inputs = Object.entries(feeds).map(toBytes);
-    const { outputs } = await this.#steady(() => this.#engine.infer(inputs));
-    const all = Object.fromEntries(outputs.map((o) => [o.name, this.#output(o)]));
+    const { outputs } = await this.#steady((engine) => engine.infer(inputs));
+    const { engine } = this.#opened;
+    const recycle = "recycle" in engine ? engine.recycle.bind(engine) : undefined;
+    const all = Object.fromEntries(outputs.map((o) => [o.name, fromBytes(o, recycle)]));
     const wanted = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {}).filter((name) => name in all);
     if (!wanted.length) return all;
     const unknown = wanted.find((name) => !(name in all));
@@ -232,8 +216,8 @@ export class InferenceSession {
    *     for await (const { id, ms } of session.generate([464, 3280], { maxTokens: 40, signal })) show(id);
    *
    * @param {readonly (number | bigint)[] | BigInt64Array | Int32Array} ids of the prompt
-   * @param {import("../engine/generation/generate.js").Options} [options]
-   * @returns {AsyncGenerator<import("../engine/generation/generate.js").Token, import("../engine/generation/generate.js").Reason>}
+   * @param {Options} [options]
+   * @returns {AsyncGenerator<Token, Reason>}
    */
   generate(ids, options = {}) {
     const facts = this.manifest.generation?.facts;
@@ -242,10 +226,10 @@ export class InferenceSession {
   }
 
   /**
-   * @param {import("../engine/generation/generate.js").Generation} facts
+   * @param {Generation} facts
    * @param {number[]} ids
-   * @param {import("../engine/generation/generate.js").Options} options
-   * @returns {AsyncGenerator<import("../engine/generation/generate.js").Token, import("../engine/generation/generate.js").Reason>}
+   * @param {Options} options
+   * @returns {AsyncGenerator<Token, Reason>}
    */
   async *#text(facts, ids, options) {
     if (this.#generating) throw new EngineError("A text is being made already; there is one cache.", "Let it end first.");
@@ -262,14 +246,6 @@ export class InferenceSession {
     }
   }
 
-  /** @param {import("../types/engine.js").Tensor} output */
-  #output(output) {
-    const tensor = fromBytes(output);
-    const engine = this.#engine;
-    if ("recycle" in engine) disposals.set(tensor, () => engine.recycle(output.data));
-    return tensor;
-  }
-
   /**
    * Milliseconds of each run, and the median and the threads of each step of the plan.
    * @param {Record<string, Tensor>} feeds
@@ -277,9 +253,9 @@ export class InferenceSession {
    */
   async profile(feeds, runs = 10) {
     const inputs = Object.entries(feeds).map(toBytes);
-    const { runs_ms, steps_ms, steps_threads } = await this.#steady(() => this.#engine.infer(inputs, { runs, profile: true }));
-    const plan = this.executionProvider === "webgpu" ? onGpu(this.#plan) : this.#plan;
-    const steps = plan.steps.filter(({ op }) => op === "call");
+    const { runs_ms, steps_ms, steps_threads } = await this.#steady((engine) => engine.infer(inputs, { runs, profile: true }));
+    const { plan } = this.#bundle;
+    const steps = (this.executionProvider === "webgpu" ? onGpu(plan) : plan).steps.filter(({ op }) => op === "call");
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 
@@ -306,7 +282,7 @@ function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.num
   return { threads: 1, providers };
 }
 
-/** @param {import("../types/engine.js").TensorSpec} spec */
+/** @param {TensorSpec} spec */
 const metadata = ({ name, dtype, shape }) => ({ name, isTensor: true, type: NAMES[dtype], shape });
 
 /** @param {[string, Tensor]} feed */
@@ -317,8 +293,13 @@ function toBytes([name, tensor]) {
   return { name, dtype: TYPES[tensor.type].dtype, shape: [...tensor.dims], data };
 }
 
-/** @param {import("../types/engine.js").Tensor} tensor */
-function fromBytes({ dtype, shape, data }) {
+/**
+ * @param {Bytes} output
+ * @param {((bytes: Uint8Array) => void) | undefined} recycle takes the bytes when the tensor is disposed of
+ */
+function fromBytes({ dtype, shape, data }, recycle) {
   const { Array: Typed } = TYPES[NAMES[dtype]];
-  return new Tensor(NAMES[dtype], new Typed(data.buffer), shape);
+  const tensor = new Tensor(NAMES[dtype], new Typed(data.buffer), shape);
+  if (recycle) disposals.set(tensor, () => recycle(data));
+  return tensor;
 }

@@ -7,7 +7,7 @@ import { MAX_THREADS } from "../engine/team.js";
 
 export const PROTOCOL_VERSION = 1;
 
-/** @typedef {import("./frames.js").Header} Header */
+/** @import { Header } from "./frames.js" */
 /** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "string?" | "boolean?" | "plans?" | "shape" | "backend?" | "implementation?" | "implementation"} Kind */
 
 /** @type {Record<string, Record<string, Kind>>} */

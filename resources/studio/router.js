@@ -3,24 +3,24 @@
  * ends workers that have served their time or do not answer. Requests about
  * serving have a queue of their own: they never wait for a measurement.
  */
-import { ask, transferOf } from "./ask.js";
 import { EngineError, errorFields } from "../engine/errors.js";
+import { canShare } from "../engine/team.js";
+import { ask, transferOf } from "./ask.js";
 import { Gate } from "./gate.js";
 import { notMeasured } from "./measure/measure.js";
 import { checkRequest } from "./messages.js";
 import { Serving } from "./serving.js";
-import { canShare } from "../engine/team.js";
 
-/** @typedef {import("./frames.js").Header} Header */
-/** @typedef {import("./serve.js").Call} Call */
-/** @typedef {import("./serve.js").Reply} Reply */
-/** @typedef {import("./ask.js").WorkerLike} WorkerLike */
+/** @import { WorkerLike } from "./ask.js" */
+/** @import { Header } from "./frames.js" */
+/** @import { Call, Reply } from "./serve.js" */
+/** @import { Surroundings } from "./surroundings.js" */
 /**
  * @typedef {object} Workplace
  * @property {() => WorkerLike} engine starts an engine worker
  * @property {() => WorkerLike} measurer starts a measuring worker
  * @property {(header: Header, blobs: Uint8Array[]) => void} send to the hub
- * @property {() => import("./surroundings.js").Surroundings} [surroundings] of the page, for `pulse`
+ * @property {() => Surroundings} [surroundings] of the page, for `pulse`
  * @property {string} [bridge] address of the hub's WebSocket for a GPU
  * @property {(request: Header) => void} [onStart] tells the view what begins
  * @property {(request: Header, reply: Header) => void} [onDone] and how it ended

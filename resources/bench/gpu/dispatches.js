@@ -3,6 +3,8 @@ import { begin, conduct, file, report } from "./page.js";
 import { onnxRuntime, tensorFlow, versions } from "./peers.js";
 import { dispatched } from "./record.js";
 
+/** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */
+
 /** @typedef {{peers: ("ort" | "tfjs")[], count: number, rounds: number, warm_ms: number, warmups: number}} Job */
 /**
  * Adds 1 to four numbers `count` times, each time by a dispatch of its own.
@@ -17,7 +19,7 @@ const ADD = `@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @compute @workgroup_size(1) fn main() { y[0] = x[0] + vec4<f32>(1.0); }`;
 
 /**
- * @param {import("../../types/gpu.js").GpuDevice} gpu
+ * @param {GpuDevice} gpu
  * @param {number} count
  * @returns {Promise<Chain>}
  */
@@ -25,7 +27,7 @@ async function ours(gpu, count) {
   const [first, ...others] = Array.from({ length: 65 }, (_, i) => gpu.createBuffer(START.byteLength, `chain${i}`));
   gpu.write(first, 0, new Uint8Array(START.buffer));
   const pipeline = await gpu.pipeline({ code: ADD, entry: "main", access: ["read", "read_write"] });
-  const whole = (/** @type {import("../../types/gpu.js").GpuBuf} */ buffer) => ({ buffer, offset: 0, size: buffer.nbytes });
+  const whole = (/** @type {GpuBuf} */ buffer) => ({ buffer, offset: 0, size: buffer.nbytes });
   const at = (/** @type {number} */ i) => (i ? others[(i - 1) % others.length] : first);
   return {
     name: "ours",

@@ -4,10 +4,9 @@ import { onnxRuntime, versions } from "./peers.js";
 import { timeAll } from "./timing.js";
 import { fastest } from "./variants.js";
 
-/** @typedef {import("./contenders.js").Contender} Contender */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("./variants.js").Variant} Variant */
+/** @import { Dispatch, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Contender } from "./contenders.js" */
+/** @import { Made, Variant } from "./variants.js" */
 /**
  * @typedef {object} Chain
  * @property {string} folder
@@ -53,8 +52,8 @@ class OurChain {
 
   /**
    * @param {number} index
-   * @param {import("./variants.js").Made} made
-   * @returns {import("../../types/gpu.js").Dispatch}
+   * @param {Made} made
+   * @returns {Dispatch}
    */
   command(index, { variant: { dispatch }, pipeline }) {
     const part = /** @type {Record<string, GpuBuf>} */ (this.parts[index]);
@@ -76,7 +75,7 @@ class OurChain {
 
 /**
  * @param {OurChain} ours
- * @param {import("../../types/gpu.js").Dispatch[]} commands
+ * @param {Dispatch[]} commands
  * @param {any} device
  * @returns {Contender}
  */

@@ -5,11 +5,12 @@ import { versions } from "./peers.js";
 import { sweep } from "./sweep.js";
 import { ownClocks, readbacks, timeAll } from "./timing.js";
 
-/** @typedef {import("./contenders.js").Shape} Shape */
+/** @import { Shape } from "./contenders.js" */
+/** @import { GpuPolicy } from "./timing.js" */
 /**
  * @typedef {object} Job
  * @property {("ort" | "tfjs")[]} peers
- * @property {import("./timing.js").GpuPolicy} policy
+ * @property {GpuPolicy} policy
  * @property {{spec: string, folder: string, dtype: "float32" | "float16", inputs: {name: string, dims: number[]}[], out_bytes: number, depth: number}[]} shapes
  */
 

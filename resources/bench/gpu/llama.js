@@ -3,15 +3,13 @@
  * dispatches is one token; position and next token lie in GPU buffers, so lists are queued
  * without waiting for an answer.
  */
+import { createBuffers, makeWeights, streamWeights } from "./llama_weights.js";
 import { begin, conduct, file, report } from "./page.js";
 import { fastest, median, repeatsFor, timed } from "./variants.js";
-import { createBuffers, makeWeights, streamWeights } from "./llama_weights.js";
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("./variants.js").Made} Made */
-/** @typedef {import("./llama_weights.js").Plan} Plan */
+/** @import { Command, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Plan } from "./llama_weights.js" */
+/** @import { Made, Tried } from "./variants.js" */
 /**
  * @typedef {object} Job
  * @property {"gpu" | "file"} weights
@@ -69,7 +67,7 @@ class Decoder {
 
   /** Compiles every kernel; of several settings the fastest stays. */
   async compile() {
-    /** @type {Record<string, import("./variants.js").Tried[]>} */
+    /** @type {Record<string, Tried[]>} */
     const tried = {};
     for (const [name, variants] of Object.entries(this.plan.kernels)) {
       const found = await fastest(this.gpu, variants, (made) => this.#dispatches(name, made));

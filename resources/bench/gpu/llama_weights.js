@@ -1,16 +1,16 @@
 /** A decoder's buffers on the GPU: weights made there from their seed, or streamed from a file. */
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
+/** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Variant } from "./variants.js" */
 /** @typedef {{name: string, nbytes: number, kind: "" | "words" | "scales" | "gains" | "rope", seed: number, exponent: number, offset: number}} PlanBuffer */
 /**
  * @typedef {object} Plan what `nnjit_studio/bench/llm/decoder/plan.py` writes
  * @property {{layers: number, width: number, heads: number, head: number, hidden: number, vocabulary: number, context: number, theta: number}} config
  * @property {number} weight_bytes
  * @property {number} file_bytes
- * @property {{grid_x: number, threads: number, kinds: Record<string, import("./variants.js").Variant["dispatch"]>}} fill
+ * @property {{grid_x: number, threads: number, kinds: Record<string, Variant["dispatch"]>}} fill
  * @property {PlanBuffer[]} buffers
- * @property {Record<string, import("./variants.js").Variant[]>} kernels
+ * @property {Record<string, Variant[]>} kernels
  * @property {{kernel: string, names: Record<string, string>}[]} steps of one token
  * @property {{kernel: string, names: Record<string, string>}[]} prefill of `prefill_rows` tokens of a prompt
  * @property {number} prefill_rows

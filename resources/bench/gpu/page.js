@@ -5,6 +5,8 @@ import { openOurs } from "./contenders.js";
 import { watchGpu } from "./record.js";
 import { Warmer } from "./warm.js";
 
+/** @import { GpuDevice } from "../../types/gpu.js" */
+
 const RETRY_MS = 200;
 const JOB_MS = 600_000;
 
@@ -33,7 +35,7 @@ async function fetchJob() {
 
 /**
  * Opens our GPU layer, tells of the adapter, and waits for the job.
- * @returns {Promise<{job: any, gpu: import("../../types/gpu.js").GpuDevice, device: any, warmer: Warmer}>}
+ * @returns {Promise<{job: any, gpu: GpuDevice, device: any, warmer: Warmer}>}
  */
 export async function begin() {
   watchGpu();

@@ -2,8 +2,9 @@
 import { ours } from "./contenders.js";
 import { callsFor, recorded } from "./timing.js";
 
-/** @typedef {import("./contenders.js").Shape} Shape */
-/** @typedef {import("./contenders.js").Contender} Contender */
+/** @import { Contender, OurProduct } from "./contenders.js" */
+/** @import { GpuPolicy } from "./timing.js" */
+/** @import { Warmer } from "./warm.js" */
 /** @typedef {{settings: string, pipeline_ms: number, gpu_ms: number[], max_rel_err: number | null, error: string}} Tried `gpu_ms` of one product of many in a pass */
 
 const SIDE_BY_SIDE = 8;
@@ -34,10 +35,10 @@ export function relativeError(got, reference) {
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 
 /**
- * @param {import("./contenders.js").OurProduct} product
+ * @param {OurProduct} product
  * @param {any} device
- * @param {import("./warm.js").Warmer} warmer
- * @param {import("./timing.js").GpuPolicy} policy
+ * @param {Warmer} warmer
+ * @param {GpuPolicy} policy
  * @param {(tried: number) => Promise<unknown>} note
  * @returns {Promise<{best: Contender, settings: string, tried: Tried[], seconds: number, best_at: number}>}
  */

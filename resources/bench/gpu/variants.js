@@ -1,8 +1,6 @@
 /** One kernel in several settings: compiled side by side, timed in its place; the fastest. */
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuPipeline} GpuPipeline */
-/** @typedef {import("../../types/gpu.js").Command} Command */
+/** @import { Command, GpuDevice, GpuPipeline } from "../../types/gpu.js" */
 /**
  * @typedef {object} Variant
  * @property {string} setting

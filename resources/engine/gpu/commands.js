@@ -1,7 +1,7 @@
 /** Refuses commands that a GPU would refuse later, when nobody knows any more whose they are. */
 import { GpuError } from "./errors.js";
 
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
+/** @import { Access, Binding, Copy, GpuBuf, GpuTimestamps, Stamp } from "../../types/gpu.js" */
 
 /**
  * @param {GpuBuf} buffer
@@ -24,8 +24,8 @@ export function checkWorkgroups(workgroups, { maxComputeWorkgroupsPerDimension: 
 }
 
 /**
- * @param {readonly import("../../types/gpu.js").Binding[]} bindings
- * @param {readonly import("../../types/gpu.js").Access[]} access
+ * @param {readonly Binding[]} bindings
+ * @param {readonly Access[]} access
  * @param {Record<string, number>} limits
  */
 export function checkBindings(bindings, access, { minStorageBufferOffsetAlignment, maxStorageBufferBindingSize }) {
@@ -40,7 +40,7 @@ export function checkBindings(bindings, access, { minStorageBufferOffsetAlignmen
   checkApart(bindings, access);
 }
 
-/** @param {import("../../types/gpu.js").Copy} copy */
+/** @param {Copy} copy */
 export function checkCopy({ from, fromOffset, to, toOffset, nbytes }) {
   checkRange(from, fromOffset, nbytes);
   checkRange(to, toOffset, nbytes);
@@ -48,16 +48,16 @@ export function checkCopy({ from, fromOffset, to, toOffset, nbytes }) {
 }
 
 /**
- * @param {import("../../types/gpu.js").Stamp} stamp
- * @param {import("../../types/gpu.js").GpuTimestamps} timestamps
+ * @param {Stamp} stamp
+ * @param {GpuTimestamps} timestamps
  */
 export function checkStamp({ index }, { slots }) {
   if (!(index >= 0 && index < slots)) throw new GpuError("", `There is no stamp ${index}.`);
 }
 
 /**
- * @param {readonly import("../../types/gpu.js").Binding[]} bindings
- * @param {readonly import("../../types/gpu.js").Access[]} access
+ * @param {readonly Binding[]} bindings
+ * @param {readonly Access[]} access
  */
 function checkApart(bindings, access) {
   bindings.forEach((a, i) => {

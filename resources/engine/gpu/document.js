@@ -1,7 +1,7 @@
 /** The kernel document of a WGSL kernel (docs/webgpu.md). */
 import { GpuError } from "./errors.js";
 
-/** @typedef {import("../../types/gpu.js").Access} Access */
+/** @import { Access, GpuInfo } from "../../types/gpu.js" */
 /** @typedef {{code: string, entry: string, workgroups: [number, number, number], bindings: string[], access: Access[]}} DocumentDispatch */
 /** @typedef {{version: number, scratch: number[], requires: string[], dispatches: DocumentDispatch[]}} KernelDocument */
 
@@ -42,7 +42,7 @@ export function parseDocument(bytes, workload) {
  * @param {KernelDocument} document
  * @param {string} workload
  * @param {number} args how many it is given
- * @param {{features: Set<string>, info: import("../../types/gpu.js").GpuInfo}} device
+ * @param {{features: Set<string>, info: GpuInfo}} device
  */
 export function checkFits({ requires, dispatches }, workload, args, { features, info }) {
   const has = (/** @type {string} */ name) =>

@@ -9,17 +9,15 @@ import { timestampQuantum } from "./quantum.js";
 import { StagingPool } from "./staging.js";
 import { Watch } from "./watch.js";
 
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").PipelineSpec} PipelineSpec */
+/** @import { Command, Copy, Dispatch, GpuBuf, GpuDevice, GpuInfo, PipelineSpec, Stamp } from "../../types/gpu.js" */
+/** @import { Pass } from "./passes.js" */
 /** @typedef {import("./bindings.js").Bound & {nbytes: number, label: string, alive: boolean}} Buf */
 /** @typedef {{spec: PipelineSpec, ms: number, handle: GPUComputePipeline, layout: GPUBindGroupLayout, used: boolean}} Pipeline */
 /** @typedef {{op: "fetch", from: GPUBuffer, offset: number, to: GPUBuffer, nbytes: number}} Fetch */
 /** @typedef {{op: "resolve", count: number}} Resolve */
 /** @typedef {{op: "dispatch", pipeline: GPUComputePipeline, group: GPUBindGroup, workgroups: readonly [number, number, number]}} Bound */
-/** @typedef {import("./passes.js").Pass<Bound> | import("../../types/gpu.js").Copy | Fetch | Resolve} Part */
-/** @typedef {Bound | import("../../types/gpu.js").Copy | import("../../types/gpu.js").Stamp | Fetch | Resolve} Pending */
+/** @typedef {Pass<Bound> | Copy | Fetch | Resolve} Part */
+/** @typedef {Bound | Copy | Stamp | Fetch | Resolve} Pending */
 
 const STAMP_SLOTS = 4096;
 const STAMP_BYTES = 8;
@@ -65,7 +63,7 @@ export class NativeDevice {
 
   /**
    * @param {GPUDevice} device
-   * @param {import("../../types/gpu.js").GpuInfo} info
+   * @param {GpuInfo} info
    * @param {Set<string>} features
    * @param {Record<string, number>} limits
    */
@@ -249,7 +247,7 @@ export class NativeDevice {
   }
 
   /**
-   * @param {import("../../types/gpu.js").Dispatch} dispatch
+   * @param {Dispatch} dispatch
    * @returns {Bound}
    */
   #bound({ pipeline: given, bindings, workgroups }) {
@@ -294,7 +292,7 @@ export class NativeDevice {
   }
 
   /**
-   * @param {import("./passes.js").Pass<Bound>} pass
+   * @param {Pass<Bound>} pass
    * @returns {GPUComputePassDescriptor}
    */
   #stamped({ begin, end }) {

@@ -1,5 +1,7 @@
 /** How fine the GPU's clock is. */
 
+/** @import { GpuDevice } from "../../types/gpu.js" */
+
 /** Long enough for coarse clocks to move while a few run. */
 const CODE = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
@@ -23,7 +25,7 @@ const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 /**
  * The largest step that all differences of many stamps are multiples of.
  *
- * @param {import("../../types/gpu.js").GpuDevice} device with timestamps
+ * @param {GpuDevice} device with timestamps
  * @returns {Promise<number>} ns; 0 when the clock does not move
  */
 export async function timestampQuantum(device) {

@@ -2,18 +2,15 @@
  * The GPU layer on wgpu-native, in a process behind the hub (types/gpu.js says what it promises).
  * Buffers and pipelines live there, under numbers that are given here; commands go in batches.
  */
-import { decodeFrame, encodeFrame } from "../frames.js";
-import { Batch, packBindings } from "./batch.js";
 import { checkBindings, checkCopy, checkRange, checkStamp, checkWorkgroups } from "../../engine/gpu/commands.js";
 import { newCounters, Waits } from "../../engine/gpu/counters.js";
 import { GpuError, lostError } from "../../engine/gpu/errors.js";
 import { timestampQuantum } from "../../engine/gpu/quantum.js";
+import { decodeFrame, encodeFrame } from "../frames.js";
+import { Batch, packBindings } from "./batch.js";
 
-/** @typedef {import("../frames.js").Header} Header */
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").PipelineSpec} PipelineSpec */
+/** @import { Command, Dispatch, GpuBuf, GpuDevice, GpuInfo, PipelineSpec } from "../../types/gpu.js" */
+/** @import { Header } from "../frames.js" */
 /** @typedef {{id: number, nbytes: number, label: string, alive: boolean}} Buf */
 /** @typedef {{id: number, spec: PipelineSpec, ms: number}} Pipeline */
 /** @typedef {{header: Header, blobs: Uint8Array<ArrayBuffer>[]}} Reply */
@@ -146,7 +143,7 @@ export class BridgeDevice {
     this.#link = link;
     this.#readBytes = facts.max_read_bytes;
     const { vendor, architecture, device, description, driver, is_fallback, language_features, subgroup_min, subgroup_max } = facts;
-    /** @type {import("../../types/gpu.js").GpuInfo} */
+    /** @type {GpuInfo} */
     this.info = { vendor, architecture, device, description, driver, is_fallback, implementation: "bridge", language_features, subgroup_min, subgroup_max };
     /** @type {Set<string>} */
     this.features = new Set(facts.features);
@@ -301,7 +298,7 @@ export class BridgeDevice {
     return { id, spec, ms: header.ms };
   }
 
-  /** @param {import("../../types/gpu.js").Dispatch} dispatch */
+  /** @param {Dispatch} dispatch */
   #dispatch({ pipeline, bindings, workgroups }) {
     const { id, spec } = /** @type {Pipeline} */ (pipeline);
     checkWorkgroups(workgroups, this.limits);

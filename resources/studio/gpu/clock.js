@@ -17,8 +17,7 @@ export const STEADY = 1.1;
 
 const LEAST_QUANTA = 20;
 
-/** @typedef {import("../../types/gpu.js").Dispatch} Dispatch */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
+/** @import { Dispatch, GpuDevice } from "../../types/gpu.js" */
 
 export class ClockWatch {
   #best_ms = Infinity;

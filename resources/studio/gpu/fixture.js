@@ -1,15 +1,14 @@
 /** Buffers for one workload's measurements on a GPU: seeded arguments between red zones. */
-import { errorRatio } from "../measure/compare.js";
 import { EngineError } from "../../engine/errors.js";
-import { unitOf } from "../measure/fixture.js";
-import { DTYPE_BYTES } from "../../engine/plan.js";
-import { layoutBytes } from "../../engine/repack.js";
 import { words } from "../../engine/gpu/kernels.js";
 import { padded } from "../../engine/gpu/store.js";
+import { DTYPE_BYTES } from "../../engine/plan.js";
+import { layoutBytes } from "../../engine/repack.js";
+import { errorRatio } from "../measure/compare.js";
+import { unitOf } from "../measure/fixture.js";
 
-/** @typedef {import("../../types/gpu.js").Binding} Binding */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../measure/fixture.js").FixtureHeader} FixtureHeader */
+/** @import { Binding, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { FixtureHeader } from "../measure/fixture.js" */
 /** `source` is null for what kernels write. @typedef {{buffer: GpuBuf, offset: number, size: number, nbytes: number, source: Uint8Array | null}} Region */
 
 export const RED_ZONE_BYTES = 256;
@@ -24,7 +23,7 @@ export class GpuFixture {
   #filler;
 
   /**
-   * @param {import("../../types/gpu.js").GpuDevice} device
+   * @param {GpuDevice} device
    * @param {FixtureHeader} header
    * @param {Uint8Array[]} blobs
    */

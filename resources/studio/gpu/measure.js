@@ -1,22 +1,24 @@
 /** Is a WGSL kernel right, and how fast is it beside the incumbent? */
 import { EngineError, errorFields } from "../../engine/errors.js";
-import { notMeasured } from "../measure/measure.js";
 import { GpuError } from "../../engine/gpu/errors.js";
-import { GpuFixture } from "./fixture.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
+import { notMeasured } from "../measure/measure.js";
+import { GpuFixture } from "./fixture.js";
 import { Sampler } from "./timing.js";
 
-/** @typedef {import("../measure/measure.js").Kernel} Kernel */
-/** @typedef {import("../measure/timing.js").MeasurePolicy} MeasurePolicy */
-/** @typedef {import("../../engine/gpu/kernels.js").GpuKernel} GpuKernel */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** A kernel on the fixture, with scratch of its own. @typedef {import("./timing.js").Timed & {kernel: GpuKernel, scratch: GpuBuf[]}} Bound */
+/** @import { GpuKernel } from "../../engine/gpu/kernels.js" */
+/** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { FixtureHeader } from "../measure/fixture.js" */
+/** @import { Kernel, Measured } from "../measure/measure.js" */
+/** @import { MeasurePolicy } from "../measure/timing.js" */
+/** @import { Clock, Timed } from "./timing.js" */
+/** A kernel on the fixture, with scratch of its own. @typedef {Timed & {kernel: GpuKernel, scratch: GpuBuf[]}} Bound */
 /** @typedef {{guard_ok: boolean, error_ratio: number | "inf", instantiate_ms: number, pipeline_ms: number, digest: string}} Check */
 /** The last challenger, which may be asked for again. @typedef {{sha256: string, check: Check, bound: Bound, right: boolean}} Challenger */
 /**
  * As of Wasm, and what a GPU has more: `pipeline_ms` until its pipelines were compiled, `waited_ms`
  * for the GPU, `late_ms` of it after the GPU had finished, and `total_ms` of the request.
- * @typedef {import("../measure/measure.js").Measured & {gpu_clock: "timestamp" | "wall", pipeline_ms: number, wall_ms: number,
+ * @typedef {Measured & {gpu_clock: "timestamp" | "wall", pipeline_ms: number, wall_ms: number,
  *   waited_ms: number, late_ms: number, total_ms: number}} GpuMeasured
  */
 
@@ -29,8 +31,8 @@ export class GpuBench {
   #sampler;
 
   /**
-   * @param {import("../../types/gpu.js").GpuDevice} device it stays its owner's to destroy
-   * @param {import("./timing.js").Clock} clock
+   * @param {GpuDevice} device it stays its owner's to destroy
+   * @param {Clock} clock
    */
   constructor(device, clock) {
     this.device = device;
@@ -39,7 +41,7 @@ export class GpuBench {
   }
 
   /**
-   * @param {import("../measure/fixture.js").FixtureHeader} header
+   * @param {FixtureHeader} header
    * @param {Uint8Array[]} blobs
    */
   async setFixture(header, blobs) {

@@ -4,9 +4,7 @@ import { callOf, Kernels } from "../../engine/gpu/kernels.js";
 import { openGpu } from "./open.js";
 import { Sampler } from "./timing.js";
 
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("../../types/gpu.js").Dispatch} Dispatch */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
+/** @import { Dispatch, GpuDevice, GpuSource } from "../../types/gpu.js" */
 
 const SAMPLES = 7;
 /** A processor that plays a GPU takes seconds for a run; then one sample has to do. */
@@ -47,7 +45,7 @@ const NOTHING = {
 };
 
 /**
- * @param {import("../../types/gpu.js").GpuSource} source
+ * @param {GpuSource} source
  * @param {Uint8Array | undefined} peak document of a kernel without arguments
  * @param {number} flops of one run of it
  */

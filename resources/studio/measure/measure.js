@@ -1,13 +1,15 @@
 /** Is a kernel right, and how fast is it beside the incumbent? */
 import { Choice } from "../../engine/choice.js";
-import { errorRatio } from "./compare.js";
 import { EngineError, errorFields } from "../../engine/errors.js";
-import { FixtureMemory } from "./fixture.js";
 import { compileKernel, linkKernel } from "../../engine/kernel.js";
+import { errorRatio } from "./compare.js";
+import { FixtureMemory } from "./fixture.js";
 import { prime, takeSamples, warmUp } from "./timing.js";
 
-/** @typedef {import("../../types/engine.js").KernelHeader} KernelHeader */
-/** @typedef {import("./timing.js").MeasurePolicy} MeasurePolicy */
+/** @import { Team } from "../../engine/team.js" */
+/** @import { KernelHeader } from "../../types/engine.js" */
+/** @import { FixtureHeader } from "./fixture.js" */
+/** @import { Clock, MeasurePolicy, Timed } from "./timing.js" */
 /** @typedef {{header: KernelHeader, bytes: Uint8Array<ArrayBuffer>}} Kernel */
 /**
  * `all` runs it on every thread there is, `run` as `choice` says, `part` so many
@@ -17,7 +19,7 @@ import { prime, takeSamples, warmUp } from "./timing.js";
 /** @typedef {{guard_ok: boolean, error_ratio: number | "inf", instantiate_ms: number, digest: string}} Check */
 /**
  * A challenger that may be asked for again; `timed` is null where it is wrong.
- * @typedef {{sha256: string, id: number, check: Check, timed: import("./timing.js").Timed | null}} Challenger
+ * @typedef {{sha256: string, id: number, check: Check, timed: Timed | null}} Challenger
  */
 /**
  * Fields of the reply `measured`; an infinite error ratio travels as "inf".
@@ -55,13 +57,13 @@ export function notMeasured(error) {
 /** Measures kernels of one workload at a time on its fixture. */
 export class Bench {
   /** @type {FixtureMemory | null} */ #fixture = null;
-  /** @type {Map<string, import("./timing.js").Timed>} by sha256 */ #incumbents = new Map();
+  /** @type {Map<string, Timed>} by sha256 */ #incumbents = new Map();
   /** @type {Challenger | null} the last one */ #challenger = null;
   /** @type {number[]} the team's kernels of the incumbents */ #linked = [];
 
   /**
    * @param {{now: () => number, quantum_ms: number}} clock
-   * @param {import("../../engine/team.js").Team | null} [team] threads that kernels run on; it stays its owner's to close
+   * @param {Team | null} [team] threads that kernels run on; it stays its owner's to close
    */
   constructor(clock, team = null) {
     this.clock = clock;
@@ -69,7 +71,7 @@ export class Bench {
   }
 
   /**
-   * @param {import("./fixture.js").FixtureHeader} header
+   * @param {FixtureHeader} header
    * @param {Uint8Array[]} blobs
    */
   setFixture(header, blobs) {
@@ -207,7 +209,7 @@ export class Bench {
  *
  * @param {Bound} bound
  * @param {MeasurePolicy} policy
- * @param {import("./timing.js").Clock} now
+ * @param {Clock} now
  */
 function settled({ run, choice }, policy, now) {
   if (!choice) return run;
