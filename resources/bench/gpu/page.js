@@ -1,6 +1,6 @@
 /** What the GPU's benchmark pages share: their job, their reports, the adapter. */
-import { findAdapter } from "../../engine/gpu/adapter.js";
 import { GpuError } from "../../engine/gpu/errors.js";
+import { findAdapter } from "../../engine/gpu/native/adapter.js";
 import { openOurs } from "./contenders.js";
 import { watchGpu } from "./record.js";
 import { Warmer } from "./warm.js";

@@ -1,7 +1,7 @@
 /** A bundle on the browser's own WebGPU. */
 import { EngineError } from "../../engine/errors.js";
 import { GpuEngine } from "../../engine/gpu/engine.js";
-import { openNative } from "../../engine/gpu/native.js";
+import { openNative } from "../../engine/gpu/native/device.js";
 import { onGpu } from "../../engine/plan.js";
 import { check, fetchFile, streamFile } from "../bundle_fetch.js";
 

@@ -1,6 +1,6 @@
 /** Opens a GPU device of either implementation. */
 import { GpuError } from "../../engine/gpu/errors.js";
-import { openNative } from "../../engine/gpu/native.js";
+import { openNative } from "../../engine/gpu/native/device.js";
 import { openBridge } from "./bridge.js";
 
 /** @import { GpuDevice, GpuSource } from "../../types/gpu.js" */

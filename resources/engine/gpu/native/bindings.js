@@ -1,6 +1,6 @@
 /** Bind groups, made once for each layout and tuple of buffers; they go with their buffers. */
 
-/** @import { Access, Binding, GpuBuf, GpuCounters } from "../../types/gpu.js" */
+/** @import { Access, Binding, GpuBuf, GpuCounters } from "../../../types/gpu.js" */
 /** @typedef {{key: string, group: GPUBindGroup, layout: GPUBindGroupLayout, buffers: Bound[], dead: boolean}} Kept */
 /**
  * What the cache needs of a buffer of the layer.

@@ -1,6 +1,6 @@
 /** Buffers that bring bytes back, used again by later readbacks. */
 
-/** @import { GpuCounters } from "../../types/gpu.js" */
+/** @import { GpuCounters } from "../../../types/gpu.js" */
 
 const SMALLEST_BYTES = 256;
 const KEPT_BYTES = 64 * 2 ** 20;

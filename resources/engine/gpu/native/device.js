@@ -1,15 +1,15 @@
 /** The GPU layer on navigator.gpu (types/gpu.js says what it promises). */
+import { checkBindings, checkCopy, checkRange, checkStamp, checkWorkgroups } from "../commands.js";
+import { newCounters } from "../counters.js";
+import { GpuError } from "../errors.js";
+import { timestampQuantum } from "../quantum.js";
 import { describe, findAdapter, infoOf } from "./adapter.js";
 import { BindGroups } from "./bindings.js";
-import { checkBindings, checkCopy, checkRange, checkStamp, checkWorkgroups } from "./commands.js";
-import { newCounters } from "./counters.js";
-import { GpuError } from "./errors.js";
 import { passesOf } from "./passes.js";
-import { timestampQuantum } from "./quantum.js";
 import { StagingPool } from "./staging.js";
 import { Watch } from "./watch.js";
 
-/** @import { Command, Copy, Dispatch, GpuBuf, GpuDevice, GpuInfo, PipelineSpec, Stamp } from "../../types/gpu.js" */
+/** @import { Command, Copy, Dispatch, GpuBuf, GpuDevice, GpuInfo, PipelineSpec, Stamp } from "../../../types/gpu.js" */
 /** @import { Pass } from "./passes.js" */
 /** @typedef {import("./bindings.js").Bound & {nbytes: number, label: string, alive: boolean}} Buf */
 /** @typedef {{spec: PipelineSpec, ms: number, handle: GPUComputePipeline, layout: GPUBindGroupLayout, used: boolean}} Pipeline */
