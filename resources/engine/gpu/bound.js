@@ -2,7 +2,8 @@
 import { EngineError } from "../errors.js";
 import { stepsOf } from "../plan.js";
 import { appendKernel } from "./append.js";
-import { callOf, words } from "./kernels.js";
+import { whole, words } from "./commands.js";
+import { callOf } from "./kernels.js";
 import { livesOf, place, rolesOfStep } from "./memory.js";
 
 /** @import { Plan } from "../../types/engine.js" */
@@ -111,6 +112,3 @@ export function where({ plans, weights, state }, index, buffer, bound) {
   if (!bound || at === undefined) throw new EngineError(`Buffer ${buffer} of the plan has no place yet.`, "Register a kernel for every workload.");
   return { buffer: bound.arena[at], offset: 0, size: words(planned.nbytes) };
 }
-
-/** @param {GpuBuf} buffer @returns {Binding} */
-export const whole = (buffer) => ({ buffer, offset: 0, size: buffer.nbytes });

@@ -3,8 +3,9 @@ import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outp
 import { addStep, checkRuns, newInference } from "../steps.js";
 import { appendKernel, checkSlots } from "./append.js";
 import { bind, free, where } from "./bound.js";
+import { words } from "./commands.js";
 import { Gather } from "./gather.js";
-import { Kernels, words } from "./kernels.js";
+import { Kernels } from "./kernels.js";
 import { profileSteps } from "./profile.js";
 import { padded, Store } from "./store.js";
 

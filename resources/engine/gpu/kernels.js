@@ -1,4 +1,5 @@
 /** Kernels on a device: documents with their pipelines, and those that are refused. */
+import { words } from "./commands.js";
 import { checkFits, parseDocument, rolesOf } from "./document.js";
 import { GpuError } from "./errors.js";
 
@@ -72,6 +73,3 @@ export function callOf({ document, pipelines }, args, scratch) {
     workgroups,
   }));
 }
-
-/** @param {number} nbytes */
-export const words = (nbytes) => Math.max(4, Math.ceil(nbytes / 4) * 4);

@@ -2,7 +2,7 @@
 import { EngineError } from "../errors.js";
 import { unitOf } from "../plan.js";
 import { layoutBytes } from "../repack.js";
-import { words } from "./kernels.js";
+import { words } from "./commands.js";
 
 /** @import { Plan, PlanBuffer } from "../../types/engine.js" */
 /** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */

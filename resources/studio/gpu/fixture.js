@@ -1,6 +1,6 @@
 /** Buffers for one workload's measurements on a GPU: seeded arguments between red zones. */
 import { EngineError } from "../../engine/errors.js";
-import { words } from "../../engine/gpu/kernels.js";
+import { words } from "../../engine/gpu/commands.js";
 import { padded } from "../../engine/gpu/store.js";
 import { DTYPE_BYTES } from "../../engine/plan.js";
 import { layoutBytes } from "../../engine/repack.js";

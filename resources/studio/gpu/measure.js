@@ -1,5 +1,6 @@
 /** Is a WGSL kernel right, and how fast is it beside the incumbent? */
 import { EngineError, errorFields } from "../../engine/errors.js";
+import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
 import { notMeasured } from "../measure/measure.js";
@@ -135,8 +136,7 @@ export class GpuBench {
     const input = [...kernel.roles.written].find((arg) => !fixture.written.has(arg));
     if (input !== undefined) throw new GpuError("gpu-kernel", `The kernel of ${header.workload} writes argument ${input}, an input.`, "", header.workload);
     const scratch = kernel.document.scratch.map((nbytes, i) => this.device.createBuffer(nbytes, `scratch ${i}`));
-    const whole = scratch.map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }));
-    return { kernel, scratch, commands: callOf(kernel, fixture.bindings, whole), batch: 0 };
+    return { kernel, scratch, commands: callOf(kernel, fixture.bindings, scratch.map(whole)), batch: 0 };
   }
 
   /**

@@ -1,4 +1,5 @@
 /** What a GPU is and what it can do at most. */
+import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
 import { openGpu } from "./open.js";
@@ -94,7 +95,7 @@ async function bestMs(device, commands) {
 export async function peakMs(device, bytes) {
   const kernel = await new Kernels(device).compile({ workload: "peak", settings: "", panels: [], parallel_extent: 1 }, bytes, 0);
   const scratch = kernel.document.scratch.map((nbytes) => device.createBuffer(nbytes, "peak"));
-  const ms = await bestMs(device, callOf(kernel, [], scratch.map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }))));
+  const ms = await bestMs(device, callOf(kernel, [], scratch.map(whole)));
   for (const buffer of scratch) device.destroyBuffer(buffer);
   return ms;
 }
@@ -111,7 +112,7 @@ async function copyRate(device) {
   const pipeline = await device.pipeline({ code: COPY, entry: "main", access: ["read", "read_write"] });
   const groups = nbytes / 4096;
   const rows = Math.ceil(groups / 65535);
-  const bindings = buffers.map((buffer) => ({ buffer, offset: 0, size: nbytes }));
+  const bindings = buffers.map(whole);
   const ms = await bestMs(device, [{ op: "dispatch", pipeline, bindings, workgroups: [Math.ceil(groups / rows), rows, 1] }]);
   for (const buffer of buffers) device.destroyBuffer(buffer);
   return (2 * nbytes) / ms / 1e6;
@@ -125,7 +126,7 @@ async function dispatchUs(device) {
   const buffer = device.createBuffer(4, "tiny");
   const pipeline = await device.pipeline({ code: TINY, entry: "main", access: ["read_write"] });
   /** @type {Dispatch} */
-  const one = { op: "dispatch", pipeline, bindings: [{ buffer, offset: 0, size: 4 }], workgroups: [1, 1, 1] };
+  const one = { op: "dispatch", pipeline, bindings: [whole(buffer)], workgroups: [1, 1, 1] };
   const ms = await bestMs(device, Array.from({ length: TINY_DISPATCHES }, () => one));
   device.destroyBuffer(buffer);
   return (ms / TINY_DISPATCHES) * 1000;
