@@ -7,7 +7,7 @@ import { EngineError, errorFields } from "../engine/errors.js";
 import { canShare } from "../engine/team.js";
 import { ask, transferOf } from "./ask.js";
 import { Gate } from "./gate.js";
-import { notMeasured } from "./measure/measure.js";
+import { notMeasured, sentence } from "./measure/measured.js";
 import { checkRequest } from "./messages.js";
 import { Serving } from "./serving.js";
 
@@ -308,8 +308,7 @@ export class Router {
       return await ask(worker, call, transfer, { limit_ms, what: "The kernel", worked_ms: this.#worked() });
     } catch (e) {
       this.#endMeasurer();
-      const { error, hint } = errorFields(e);
-      return { header: { type: "measured", ...notMeasured(`${error} ${hint}`.trim()) } };
+      return { header: { type: "measured", ...notMeasured(sentence(e)) } };
     }
   }
 

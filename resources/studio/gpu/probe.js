@@ -2,6 +2,7 @@
 import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
+import { sentence } from "../measure/measured.js";
 import { openGpu } from "./open.js";
 import { Sampler } from "./timing.js";
 
@@ -57,7 +58,7 @@ export async function probeGpu(source, peak, flops) {
     device = await openGpu(source);
   } catch (e) {
     if (!(e instanceof GpuError) || e.code !== "gpu-unavailable") throw e;
-    return { ...NOTHING, implementation, reason: `${e.error} ${e.hint}`.trim() };
+    return { ...NOTHING, implementation, reason: sentence(e) };
   }
   try {
     const { info, features, limits, timestamps } = device;
