@@ -21,8 +21,16 @@ export const PREFILL = "prefill";
 export const WEIGHTS_BASE = 1024;
 export const ALIGNMENT_BYTES = 64;
 
-/** @type {Readonly<Record<string, number>>} */
-export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1, u8: 1, bool: 1 });
+/** Arrays of each dtype; f16 as its bits. @type {Readonly<Record<string, any>>} */
+export const ARRAYS = Object.freeze({
+  f32: Float32Array,
+  f16: Uint16Array,
+  i64: BigInt64Array,
+  i32: Int32Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+  bool: Uint8Array,
+});
 
 /** @import { Layout, Plan, PlanBuffer, Registered, Tensor, TensorSpec, Weight } from "../types/engine.js" */
 
@@ -47,8 +55,8 @@ export function unitOf({ unit_bytes = WORD_BYTES }) {
 
 /** @param {TensorSpec} spec */
 export function specBytes(spec) {
-  const size = DTYPE_BYTES[spec.dtype];
-  if (size === undefined) throw new EngineError(`Tensor ${spec.name} has the unknown dtype ${spec.dtype}.`);
+  const size = ARRAYS[spec.dtype]?.BYTES_PER_ELEMENT;
+  if (!size) throw new EngineError(`Tensor ${spec.name} has the unknown dtype ${spec.dtype}.`);
   return spec.shape.reduce((n, d) => n * d, size);
 }
 

@@ -6,7 +6,7 @@
  *     const out = await session.run({ input: new Tensor("float32", data, [1, 128]) });
  */
 import { EngineError } from "../engine/errors.js";
-import { onGpu } from "../engine/plan.js";
+import { ARRAYS, onGpu } from "../engine/plan.js";
 import { canShare, MAX_THREADS } from "../engine/team.js";
 import { ENGINE_VERSION } from "../engine/version.js";
 import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
@@ -19,17 +19,9 @@ export { EngineError, MANIFEST_VERSION };
 /** @import { Choice, Opened } from "./providers.js" */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
-/** @type {Record<string, {dtype: string, Array: any}>} by ONNX Runtime's name */
-const TYPES = {
-  float32: { dtype: "f32", Array: Float32Array },
-  float16: { dtype: "f16", Array: Uint16Array },
-  int64: { dtype: "i64", Array: BigInt64Array },
-  int32: { dtype: "i32", Array: Int32Array },
-  int8: { dtype: "i8", Array: Int8Array },
-  uint8: { dtype: "u8", Array: Uint8Array },
-  bool: { dtype: "bool", Array: Uint8Array },
-};
-const NAMES = Object.fromEntries(Object.entries(TYPES).map(([name, { dtype }]) => [dtype, name]));
+/** Dtypes by ONNX Runtime's names. @type {Record<string, string>} */
+const DTYPES = { float32: "f32", float16: "f16", int64: "i64", int32: "i32", int8: "i8", uint8: "u8", bool: "bool" };
+const NAMES = Object.fromEntries(Object.entries(DTYPES).map(([name, dtype]) => [dtype, name]));
 
 /** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
 const AUTO_THREADS = 4;
@@ -48,8 +40,8 @@ export class Tensor {
     const named = typeof typeOrData === "string";
     const type = named ? typeOrData : typeOf(typeOrData);
     const values = named ? dataOrDims : typeOrData;
-    if (!(type in TYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(TYPES).join(", ")}.`);
-    const { Array: Typed } = TYPES[type];
+    if (!(type in DTYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(DTYPES).join(", ")}.`);
+    const Typed = ARRAYS[DTYPES[type]];
     if (ArrayBuffer.isView(values) && !(values instanceof Typed))
       throw new EngineError(`A ${type} tensor takes a ${Typed.name}, not a ${values.constructor.name}.`);
     /** @type {string} */
@@ -96,8 +88,7 @@ const disposals = new WeakMap();
 /** @param {unknown} data */
 function typeOf(data) {
   // bool shares its array with uint8 and has to be named
-  const found = Object.entries(TYPES).find(([, { Array }]) => data instanceof Array);
-  return found ? found[0] : typeof data;
+  return Object.keys(DTYPES).find((name) => data instanceof ARRAYS[DTYPES[name]]) ?? typeof data;
 }
 
 export class InferenceSession {
@@ -290,7 +281,7 @@ function toBytes([name, tensor]) {
   if (!(tensor instanceof Tensor)) throw new EngineError(`The input "${name}" is not a Tensor of nnjit.js.`);
   const { buffer, byteOffset, byteLength } = tensor.data;
   const data = new Uint8Array(buffer, byteOffset, byteLength);
-  return { name, dtype: TYPES[tensor.type].dtype, shape: [...tensor.dims], data };
+  return { name, dtype: DTYPES[tensor.type], shape: [...tensor.dims], data };
 }
 
 /**
@@ -298,8 +289,7 @@ function toBytes([name, tensor]) {
  * @param {((bytes: Uint8Array) => void) | undefined} recycle takes the bytes when the tensor is disposed of
  */
 function fromBytes({ dtype, shape, data }, recycle) {
-  const { Array: Typed } = TYPES[NAMES[dtype]];
-  const tensor = new Tensor(NAMES[dtype], new Typed(data.buffer), shape);
+  const tensor = new Tensor(NAMES[dtype], new ARRAYS[dtype](data.buffer), shape);
   if (recycle) disposals.set(tensor, () => recycle(data));
   return tensor;
 }

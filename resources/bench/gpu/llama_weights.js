@@ -1,4 +1,5 @@
 /** A decoder's buffers on the GPU: weights made there from their seed, or streamed from a file. */
+import { whole } from "../../engine/gpu/commands.js";
 
 /** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */
 /** @import { Variant } from "./variants.js" */
@@ -56,7 +57,7 @@ export async function makeWeights(gpu, plan, buffers) {
     const params = gpu.createBuffer(16, "params");
     gpu.write(params, 0, new Uint8Array(new Int32Array([nbytes / 4, seed, exponent, 0]).buffer));
     const rows = Math.ceil(nbytes / 4 / (threads * grid_x));
-    const bindings = [params, filled].map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }));
+    const bindings = [params, filled].map(whole);
     gpu.encode([{ op: "dispatch", pipeline, bindings, workgroups: [grid_x, rows, 1] }]);
     gpu.destroyBuffer(params);
   }

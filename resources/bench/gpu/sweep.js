@@ -1,4 +1,5 @@
 /** Our candidates of one shape: compiled side by side, checked, timed; the best. */
+import { median } from "../page.js";
 import { ours } from "./contenders.js";
 import { callsFor, recorded } from "./timing.js";
 
@@ -30,9 +31,6 @@ export function relativeError(got, reference) {
   }
   return error / (scale || 1);
 }
-
-/** @param {number[]} numbers */
-const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 
 /**
  * @param {OurProduct} product

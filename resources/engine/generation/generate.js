@@ -1,6 +1,6 @@
 /** The token loop of a decoder with a KV cache: prefill, then one run of the decode plan a token. */
 import { EngineError } from "../errors.js";
-import { MAIN, outputOf, PREFILL } from "../plan.js";
+import { ARRAYS, MAIN, outputOf, PREFILL } from "../plan.js";
 
 /**
  * @typedef {object} Options
@@ -23,16 +23,6 @@ import { MAIN, outputOf, PREFILL } from "../plan.js";
  * @property {(inputs: Tensor[], plan?: string) => () => void | Promise<void>} stepper
  * @property {(name: string, plan?: string) => Tensor | Promise<Tensor>} output
  */
-
-/** @type {Record<string, any>} */
-const ARRAYS = {
-  f32: Float32Array,
-  i64: BigInt64Array,
-  i32: Int32Array,
-  i8: Int8Array,
-  u8: Uint8Array,
-  bool: Uint8Array,
-};
 
 /**
  * New tokens, each as soon as it is known. The cache starts empty.

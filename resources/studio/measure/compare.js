@@ -1,5 +1,6 @@
 /** Compares what a kernel wrote with the float64 reference of its fixture, and what it must not write with what it was. */
 import { EngineError } from "../../engine/errors.js";
+import { ARRAYS } from "../../engine/plan.js";
 
 /**
  * @param {string} dtype
@@ -7,24 +8,10 @@ import { EngineError } from "../../engine/errors.js";
  * @returns {ArrayLike<number | bigint>}
  */
 function typed(dtype, bytes) {
-  const { buffer, byteOffset, byteLength } = bytes;
-  switch (dtype) {
-    case "f32":
-      return new Float32Array(buffer, byteOffset, byteLength / 4);
-    case "i32":
-      return new Int32Array(buffer, byteOffset, byteLength / 4);
-    case "i64":
-      return new BigInt64Array(buffer, byteOffset, byteLength / 8);
-    case "i8":
-      return new Int8Array(buffer, byteOffset, byteLength);
-    case "u8":
-    case "bool":
-      return bytes;
-    case "f16":
-      return Float32Array.from(new Uint16Array(buffer, byteOffset, byteLength / 2), fromHalf);
-    default:
-      throw new EngineError(`Outputs of the unknown dtype ${dtype} cannot be compared.`);
-  }
+  const Typed = ARRAYS[dtype];
+  if (!Typed) throw new EngineError(`Outputs of the unknown dtype ${dtype} cannot be compared.`);
+  const values = new Typed(bytes.buffer, bytes.byteOffset, bytes.byteLength / Typed.BYTES_PER_ELEMENT);
+  return dtype === "f16" ? Float32Array.from(values, fromHalf) : values;
 }
 
 /**

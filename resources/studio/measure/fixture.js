@@ -1,6 +1,6 @@
 /** Memory for one workload's measurements: seeded arguments between red zones. */
 import { EngineError } from "../../engine/errors.js";
-import { aligned, DTYPE_BYTES, PAGE_BYTES, WEIGHTS_BASE } from "../../engine/plan.js";
+import { aligned, ARRAYS, PAGE_BYTES, WEIGHTS_BASE } from "../../engine/plan.js";
 import { layoutBytes, pack, WORD_BYTES, wordsAt } from "../../engine/repack.js";
 import { GUARD, isEqual, isGuard, POISON } from "./compare.js";
 
@@ -125,7 +125,7 @@ export class FixtureMemory {
 }
 
 /** Bytes of a packable weight's elements: bytes and nibbles go four and eight to a word. @param {string} dtype */
-const unitOf = (dtype) => (dtype === "f16" ? DTYPE_BYTES.f16 : WORD_BYTES);
+const unitOf = (dtype) => (dtype === "f16" ? ARRAYS.f16.BYTES_PER_ELEMENT : WORD_BYTES);
 
 /**
  * The arguments, with the data of each input (a packable weight without the room for its panels),
@@ -135,7 +135,7 @@ const unitOf = (dtype) => (dtype === "f16" ? DTYPE_BYTES.f16 : WORD_BYTES);
  */
 export function readFixture({ workload, args, outputs: references }, blobs) {
   const sources = args.map(({ role, blob, dtype, pack: shape }, i) => {
-    if ((role === "input") !== (blob !== null) || !(dtype in DTYPE_BYTES))
+    if ((role === "input") !== (blob !== null) || !(dtype in ARRAYS))
       throw new EngineError(`Argument ${i} of the fixture of ${workload} is not as docs/protocol.md says.`);
     if (blob === null || !shape) return blob === null ? null : blobs[blob];
     const dense = layoutBytes(...shape, 0, unitOf(dtype));
