@@ -161,11 +161,7 @@ export function help(control, kernels, mail, number) {
   }
 }
 
-/**
- * @param {Control} control
- * @param {Map<number, Run>} kernels
- * @param {number} left
- */
+/** @param {Control} control @param {Map<number, Run>} kernels @param {number} left */
 function helpWith(control, kernels, left) {
   const run = kernels.get(control[KERNEL]) ?? unknown;
   const args = [...control.subarray(ARGS, ARGS + control[POINTERS]), 0, 0];

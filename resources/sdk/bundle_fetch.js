@@ -26,10 +26,7 @@ export async function fetchBundle(base) {
   return { base, manifest, plan, others };
 }
 
-/**
- * @param {Uint8Array<ArrayBuffer>} bytes
- * @returns {Manifest}
- */
+/** @param {Uint8Array<ArrayBuffer>} bytes @returns {Manifest} */
 function readManifest(bytes) {
   const manifest = parse(bytes, "manifest.json");
   if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
@@ -38,10 +35,7 @@ function readManifest(bytes) {
   return manifest;
 }
 
-/**
- * @param {Uint8Array} bytes
- * @param {string} file
- */
+/** @param {Uint8Array} bytes @param {string} file */
 function parse(bytes, file) {
   try {
     return JSON.parse(new TextDecoder().decode(bytes));
@@ -67,18 +61,12 @@ async function request(url, file) {
   return response;
 }
 
-/**
- * @param {URL} url
- * @param {string} file
- */
+/** @param {URL} url @param {string} file */
 async function download(url, file) {
   return new Uint8Array(await (await request(url, file)).arrayBuffer());
 }
 
-/**
- * @param {URL} base
- * @param {FileEntry} entry
- */
+/** @param {URL} base @param {FileEntry} entry */
 export async function fetchFile(base, entry) {
   const bytes = await download(new URL(entry.file, base), entry.file);
   await check(entry, bytes);
@@ -109,10 +97,7 @@ export async function streamFile(base, entry, take) {
 
 export const canHash = () => typeof globalThis.crypto?.subtle?.digest === "function";
 
-/**
- * @param {FileEntry} entry
- * @param {Uint8Array<ArrayBuffer>} bytes
- */
+/** @param {FileEntry} entry @param {Uint8Array<ArrayBuffer>} bytes */
 export async function check(entry, bytes) {
   if (bytes.length !== entry.nbytes) throw wrongSize(entry, bytes.length);
   if (!canHash()) return;
@@ -124,9 +109,6 @@ export async function check(entry, bytes) {
     throw new EngineError(`${entry.file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
 }
 
-/**
- * @param {FileEntry} entry
- * @param {number} nbytes
- */
+/** @param {FileEntry} entry @param {number} nbytes */
 const wrongSize = (entry, nbytes) =>
   new EngineError(`${entry.file} of the bundle has ${nbytes} bytes, its manifest says ${entry.nbytes}.`, "Upload the whole bundle again.");
