@@ -38,8 +38,8 @@ const CHUNKS_PER_THREAD = 4;
 const SPIN_MS = 0.2;
 const LOOKS_PER_CLOCK = 64;
 
+/** @import { Run } from "../types/engine.js" */
 /** @typedef {Int32Array<SharedArrayBuffer>} Control */
-/** @typedef {(...pointersBeginEnd: number[]) => void} Run */
 
 /** Gives the core's other thread a moment, where the engine can say so. @type {() => void} */
 const pause = /** @type {any} */ (Atomics).pause ?? (() => {});

@@ -44,15 +44,11 @@ function parse(bytes, file) {
   }
 }
 
-/**
- * @param {URL} url
- * @param {string} file for messages
- * @returns {Promise<Response>}
- */
-async function request(url, file) {
+/** @param {URL} base @param {string} file @returns {Promise<Response>} */
+async function request(base, file) {
   let response;
   try {
-    response = await fetch(url);
+    response = await fetch(new URL(file, base));
   } catch (e) {
     throw new EngineError(`${file} of the bundle cannot be fetched: ${/** @type {Error} */ (e).message}.`, "Check the address and the server.");
   }
@@ -61,14 +57,12 @@ async function request(url, file) {
   return response;
 }
 
-/** @param {URL} url @param {string} file */
-async function download(url, file) {
-  return new Uint8Array(await (await request(url, file)).arrayBuffer());
-}
+/** @param {URL} base @param {string} file */
+const download = async (base, file) => new Uint8Array(await (await request(base, file)).arrayBuffer());
 
 /** @param {URL} base @param {FileEntry} entry */
 export async function fetchFile(base, entry) {
-  const bytes = await download(new URL(entry.file, base), entry.file);
+  const bytes = await download(base, entry.file);
   await check(entry, bytes);
   return bytes;
 }
@@ -81,7 +75,7 @@ export async function fetchFile(base, entry) {
  */
 export async function streamFile(base, entry, take) {
   if (entry.nbytes === 0) return;
-  const { body } = await request(new URL(entry.file, base), entry.file);
+  const { body } = await request(base, entry.file);
   if (!body) throw new EngineError(`${entry.file} of the bundle is empty.`, "Export the bundle again.");
   const reader = body.getReader();
   let at = 0;

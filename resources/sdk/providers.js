@@ -18,7 +18,7 @@ export const PROVIDERS = { webgpu: openOnGpu, wasm: openInWasm };
 
 /**
  * The first provider that works here.
- * @param {string[]} names
+ * @param {string[]} names at least one
  * @param {Bundle} bundle
  * @param {number} threads of Wasm
  * @returns {Promise<Choice>}
@@ -26,15 +26,14 @@ export const PROVIDERS = { webgpu: openOnGpu, wasm: openInWasm };
 export async function openFirst(names, bundle, threads) {
   /** @type {string[]} */
   const reasons = [];
-  for (const [i, provider] of names.entries())
+  for (let [provider, ...left] = names; ; [provider, ...left] = left)
     try {
       const opened = await PROVIDERS[provider](bundle, threads);
-      return { opened, provider, reason: reasons.join(" "), left: names.slice(i + 1) };
+      return { opened, provider, reason: reasons.join(" "), left };
     } catch (e) {
-      if (i === names.length - 1) throw e;
+      if (!left.length) throw e;
       reasons.push(e instanceof EngineError ? e.error : String(e));
     }
-  throw new EngineError("No execution provider was given.", 'Use executionProviders: ["webgpu", "wasm"].');
 }
 
 /** @param {Bundle} bundle @param {number} threads @returns {Promise<Opened>} */
