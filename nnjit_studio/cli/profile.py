@@ -138,7 +138,8 @@ def print_forecast(model: Path, as_json: bool) -> None:
     import tempfile
     from dataclasses import asdict
 
-    from nnjit_studio.analysis.profile.memory import as_text, check_fits, forecast, live_bytes
+    from nnjit_studio.analysis.profile.memory import as_text
+    from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 
     with compile_process() as compiler, tempfile.TemporaryDirectory() as folder:
         plan = compiler.import_model(model, Path(folder) / "weights.bin", note).plan

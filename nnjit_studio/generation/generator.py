@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.analysis.profile.memory import check_fits, forecast
 from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.errors import CompileError, PageError, UserError
@@ -22,6 +21,7 @@ from nnjit_studio.model import (
     Token,
     Workload,
 )
+from nnjit_studio.model.memory import check_fits, forecast
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.records import TIERS, Kernel, KernelKey
 from nnjit_studio.space.lite_space import build_lite_space

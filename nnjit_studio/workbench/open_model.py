@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.analysis.profile.memory import check_fits, forecast
 from nnjit_studio.compiler.process.client import CompileProcess, ImportedModel
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.model.memory import check_fits, forecast
 from nnjit_studio.records.backend import Backend
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,6 @@ from nnjit_studio.analysis.profile import (
     MeasuredMemory,
     ModelProfile,
     Steady,
-    forecast,
-    live_bytes,
     step_rows,
 )
 from nnjit_studio.model import (
@@ -20,6 +18,7 @@ from nnjit_studio.model import (
     TensorSpec,
     Workload,
 )
+from nnjit_studio.model.memory import forecast, live_bytes
 from nnjit_studio.records.records import DeviceProfile
 
 MATMUL = Workload("matmul", (8, 8, 8), "f32", flops=1024)

@@ -15,11 +15,8 @@ from profiles import BANDWIDTH, GRAPH, PLAN, TRANSPOSE, profile
 from nnjit_studio.analysis.profile import (
     ModelProfile,
     as_text,
-    check_fits,
     compare,
     findings,
-    forecast,
-    live_bytes,
     load,
     node_data,
     renderer_memory,
@@ -32,6 +29,7 @@ from nnjit_studio.analysis.profile.rows import bytes_moved
 from nnjit_studio.analysis.profile.run import steady
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import TensorSpec, Workload
+from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 
 
 def test_rates_count_the_threads_that_ran() -> None:

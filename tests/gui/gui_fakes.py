@@ -15,13 +15,7 @@ from PySide6.QtWidgets import QLabel
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.analysis.kernel import inspect_kernel
-from nnjit_studio.analysis.profile import (
-    MeasuredMemory,
-    ModelProfile,
-    Steady,
-    StepProfile,
-    forecast,
-)
+from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
 from nnjit_studio.compiler.process.inspection import kernel_texts
 from nnjit_studio.compiler.programs.builders import program_for
 from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
@@ -31,6 +25,7 @@ from nnjit_studio.device.primitives import PRIMITIVES, Effect
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.model.memory import forecast
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate

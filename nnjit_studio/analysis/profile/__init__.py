@@ -2,14 +2,7 @@
 
 from nnjit_studio.analysis.profile.compare import Comparison, StepDelta, compare, headline, load
 from nnjit_studio.analysis.profile.findings import Finding, findings, ranked
-from nnjit_studio.analysis.profile.memory import (
-    Forecast,
-    MeasuredMemory,
-    check_fits,
-    forecast,
-    live_bytes,
-    renderer_memory,
-)
+from nnjit_studio.analysis.profile.memory import MeasuredMemory, renderer_memory
 from nnjit_studio.analysis.profile.node_data import node_data
 from nnjit_studio.analysis.profile.records import ModelProfile, Steady, StepProfile
 from nnjit_studio.analysis.profile.rows import step_rows
@@ -30,7 +23,6 @@ __all__ = [
     "FIRST_RUN",
     "Comparison",
     "Finding",
-    "Forecast",
     "MeasuredMemory",
     "ModelProfile",
     "Phases",
@@ -39,12 +31,9 @@ __all__ = [
     "StepDelta",
     "StepProfile",
     "as_text",
-    "check_fits",
     "compare",
     "findings",
-    "forecast",
     "headline",
-    "live_bytes",
     "load",
     "node_data",
     "profile_model",

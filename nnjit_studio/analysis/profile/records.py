@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from nnjit_studio.analysis.profile.memory import Forecast, MeasuredMemory
+from nnjit_studio.analysis.profile.memory import MeasuredMemory
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.memory import Forecast
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.analysis.profile.memory import (
-    MeasuredMemory,
-    forecast,
-    live_bytes,
-    renderer_memory,
-)
+from nnjit_studio.analysis.profile.memory import MeasuredMemory, renderer_memory
 from nnjit_studio.analysis.profile.records import ModelProfile, Steady
 from nnjit_studio.analysis.profile.rows import step_rows
+from nnjit_studio.model.memory import forecast, live_bytes
 from nnjit_studio.records.records import DeviceProfile, Inference
 
 STEP_QUANTA = 20
