@@ -19,7 +19,7 @@ from nnjit_studio.model import (
     Workload,
 )
 from nnjit_studio.model.memory import forecast, live_bytes
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records.records import DeviceProfile, Inference
 
 MATMUL = Workload("matmul", (8, 8, 8), "f32", flops=1024)
 TRANSPOSE = Workload("transpose", (8, 8), "f32")
@@ -65,9 +65,8 @@ def profile(
 ) -> ModelProfile:
     """One of the small graph above."""
     spread, chunks = (1e-5, 0.0, 0.0), ((8, 0), (), (5, 3))
-    rows = step_rows(
-        GRAPH, PLAN, (MATMUL, TRANSPOSE), steps_ms, DEVICE, threads, spread, bandwidth, chunks
-    )
+    times = Inference({}, (sum(steps_ms),), steps_ms, threads, spread, chunks)
+    rows = step_rows(GRAPH, PLAN, (MATMUL, TRANSPOSE), times, DEVICE, bandwidth or {})
     return ModelProfile(
         model="g",
         target="embedded",

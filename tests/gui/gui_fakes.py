@@ -47,6 +47,11 @@ class FakeModel:
     packable: frozenset[str] = frozenset()
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
 
+    @property
+    def opened(self):
+        """Itself: it plays the open model on its page too."""
+        return self
+
 
 class Builder:
     def __init__(self, name: str) -> None:
@@ -345,11 +350,15 @@ def inspection_of(workload: Workload, settings: str = "", gpu: GpuProfile | None
 
 
 class FakeWorkbench:
-    """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
+    """Plays all parts of a workbench, its jobs by the names of their functions.
 
-    page_url = "http://127.0.0.1:1/"
+    Tuning plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end.
+    """
+
+    url = "http://127.0.0.1:1/"
 
     def __init__(self, model: FakeModel) -> None:
+        self.page = self.tuning = self
         self.model = model
         self.script: list[ev.Event] = list(play(model))
         self.hold = False
@@ -362,7 +371,7 @@ class FakeWorkbench:
         self.cancelled = threading.Event()
         self.tuned_seconds: list[float | None] = []
         self.rest = iter(self.script)
-        self.pausing = False
+        self.pausing = self.serves = False
         self.asked: list[tuple[str, object]] = []
         self.tried: list[tuple[str, str]] = []
         self.requested: list[tuple[str, str]] = []
@@ -379,7 +388,10 @@ class FakeWorkbench:
         self.job_error: Exception | None = None
         self.pages_expected: list[tuple[bool, str]] = []
 
-    def expect_page(self, comes, lost):
+    def run(self, job, *args, **given):
+        return getattr(self, job.__name__)(*args, **given)
+
+    def expect(self, comes, lost):
         self.pages_expected.append((comes, lost))
 
     def open_model(self, path, on_phase, on_imported=lambda model: None):
@@ -394,9 +406,12 @@ class FakeWorkbench:
             raise self.open_error
         return model
 
-    def tune(self, seconds=None):
+    def start(self, seconds=None, *, serve=None):
         self.cancelled.clear()
         self.tuned_seconds.append(seconds)
+        self.serves = serve is not None
+        if serve:
+            self.asked.append(("serve", serve))
         self.rest = iter(self.script)
         yield from self._play()
 
@@ -408,9 +423,8 @@ class FakeWorkbench:
         self.cancelled.clear()
         yield ev.Resumed(1.0, 2.0)
         if stop:
-            yield replace(self.script[-1], reason="cancelled")
-        else:
-            yield from self._play()
+            self.rest = iter([replace(self.script[-1], reason="cancelled")])
+        yield from self._play()
 
     def set_seconds_left(self, seconds):
         self.asked.append(("seconds", seconds))
@@ -419,19 +433,13 @@ class FakeWorkbench:
     def seconds_left(self):
         return self.tuned_seconds[-1] if self.tuned_seconds else None
 
-    def serve(self, options):
-        self.asked.append(("serve", options))
-
-    def stop_serving(self):
-        self.asked.append(("rest", None))
-
     def set_serving_budget(self, share):
         self.asked.append(("share", share))
 
     def _play(self):
         for event in self.rest:
             if self.cancelled.is_set():
-                return
+                break
             if self.pace_s:
                 time.sleep(self.pace_s)
             yield event
@@ -439,10 +447,13 @@ class FakeWorkbench:
                 self.pausing = False
                 yield ev.Paused(event.t_s)
                 return
-        if self.tune_error is not None:
-            raise self.tune_error
-        while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
-            pass
+        else:
+            if self.tune_error is not None:
+                raise self.tune_error
+            while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
+                pass
+        if self.serves:
+            self.asked.append(("rest", None))
 
     def explain(self, workload, settings):
         candidate = Candidate.parse(settings)
@@ -505,7 +516,7 @@ class FakeWorkbench:
     def measured_device(self):
         return self.device
 
-    def prefer_backend(self, backend):
+    def prefer(self, backend):
         self.backend = backend
 
     def use_backend(self, backend, on_phase):
@@ -566,7 +577,7 @@ class FakeTexts:
         self.hold = False
         self.error: Exception | None = None
         self.requests: list[TextRequest] = []
-        self.forgotten = self.closed = 0
+        self.forgotten = 0
 
     def generate(self, request, on_phase):
         self.requests.append(request)
@@ -594,9 +605,6 @@ class FakeTexts:
 
     def forget(self):
         self.forgotten += 1
-
-    def close(self):
-        self.closed += 1
 
 
 def engine_label(url, parent):

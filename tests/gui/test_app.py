@@ -104,7 +104,7 @@ def test_the_picture_shows_the_page(tmp_path):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         bench = FakeWorkbench(small_model())
-        bench.page_url = f"http://127.0.0.1:{{server.server_port}}/"
+        bench.url = f"http://127.0.0.1:{{server.server_port}}/"
         bench.pace_s = 0.02
         run_studio(bench, Path({str(model)!r}), 1.0, True, Path({str(picture)!r}), True, EngineView)
     """
