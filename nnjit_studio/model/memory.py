@@ -16,7 +16,7 @@ FIRST_BYTES = 1024
 CHUNK_BYTES = 8 * 2**20
 """Of the weights, in one frame on its way into the page."""
 STRIP_BYTES = 16 * 2**20
-"""Of a weight whose layout changes (``STRIP_WORDS`` in resources/page/repack.js)."""
+"""Of a weight whose layout changes (``STRIP_WORDS`` in resources/engine/repack.js)."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id
 from nnjit_studio.device.measured import READ, MeasuredDevice, fixed_primitives
 from nnjit_studio.device.primitives import passes_off
+from nnjit_studio.engine.browsers.sandbox import Sandbox, look
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.records.backend import Backend, choose_backend
@@ -76,8 +77,8 @@ class EnginePage:
         Name of what runs the page, for the kernels' identity.
     flags
         Browser flags that are stored with every measurement.
-    badges
-        Facts the window must show: text and tooltip.
+    sandbox
+        Of the engine, as far as it is known before a page runs.
     threads
         How many a kernel may run on.
     backend
@@ -89,6 +90,8 @@ class EnginePage:
         What the page told of itself; None until :meth:`connect`.
     fallback_reason
         Why Wasm runs in place of the GPU that was asked for; empty where it does not.
+    sandbox
+        From :meth:`connect` on as the page's process shows it.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class EnginePage:
         database: KernelDatabase,
         target: str,
         flags: str,
-        badges: Sequence[tuple[str, str]],
+        sandbox: Sandbox,
         threads: int,
         backend: Backend,
     ) -> None:
@@ -105,9 +108,10 @@ class EnginePage:
         self.threads = threads
         self.fallback_reason = ""
         self.device: DeviceProfile | None = None
+        self.sandbox = sandbox
         self.hub = Hub()
         self._engine, self._flags = lab_target(target, flags), flags
-        self._badges = (*badges, *_lab_badges(flags))
+        self._badges = _lab_badges(flags)
         self._fixed = fixed_primitives(database.devices())
         compiler.passes_off = passes_off(self._fixed)
         self._tenant: Tenant | None = None
@@ -136,10 +140,13 @@ class EnginePage:
 
     def badges(self) -> list[tuple[str, str]]:
         """Short text and tooltip of what the user must know of this page."""
-        if not self.fallback_reason:
-            return list(self._badges)
-        text = f"{self.fallback_reason} The model runs in Wasm now."
-        return [*self._badges, ("WebGPU lost: Wasm runs", text)]
+        badges = list(self._badges)
+        if not self.sandbox.on:
+            badges.insert(0, ("no sandbox", f"The web engine's sandbox is {self.sandbox}."))
+        if self.fallback_reason:
+            text = f"{self.fallback_reason} The model runs in Wasm now."
+            badges.append(("WebGPU lost: Wasm runs", text))
+        return badges
 
     def launched_with(self, flags: str) -> None:
         """Note the flags of the browser that will open the page."""
@@ -171,6 +178,7 @@ class EnginePage:
         """Wait for the page and learn what it can do; done once for a backend."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
+            self.sandbox = look(self.sandbox)
             self.device = connect_device(
                 self.runner, self.target, self.compiler, self.database, self._fixed
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.model import GenerationRequest
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
@@ -36,7 +37,7 @@ class Workbench:
     ----------
     database
         Path of the kernel database; made when missing.
-    target, flags, badges, threads, backend
+    target, flags, sandbox, threads, backend
         As of :class:`EnginePage`.
     read_only
         Nothing is tuned, so the database stays as it is; another Studio may be writing it.
@@ -60,7 +61,7 @@ class Workbench:
         database: Path,
         target: str = "embedded",
         flags: str = "",
-        badges: Sequence[tuple[str, str]] = (),
+        sandbox: Sandbox = UNTOUCHED,
         threads: int = 1,
         read_only: bool = False,
         backend: Backend = WASM,
@@ -69,7 +70,7 @@ class Workbench:
         self.database = reads(database) if read_only else KernelDatabase.open(database)
         self.compiler = CompileProcess()
         self.page = EnginePage(
-            self.compiler, self.database, target, flags, badges, threads, backend
+            self.compiler, self.database, target, flags, sandbox, threads, backend
         )
         self.model = ModelOnPage(self.page)
         self.tuning = Tuning(self.model)

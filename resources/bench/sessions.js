@@ -1,5 +1,5 @@
 /** Sessions of ours and of ONNX Runtime Web: the same few calls for both. */
-import { InferenceSession, Tensor } from "../page/nnjit.js";
+import { InferenceSession, Tensor } from "../sdk/session.js";
 
 /** @typedef {{name: string, type?: string, dims: number[], data: any}} Input */
 /**

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_check
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import MeasuredDevice
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.generation.session import TextEvent, TextRequest
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.records import DeviceProfile
@@ -78,6 +79,7 @@ class Page(Protocol):
     """The page that runs kernels; any thread may cancel, a third worker ask for the device."""
 
     backend: Backend
+    sandbox: Sandbox
 
     @property
     def url(self) -> str: ...

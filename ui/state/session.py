@@ -161,14 +161,17 @@ class Session(QObject):
     def examine(self, survey: bool) -> bool:
         """Look at the machine, with ``survey`` at browsers and GPUs too; False when busy."""
         workbench = self.workbench
-        sandboxed = all(name != "no sandbox" for name, _ in workbench.page.badges())
         folder = workbench.database.path.parent
         return self._start(
             "examine",
             "Looking at this machine",
             lambda emit: list(
                 first_look.first_look(
-                    workbench.page.connect, sandboxed, folder, survey, _told(emit)
+                    workbench.page.connect,
+                    lambda: workbench.page.sandbox,
+                    folder,
+                    survey,
+                    _told(emit),
                 )
             ),
         )
