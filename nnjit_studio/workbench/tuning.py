@@ -41,9 +41,7 @@ def session_of(
         records or page.database,
         page.connect(),
         SystemClock(),
-        {**example_feeds([p.spec for p in program.plan.inputs]), **model.feeds}
-        if name
-        else model.feeds,
+        example_feeds([p.spec for p in program.plan.inputs]) if name else model.feeds,
         replace(options, packable=program.packable),
         cancelled,
     )

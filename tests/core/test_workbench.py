@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
@@ -12,13 +13,22 @@ from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.device.host import device_id
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.model import (
+    NUMPY_DTYPES,
+    Generation,
+    Graph,
+    Plan,
+    PlanPort,
+    TensorSpec,
+    Workload,
+)
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.records import KernelKey, TuningRecord
-from nnjit_studio.tuner.events import SpaceBuilt, Swapped
+from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
 from nnjit_studio.workbench import workbench as module
 from nnjit_studio.workbench.jobs import explain
+from nnjit_studio.workbench.open_model import MAIN, PREFILL
 from nnjit_studio.workbench.stored_best import stored_best
 
 TILES = [Candidate(8, y, 4, 8, y, 64) for y in (2, 4, 6, 8)]
@@ -157,3 +167,47 @@ def test_the_rules_are_asked_without_waiting_for_a_page(
         explain(bench.model, key, str(TILES[0]))
     bench.page.device = DEVICE
     assert explain(bench.model, key, str(TILES[0]))
+
+
+def test_a_decoder_is_tuned_program_by_program(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its half of the time, inputs of its own shapes, and a page without kernels."""
+
+    def program(rows: int, packable: str) -> ImportedModel:
+        ids = PlanPort(TensorSpec("ids", (1, rows), "i64"), 0)
+        plan = Plan(f"plan of {rows}", (ids,), (), (), (), 0, 0)
+        return ImportedModel(Graph("g", (), (), (), {}), (), plan, frozenset({packable}), Path("w"))
+
+    class Session:
+        def __init__(self, *given: Any) -> None:
+            self.given = given
+
+        def run(self) -> Iterator[Event]:
+            asked.append((self.given[1].name, *self.given[8:10]))
+            yield Failed(1.0, {})
+
+    class Runner:
+        def holds(self, plan: Plan) -> bool:
+            return True
+
+        def for_plan(self, name: str) -> str:
+            return name
+
+        def register(self, kernels: object, only: bool) -> None:
+            dropped.append(only)
+
+    asked: list[Any] = []
+    dropped: list[bool] = []
+    bench.page.device = DEVICE
+    monkeypatch.setattr("nnjit_studio.workbench.tuning.TuningSession", Session)
+    monkeypatch.setattr(bench.page, "runner", Runner())
+    facts = Generation(64, 8, "ids", "mask", "logits")
+    programs = {MAIN: program(1, "a"), PREFILL: program(8, "b")}
+    opened = bench.model.adopt(OpenModel(Path("d.onnx"), programs, generation=facts))
+    names = [bench.tuning.program for _ in bench.tuning.start(8.0)]
+    assert names == [MAIN, PREFILL] and dropped == [True, True]
+    for (plan, feeds, options), rows, packable in zip(asked, (1, 8), "ab", strict=True):
+        assert plan == f"plan of {rows}" and feeds["ids"].shape == (1, rows)
+        assert (options.seconds, options.packable) == (4.0, {packable})
+    assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]
