@@ -133,7 +133,8 @@ def doctor(
     import tempfile
 
     from nnjit_studio.device.measured import with_measured
-    from nnjit_studio.doctor.checks import as_text, examine
+    from nnjit_studio.doctor.examination import Survey, examine
+    from nnjit_studio.doctor.report import as_text, report_json
 
     if microbench:
         measure_device(target, no_sandbox, database, as_json)
@@ -142,20 +143,25 @@ def doctor(
         raise UserError(
             "The doctor examines the embedded engine.", "Add --microbench to measure in a browser."
         )
-    with tempfile.TemporaryDirectory() as folder:
+    known, seen = database or default_database(), list[Any]()
 
-        def probe() -> Any:
-            with workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run):
-                device = run(bench.page.connect)
-            stored = stored_device(database or default_database(), device)
-            return with_measured(device, stored), bench.page.sandbox
+    def probe() -> Any:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run),
+        ):
+            device = run(bench.page.connect)
+            seen.append(bench.page.sandbox)
+        return with_measured(device, stored_device(known, device))
 
-        report = examine(probe, no_sandbox, gpu)
+    survey = Survey(no_sandbox, gpu)
+    found = examine(probe, lambda: seen[0] if seen else None, known.parent, survey)
+    document = report_json(found)
     if as_json:
-        print_json(report)
+        print_json(document)
     else:
-        click.echo(as_text(report))
-    if not report["ok"]:
+        click.echo(as_text(found))
+    if not document["ok"]:
         sys.exit(1)
 
 

@@ -14,11 +14,13 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.analysis.profile import ModelProfile
-from nnjit_studio.doctor import quick_checks as first_look
+from nnjit_studio.doctor.checks import checks
+from nnjit_studio.doctor.examination import Survey, examine
 from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.generation.session import TextEvent, TextRequest, TextSession
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.serving import ServeOptions
+from nnjit_studio.samples import first
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.services import TextMaker, Workbench
@@ -153,28 +155,21 @@ class Session(QObject):
         workbench = self.workbench
 
         def work(emit: Callable[[Any], None]) -> Any:
-            path = first_look.sample_model(_told(emit))
+            path = first.sample_model(_told(emit))
             return _open_model(workbench, path, emit)
 
         return self._start("open", "Opening the sample model", work)
 
     def examine(self, survey: bool) -> bool:
         """Look at the machine, with ``survey`` at browsers and GPUs too; False when busy."""
-        workbench = self.workbench
-        folder = workbench.database.path.parent
-        return self._start(
-            "examine",
-            "Looking at this machine",
-            lambda emit: list(
-                first_look.first_look(
-                    workbench.page.connect,
-                    lambda: workbench.page.sandbox,
-                    folder,
-                    survey,
-                    _told(emit),
-                )
-            ),
-        )
+        page, folder = self.workbench.page, self.workbench.database.path.parent
+        asked = Survey(page.sandbox.asked_off) if survey else None
+
+        def work(emit: Callable[[Any], None]) -> Any:
+            told = _told(emit)
+            return list(checks(examine(page.connect, lambda: page.sandbox, folder, asked, told)))
+
+        return self._start("examine", "Looking at this machine", work)
 
     def tune(self, seconds: float | None = None, share: float | None = None) -> bool:
         """Tune the open model; False when there is none or a job is running.
