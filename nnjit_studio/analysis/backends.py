@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nnjit_studio.analysis.profile import Steady
+from nnjit_studio.support.tables import text_table
 
 EVEN = 1.05
 """Up to this ratio neither is called faster."""
@@ -192,30 +193,39 @@ def _what_holds_the_gpu_up(found: BackendComparison) -> str:
 
 def as_text(found: BackendComparison, top: int | None = None) -> str:
     """The answer, the parts of both, and the steps with the largest differences."""
-    sides = [found.wasm, found.webgpu]
-    head = f"{'':<10}{'whole':>10}{'kernels':>10}{'upload':>10}{'readback':>10}{'rest':>10}  ms"
-    lines = [*why(found), "", head]
-    for side in sides:
-        numbers = (
-            side.whole.median_ms,
-            side.kernels_ms,
-            side.upload_ms,
-            side.readback_ms,
-            side.rest_ms,
+    sides = [
+        (
+            side.backend,
+            *(
+                f"{ms:.3f}"
+                for ms in (
+                    side.whole.median_ms,
+                    side.kernels_ms,
+                    side.upload_ms,
+                    side.readback_ms,
+                    side.rest_ms,
+                )
+            ),
+            ", ".join(filter(None, (side.target, side.tier, side.adapter))),
         )
-        what = f"{side.target}, {side.tier}" + (f", {side.adapter}" if side.adapter else "")
-        lines.append(f"{side.backend:<10}" + "".join(f"{n:>10.3f}" for n in numbers) + f"  {what}")
+        for side in (found.wasm, found.webgpu)
+    ]
     ranked = sorted(found.steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms))[:top]
-    lines += ["", f"{'step':<36}{'wasm ms':>10}{'webgpu ms':>11}{'ratio':>8}"]
-    lines += [
-        f"{_short(s.node or s.workload):<36}{s.wasm_ms:>10.3f}{s.webgpu_ms:>11.3f}{_ratio(s):>8}"
+    steps = [
+        (
+            _short(s.node or s.workload),
+            f"{s.wasm_ms:.3f}",
+            f"{s.webgpu_ms:.3f}",
+            f"{s.wasm_ms / s.webgpu_ms:.2f}" if s.webgpu_ms else "-",
+        )
         for s in ranked
     ]
-    return "\n".join(lines)
-
-
-def _ratio(step: StepPair) -> str:
-    return f"{step.wasm_ms / step.webgpu_ms:.2f}" if step.webgpu_ms else "-"
+    parts = ("ms", "whole", "kernels", "upload", "readback", "rest", "")
+    tables = (
+        text_table(parts, sides, left=(0, 6)),
+        text_table(("step", "wasm ms", "webgpu ms", "ratio"), steps),
+    )
+    return "\n\n".join(("\n".join(why(found)), *tables))
 
 
 def _short(name: str, width: int = 35) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.model import Node, TensorSpec
+from nnjit_studio.support.tables import text_table
 
 TOLERANCE = 1e-3
 """Of the largest error relative to the tensor's scale, above which a tensor is bad."""
@@ -23,7 +24,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class TensorDiff:
-    """One tensor beside its reference.
+    """One tensor compared with its reference.
 
     Attributes
     ----------
@@ -156,15 +157,20 @@ def _cosine(x: NDArray[Any], y: NDArray[Any]) -> float:
 
 def as_text(diff: Diff, top: int) -> str:
     """A table for people, the worst tensors first, and the first bad step."""
-    lines = [
-        f"{'tensor':<52} {'step':<36} {'max rel':>9} {'max abs':>9} {'1-cosine':>9} "
-        f"{'NaN':>5} {'Inf':>5}"
-    ]
-    for t in diff.tensors[:top]:
-        lines.append(
-            f"{t.tensor[-52:]:<52} {t.node[-36:]:<36} {t.max_rel:9.2e} {t.max_abs:9.2e} "
-            f"{abs(1 - t.cosine):9.1e} {_pair(t.nans):>5} {_pair(t.infs):>5}"
+    rows = (
+        (
+            t.tensor[-52:],
+            t.node[-36:],
+            f"{t.max_rel:.2e}",
+            f"{t.max_abs:.2e}",
+            f"{abs(1 - t.cosine):.1e}",
+            _pair(t.nans),
+            _pair(t.infs),
         )
+        for t in diff.tensors[:top]
+    )
+    titles = ("tensor", "step", "max rel", "max abs", "1-cosine", "NaN", "Inf")
+    lines = [text_table(titles, rows, left=(0, 1))]
     if len(diff.tensors) > top:
         lines.append(f"... and {len(diff.tensors) - top} more, all better than these")
     lines += ["", summary(diff)]
@@ -201,7 +207,7 @@ def details(diff: Diff) -> str:
             "cosine": f"{t.cosine:.9f}",
             "NaN, Inf": f"{_pair(t.nans)}, {_pair(t.infs)}",
         }
-        blocks.append("\n".join(f"{k:<14} {v}" for k, v in rows.items()))
+        blocks.append(text_table(("", ""), rows.items(), left=(0, 1)))
     blocks += [f"{m.tensor}: {m.why}" for m in diff.missing]
     return "\n\n".join(blocks)
 

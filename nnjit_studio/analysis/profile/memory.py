@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.model.memory import Forecast
 from nnjit_studio.support.processes import renderers, status
+from nnjit_studio.support.tables import text_table
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def as_text(found: Forecast) -> str:
         "copies in JavaScript": found.js_bytes,
         "together": found.total_bytes,
     }
-    lines = [f"{name:<22} {nbytes / 2**20:10.2f} MiB" for name, nbytes in rows.items()]
+    sizes = ((name, f"{nbytes / 2**20:.2f} MiB") for name, nbytes in rows.items())
+    lines = [text_table(("", ""), sizes)]
     gap = found.arena_bytes - found.peak_live_bytes
     lines.append(
         f"Tensors need at most {found.peak_live_bytes / 2**20:.2f} MiB of the arena at one step; "
