@@ -16,9 +16,9 @@ from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Generation, GenerationRequest, GivenShapes, Workload
+from nnjit_studio.records import CompileResult, Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import CompileResult, Fixture, Kernel
 
 __all__ = ["CompileProcess", "DeviceKernels", "ImportedModel"]
 
@@ -98,7 +98,7 @@ class CompileProcess:
         return reply.facts, list(reply.models)
 
     def define(self, spec: str) -> tuple[Workload, bool]:
-        """A workload from its spelling (:mod:`nnjit_studio.compiler.programs.builders`).
+        """A workload from its spelling (:mod:`nnjit_studio.compiler.spelling`).
 
         Returns
         -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.records.records import Kernel
+from nnjit_studio.records import Kernel
 
 
 @dataclass(frozen=True)

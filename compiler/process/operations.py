@@ -18,8 +18,8 @@ from nnjit_studio.compiler.process.kernel_texts import PassText
 from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, GivenShapes, Workload
+from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import Fixture, Kernel
 
 IMPORT_TIMEOUT_S = 600.0
 COMPILE_TIMEOUT_S = 20.0

@@ -2,7 +2,7 @@
 import { EngineError } from "./errors.js";
 import { importShared } from "./shared.js";
 
-/** @typedef {import("../types/engine.js").Run} Run */
+/** @import { Run } from "../types/engine.js" */
 
 /**
  * @param {BufferSource} bytes

@@ -1,11 +1,11 @@
 /** A helper of a team: takes kernels from messages, and chunks of work in between. */
 import { help } from "./control.js";
 
-/** @typedef {import("./control.js").Run} Run */
+/** @import { Control, Run } from "./control.js" */
 
 /** @type {Map<number, Run>} */
 const kernels = new Map();
-/** @type {import("./control.js").Control} */
+/** @type {Control} */
 let control;
 let mail = 0;
 let number = 0;

@@ -2,7 +2,8 @@
 import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, MAX_THREADS, publish, taken, takeFailure, wake, workOff } from "./control.js";
 import { EngineError } from "./errors.js";
 
-/** @typedef {import("../types/engine.js").Run} Run */
+/** @import { Run } from "../types/engine.js" */
+/** @import { Control } from "./control.js" */
 /** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} Helper */
 
 export { MAX_THREADS } from "./control.js";
@@ -16,7 +17,7 @@ export const canShare = () => globalThis.crossOriginIsolated === true && typeof 
 const startHelper = () => new Worker(new URL("./pool_worker.js", import.meta.url), { type: "module" });
 
 export class Team {
-  #control = /** @type {import("./control.js").Control} */ (new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)));
+  #control = /** @type {Control} */ (new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)));
   /** @type {Helper[]} */ #helpers = [];
   /** @type {number[]} to be forgotten with the next message */ #dropped = [];
   #next_id = 1;

@@ -1,13 +1,10 @@
 /** The files of a bundle: fetched, and compared with their manifest. */
-import { PREFILL } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
+import { PREFILL } from "../engine/plan.js";
 
 export const MANIFEST_VERSION = 1;
 
-/** @typedef {import("../types/engine.js").Bundle} Bundle */
-/** @typedef {import("../types/engine.js").FileEntry} FileEntry */
-/** @typedef {import("../types/engine.js").Manifest} Manifest */
-/** @typedef {import("../types/engine.js").Plan} Plan */
+/** @import { Bundle, FileEntry, Manifest, Plan } from "../types/engine.js" */
 
 /**
  * Manifest and plans of a bundle.

@@ -1,12 +1,12 @@
 /** What can run a bundle: WebGPU and Wasm, each with the ladder of its tiers. */
-import { check, fetchFile, streamFile } from "./bundle_fetch.js";
 import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { bestTier, hasTier, TIERS } from "../engine/features.js";
 import { Team } from "../engine/team.js";
+import { check, fetchFile, streamFile } from "./bundle_fetch.js";
 
-/** @typedef {import("../types/engine.js").Bundle} Bundle */
-/** @typedef {import("../engine/gpu/engine.js").GpuEngine} GpuEngine */
+/** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { Bundle, KernelEntry } from "../types/engine.js" */
 /**
  * A model that is ready to run.
  * @typedef {{engine: Engine | GpuEngine, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
@@ -68,7 +68,7 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
 
 /**
  * @param {URL} base
- * @param {import("../types/engine.js").KernelEntry} entry
+ * @param {KernelEntry} entry
  */
 async function fetchWasm(base, { tiers, ...header }) {
   const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);

@@ -11,7 +11,6 @@ const WAITING = 2; // 1 while the worker stands before the shut gate
 const NUMBER = 3; // of the slice
 const SHUT = 0;
 const FREE = -1;
-/** In a slice the host has so long to come with its next request. */
 const LINGER_MS = 15;
 
 /** @typedef {Int32Array<SharedArrayBuffer>} Words */
@@ -22,9 +21,13 @@ export class Gate {
   #open_ms = 0;
   #since = 0;
 
-  /** @param {() => number} now ms */
-  constructor(now) {
+  /**
+   * @param {() => number} now ms
+   * @param {number} [linger_ms] what the host has in a slice to come with its next request
+   */
+  constructor(now, linger_ms = LINGER_MS) {
     this.now = now;
+    this.linger_ms = linger_ms;
     this.free();
   }
 
@@ -72,7 +75,7 @@ export class Gate {
     Atomics.add(this.words, NUMBER, 1);
     this.#set(Math.max(1, Math.round(slice_ms)));
     do await this.#while(1, end - this.now());
-    while (this.open && this.now() < end && (await this.#while(0, LINGER_MS)));
+    while (this.open && this.now() < end && (await this.#while(0, this.linger_ms)));
     this.shut();
   }
 

@@ -3,24 +3,24 @@
  * ends workers that have served their time or do not answer. Requests about
  * serving have a queue of their own: they never wait for a measurement.
  */
-import { ask, transferOf } from "./ask.js";
 import { EngineError, errorFields } from "../engine/errors.js";
+import { canShare } from "../engine/team.js";
+import { ask, transferOf } from "./ask.js";
 import { Gate } from "./gate.js";
-import { notMeasured } from "./measure/measure.js";
+import { notMeasured, sentence } from "./measure/measured.js";
 import { checkRequest } from "./messages.js";
 import { Serving } from "./serving.js";
-import { canShare } from "../engine/team.js";
 
-/** @typedef {import("./frames.js").Header} Header */
-/** @typedef {import("./serve.js").Call} Call */
-/** @typedef {import("./serve.js").Reply} Reply */
-/** @typedef {import("./ask.js").WorkerLike} WorkerLike */
+/** @import { WorkerLike } from "./ask.js" */
+/** @import { Header } from "./frames.js" */
+/** @import { Call, Reply } from "./serve.js" */
+/** @import { Surroundings } from "./surroundings.js" */
 /**
  * @typedef {object} Workplace
  * @property {() => WorkerLike} engine starts an engine worker
  * @property {() => WorkerLike} measurer starts a measuring worker
  * @property {(header: Header, blobs: Uint8Array[]) => void} send to the hub
- * @property {() => import("./surroundings.js").Surroundings} [surroundings] of the page, for `pulse`
+ * @property {() => Surroundings} [surroundings] of the page, for `pulse`
  * @property {string} [bridge] address of the hub's WebSocket for a GPU
  * @property {(request: Header) => void} [onStart] tells the view what begins
  * @property {(request: Header, reply: Header) => void} [onDone] and how it ended
@@ -88,7 +88,7 @@ export class Router {
       checkRequest(request, call.blobs);
       this.place.onStart?.(request);
       if (tunes) this.#serving?.touch();
-      reply = await this.#route(request.implementation === "bridge" ? this.#withBridge(call) : call);
+      reply = await this.#answers[request.type](request.implementation === "bridge" ? this.#withBridge(call) : call);
     } catch (e) {
       reply = { header: { type: "error", ...errorFields(e) } };
     }
@@ -99,46 +99,31 @@ export class Router {
     this.place.onDone?.(request, header);
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
-  #route(call) {
-    switch (call.header.type) {
-      case "load":
-        return this.#load(call);
-      case "infer":
-        return this.#serving ? this.#serving.between(() => this.#askEngine(call)) : this.#askEngine(call);
-      case "weights":
-      case "generate_stop":
-        return this.#askEngine(call);
-      case "generate":
-        return this.#serving ? this.#serving.between(() => this.#generate(call)) : this.#generate(call);
-      case "register":
-        return this.#register(call);
-      case "serve":
-        return this.#serve(call);
-      case "served":
-        return Promise.resolve(this.#served(call.header));
-      case "serve_stop":
-        return this.#stopServing().then(() => ({ header: { type: "ok" } }));
-      case "gpu_lose":
-        return this.#askEngine(call);
-      case "probe":
-      case "gpu_probe":
-      case "rates":
-        return this.#probe(call);
-      case "ahead":
-        return Promise.resolve(this.#keepAhead(call));
-      case "fixture":
-        return this.#setFixture(call);
-      case "pulse":
-        return this.#pulse(call);
-      case "prepare":
-        return this.#prepare(call);
-      default:
-        return this.#measure(call);
-    }
+  /** What answers each request. @type {Record<string, (call: Call) => Reply | Promise<Reply>>} */
+  #answers = {
+    load: (call) => this.#load(call),
+    weights: (call) => this.#askEngine(call),
+    register: (call) => this.#register(call),
+    infer: (call) => this.#between(() => this.#askEngine(call)),
+    generate: (call) => this.#between(() => this.#generate(call)),
+    generate_stop: (call) => this.#askEngine(call),
+    gpu_lose: (call) => this.#askEngine(call),
+    serve: (call) => this.#serve(call),
+    served: ({ header }) => this.#served(header),
+    serve_stop: () => this.#stopServing().then(() => ({ header: { type: "ok" } })),
+    probe: (call) => this.#probe(call),
+    gpu_probe: (call) => this.#probe(call),
+    rates: (call) => this.#probe(call),
+    pulse: (call) => this.#pulse(call),
+    ahead: (call) => this.#keepAhead(call),
+    fixture: (call) => this.#setFixture(call),
+    prepare: (call) => this.#prepare(call),
+    measure: (call) => this.#measure(call),
+  };
+
+  /** Between two inferences of a model that serves. @param {() => Promise<Reply>} run */
+  #between(run) {
+    return this.#serving ? this.#serving.between(run) : run();
   }
 
   /** @param {Call} call */
@@ -308,8 +293,7 @@ export class Router {
       return await ask(worker, call, transfer, { limit_ms, what: "The kernel", worked_ms: this.#worked() });
     } catch (e) {
       this.#endMeasurer();
-      const { error, hint } = errorFields(e);
-      return { header: { type: "measured", ...notMeasured(`${error} ${hint}`.trim()) } };
+      return { header: { type: "measured", ...notMeasured(sentence(e)) } };
     }
   }
 

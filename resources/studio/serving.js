@@ -2,8 +2,8 @@
 import { errorFields } from "../engine/errors.js";
 import { Governor } from "./governor.js";
 
-/** @typedef {import("./gate.js").Gate} Gate */
-/** @typedef {import("./governor.js").Way} Way */
+/** @import { Gate } from "./gate.js" */
+/** @import { Way } from "./governor.js" */
 /**
  * @typedef {object} Sample
  * @property {number} latency_ms from request to answer

@@ -1,6 +1,6 @@
 /** What the page shows, as plain data: no DOM here. */
 
-/** @typedef {import("./frames.js").Header} Header */
+/** @import { Header } from "./frames.js" */
 /** @typedef {"connecting" | "waiting" | "loading" | "ready" | "running" | "measuring" | "closed"} Phase */
 /**
  * @typedef {object} State

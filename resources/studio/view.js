@@ -1,9 +1,9 @@
 /** Draws the state into index.html. */
 import { bestTier } from "../engine/features.js";
-import { ENGINE_VERSION } from "../engine/plan.js";
+import { ENGINE_VERSION } from "../engine/version.js";
 import { formatMs, PHASE_TEXT, sparkline, threadsText, tokenRate } from "./state.js";
 
-/** @typedef {import("./state.js").State} State */
+/** @import { State } from "./state.js" */
 
 const DRAW_EVERY_MS = 100;
 const SPARK = { width: 480, height: 72 };

@@ -18,8 +18,8 @@ from nnjit_studio.compiler.process.handlers.registry import handler_of
 from nnjit_studio.compiler.process.operations import OPERATIONS
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS
 
 CANDIDATE = Candidate(8, 4, 2, 8, 4, 6)
 

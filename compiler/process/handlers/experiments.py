@@ -16,8 +16,9 @@ from nnjit_studio.compiler.process.operations import (
     VariantsRequest,
 )
 from nnjit_studio.compiler.process.results import DeviceKernels
-from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import peak_kernel
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 
 

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.handlers.registry import State, handles
 from nnjit_studio.compiler.process.inspection import in_tier, kernel_texts
 from nnjit_studio.compiler.process.operations import (
@@ -24,12 +26,13 @@ from nnjit_studio.compiler.process.operations import (
     TextsRequest,
 )
 from nnjit_studio.compiler.process.results import ImportedModel
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, Artifact
+from nnjit_studio.compiler.recognize.subject import packed_weight
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.records import Fixture
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import Fixture
 
 
 def code_of(tier: str, artifact: Artifact) -> Code:

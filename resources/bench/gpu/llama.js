@@ -3,15 +3,15 @@
  * dispatches is one token; position and next token lie in GPU buffers, so lists are queued
  * without waiting for an answer.
  */
-import { begin, conduct, file, report } from "./page.js";
-import { fastest, median, repeatsFor, timed } from "./variants.js";
+import { whole } from "../../engine/gpu/commands.js";
+import { file, median, report } from "../page.js";
 import { createBuffers, makeWeights, streamWeights } from "./llama_weights.js";
+import { begin, conductGpu } from "./page.js";
+import { fastest, repeatsFor, timed } from "./variants.js";
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("./variants.js").Made} Made */
-/** @typedef {import("./llama_weights.js").Plan} Plan */
+/** @import { Command, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Plan } from "./llama_weights.js" */
+/** @import { Made, Tried } from "./variants.js" */
 /**
  * @typedef {object} Job
  * @property {"gpu" | "file"} weights
@@ -60,16 +60,13 @@ class Decoder {
    * @returns {Command}
    */
   #dispatch(names, { variant, pipeline }) {
-    const bindings = variant.dispatch.bindings.map((name) => {
-      const buffer = this.buffer(names[name] ?? name);
-      return { buffer, offset: 0, size: buffer.nbytes };
-    });
+    const bindings = variant.dispatch.bindings.map((name) => whole(this.buffer(names[name] ?? name)));
     return { op: "dispatch", pipeline, bindings, workgroups: variant.dispatch.workgroups };
   }
 
   /** Compiles every kernel; of several settings the fastest stays. */
   async compile() {
-    /** @type {Record<string, import("./variants.js").Tried[]>} */
+    /** @type {Record<string, Tried[]>} */
     const tried = {};
     for (const [name, variants] of Object.entries(this.plan.kernels)) {
       const found = await fastest(this.gpu, variants, (made) => this.#dispatches(name, made));
@@ -212,7 +209,7 @@ async function load(decoder, { weights }) {
   return { weights, seconds: (performance.now() - start) / 1e3, heap_bytes, file_bytes: plan.file_bytes, gpu_bytes: gpu.counters.buffer_bytes };
 }
 
-await conduct(async () => {
+await conductGpu(async () => {
   const { job, gpu, warmer } = await begin();
   /** @type {Plan} */
   const plan = await (await fetch(file("plan.json"))).json();

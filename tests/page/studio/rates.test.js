@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkRequest } from "../../../resources/studio/messages.js";
 import { BASE, chainOf, rates, STRIDE_BYTES } from "../../../resources/studio/measure/rates.js";
+import { checkRequest } from "../../../resources/studio/messages.js";
 import { at, int, kernel, load, store } from "../wasm.js";
+import { OwnClock } from "../clock.js";
 
 /** Does next to nothing for each i in begin..end. */
 const counting = kernel(0, () => store(int(0), load(int(4))));
@@ -36,20 +37,22 @@ test("a chain walks window after window, so that few pages are in use at once", 
   assert.equal(windows.filter((w, i) => i && w !== windows[i - 1]).length, 3);
 });
 
-test("every item gets a sample of one iteration for each round", async () => {
-  const samples = await rates(request([item(), item({ extent: 1000 })]), [counting], clock);
+test("every item gets a sample of one iteration for each round", async (t) => {
+  const { now } = new OwnClock().timeKernels(t, 1e-5);
+  const samples = await rates(request([item(), item({ extent: 1000 })]), [counting], { now, quantum_ms: 1e-4 });
   assert.equal(samples.length, 2);
   for (const own of samples) {
     assert.equal(own.length, 3);
-    for (const ms of own) assert.ok(ms > 0 && ms < 0.01, `${ms} ms an iteration`);
+    for (const ms of own) assert.ok(Math.abs(ms / 1e-5 - 1) < 1e-9, `${ms} ms an iteration`);
   }
 });
 
-test("a sample lasts at least sample_ms and 20 quanta of a coarse clock", async () => {
+test("a sample lasts at least sample_ms and 20 quanta of a coarse clock", async (t) => {
   const quantum_ms = 0.05;
   const looks = [];
+  const clock = new OwnClock().timeKernels(t, 1e-5);
   const now = () => {
-    looks.push(Math.floor(performance.now() / quantum_ms) * quantum_ms);
+    looks.push(Math.floor(clock.ms / quantum_ms) * quantum_ms);
     return looks.at(-1);
   };
   const samples = await rates(request([item({ extent: 100 })], { rounds: 2 }), [counting], { now, quantum_ms });

@@ -274,12 +274,17 @@ test("serving and a measurement do not wait for each other", async () => {
     await ask({ type: "serve", inputs: [], interval_ms: 0, budget: 0.05 });
     await ask(fixture);
     const measured = ask(measure, [blob()]); // stays at the gate
-    await new Promise((r) => setTimeout(r, 50));
-    await ask({ type: "served", budget: 0.2 });
-    assert.deepEqual(sent.map((h) => h.type), ["ok", "ok", "ok", "served"]);
-    const { latencies_ms, generations, touched } = sent.at(-1);
-    assert.ok(latencies_ms.length > 3);
-    assert.ok(generations.every((g) => g === 0) && touched.length === latencies_ms.length);
+    let inferences = 0;
+    while (inferences <= 3) {
+      await new Promise((r) => setTimeout(r, 1));
+      await ask({ type: "served", budget: 0.2 });
+      const { latencies_ms, generations, touched } = sent.at(-1);
+      assert.ok(generations.every((g) => g === 0) && touched.length === latencies_ms.length);
+      inferences += latencies_ms.length;
+    }
+    const types = sent.map((h) => h.type);
+    assert.deepEqual(types.slice(0, 3), ["ok", "ok", "ok"]);
+    assert.deepEqual(new Set(types.slice(3)), new Set(["served"]));
     await ask({ type: "serve_stop" });
     workers.measurer[0].dispatchEvent(Object.assign(new Event("error"), { message: "gone" }));
     await measured;

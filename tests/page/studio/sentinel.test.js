@@ -3,45 +3,50 @@ import { test } from "node:test";
 import { Sentinel } from "../../../resources/studio/measure/sentinel.js";
 import { watchSurroundings } from "../../../resources/studio/surroundings.js";
 import { int, kernel, load, plus, store } from "../wasm.js";
+import { OwnClock } from "../clock.js";
 
 /** No pointers: `run(begin, end)` adds to the same word again and again. */
 const busy = kernel(0, () => store(int(16), plus(load(int(16)), load(int(16)))));
 
-test("the sentinel's rate is work over time; the kernel is warmed up once", async () => {
-  const sentinel = new Sentinel(() => performance.now());
-  const first = performance.now();
-  const one = await sentinel.rate(busy, 2);
-  const second = performance.now();
-  const two = await sentinel.rate(busy, 2);
-  const third = performance.now();
-  assert.ok(one > 0 && two > 0 && Number.isFinite(one + two));
-  assert.ok(second - first >= 30, "warming up takes its time");
-  assert.ok(third - second >= 5, "five samples of at least 1 ms");
-  const half = await sentinel.rate(busy, 1);
-  assert.ok(half < two, "half the work of an iteration in the same time");
+/** What an iteration takes; all that a kernel does is real. */
+const ITERATION_MS = 1e-5;
+const near = (value, expected) => assert.ok(Math.abs(value / expected - 1) < 1e-9, `${value}, not ${expected}`);
+
+test("the sentinel's rate is work over time; the kernel is warmed up once", async (t) => {
+  const clock = new OwnClock().timeKernels(t, ITERATION_MS);
+  const sentinel = new Sentinel(clock.now);
+  near(await sentinel.rate(busy, 2), 0.2);
+  assert.ok(clock.ms >= 30, "warming up takes its time");
+  const before = clock.ms;
+  near(await sentinel.rate(busy, 2), 0.2);
+  assert.ok(clock.ms - before >= 10 && clock.ms - before < 30, "five samples of 2 ms");
+  near(await sentinel.rate(busy, 1), 0.1);
 });
 
-test("the rate falls with the clock's speed", async () => {
+test("by a real clock the rate is a number", async () => {
+  const sentinel = new Sentinel(() => performance.now());
+  const rates = [await sentinel.rate(busy, 2), await sentinel.rate(busy, 2)];
+  assert.ok(rates.every((rate) => rate > 0 && Number.isFinite(rate)), String(rates));
+});
+
+test("the rate falls with the clock's speed", async (t) => {
   let slowness = 1;
-  let t = 0;
-  let last = performance.now();
-  const sentinel = new Sentinel(() => {
-    const now = performance.now();
-    t += (now - last) * slowness;
-    last = now;
-    return t;
-  });
+  const clock = new OwnClock().timeKernels(t, ITERATION_MS);
+  const spend = clock.spend;
+  clock.spend = (ms) => spend(ms * slowness);
+  const sentinel = new Sentinel(clock.now);
   const usual = await sentinel.rate(busy, 2);
   slowness = 20;
-  assert.ok((await sentinel.rate(busy, 2)) < usual / 3);
+  near(await sentinel.rate(busy, 2), usual / 20);
 });
 
-test("a pulse is long enough for a coarse clock, however long the first call seemed", async () => {
+test("a pulse is long enough for a coarse clock, however long the first call seemed", async (t) => {
   let reads = 0;
+  const clock = new OwnClock().timeKernels(t, ITERATION_MS);
   const sentinel = new Sentinel(() => {
     reads++; // the third ends the warm-up, the fifth the first call that is timed
     const lost = (reads >= 3 ? 30 : 0) + (reads >= 5 ? 50 : 0);
-    return Math.floor((performance.now() + lost) * 10) / 10;
+    return Math.floor((clock.ms + lost) * 10) / 10;
   });
   await sentinel.rate(busy, 2);
   const rates = [await sentinel.rate(busy, 2), await sentinel.rate(busy, 2)];

@@ -1,7 +1,6 @@
 /** Bind groups, made once for each layout and tuple of buffers; they go with their buffers. */
 
-/** @typedef {import("../../types/gpu.js").Access} Access */
-/** @typedef {import("../../types/gpu.js").Binding} Binding */
+/** @import { Access, Binding, GpuBuf, GpuCounters } from "../../../types/gpu.js" */
 /** @typedef {{key: string, group: GPUBindGroup, layout: GPUBindGroupLayout, buffers: Bound[], dead: boolean}} Kept */
 /**
  * What the cache needs of a buffer of the layer.
@@ -14,7 +13,7 @@ export class BindGroups {
   /** @type {WeakMap<readonly Binding[], Kept>} the same list of bindings comes again and again */ #recent = new WeakMap();
   /**
    * @param {GPUDevice} device
-   * @param {import("../../types/gpu.js").GpuCounters} counters
+   * @param {GpuCounters} counters
    */
   constructor(device, counters) {
     this.device = device;
@@ -97,5 +96,5 @@ export class BindGroups {
 const keyOf = (layout, bindings) =>
   bindings.reduce((text, { buffer, offset, size }) => `${text};${bound(buffer).id},${offset},${size}`, layout.label);
 
-/** @param {import("../../types/gpu.js").GpuBuf} buffer of this layer */
-const bound = (buffer) => /** @type {Bound & import("../../types/gpu.js").GpuBuf} */ (buffer);
+/** @param {GpuBuf} buffer of this layer */
+const bound = (buffer) => /** @type {Bound & GpuBuf} */ (buffer);

@@ -1,7 +1,7 @@
 /** Finds the browser's GPU and asks for all of it that a kernel could use. */
-import { GpuError } from "./errors.js";
+import { GpuError } from "../errors.js";
 
-/** @typedef {import("../../types/gpu.js").GpuInfo} GpuInfo */
+/** @import { GpuInfo } from "../../../types/gpu.js" */
 
 /** The first answer of a fresh browser may be no: its GPU process is still settling. */
 const PATIENCE_MS = 2000;
