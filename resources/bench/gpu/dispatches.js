@@ -20,11 +20,7 @@ const ADD = `@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
 @compute @workgroup_size(1) fn main() { y[0] = x[0] + vec4<f32>(1.0); }`;
 
-/**
- * @param {GpuDevice} gpu
- * @param {number} count
- * @returns {Promise<Chain>}
- */
+/** @param {GpuDevice} gpu @param {number} count @returns {Promise<Chain>} */
 async function ours(gpu, count) {
   const [first, ...others] = Array.from({ length: 65 }, (_, i) => gpu.createBuffer(START.byteLength, `chain${i}`));
   gpu.write(first, 0, new Uint8Array(START.buffer));
@@ -43,10 +39,7 @@ async function ours(gpu, count) {
   };
 }
 
-/**
- * @param {number} count
- * @returns {Promise<Chain>}
- */
+/** @param {number} count @returns {Promise<Chain>} */
 async function tensorFlowChain(count) {
   const { tf } = await tensorFlow();
   tf.env().set("WEBGPU_CPU_FORWARD", false); // else it adds so few numbers on the processor
@@ -93,10 +86,7 @@ async function onnxRuntimeChain() {
 
 const PEERS = { ort: onnxRuntimeChain, tfjs: tensorFlowChain };
 
-/**
- * @param {Chain} chain
- * @param {number} count
- */
+/** @param {Chain} chain @param {number} count */
 async function sample(chain, count) {
   const before = dispatched();
   const start = performance.now();

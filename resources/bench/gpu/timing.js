@@ -23,11 +23,7 @@ const MOST_CALLS = 1024;
 /** Of one recording: two stamps each. */
 const MOST_PASSES = 2000;
 
-/**
- * @param {Contender} contender
- * @param {Style} style
- * @param {number} calls
- */
+/** @param {Contender} contender @param {Style} style @param {number} calls */
 export async function recorded(contender, style, calls) {
   const recorder = recorderOf(contender.library ?? contender.name);
   recorder.start();
