@@ -26,7 +26,7 @@ from nnjit_studio.errors import CompileError, ModelError, NnjitError, Unsupporte
 from nnjit_studio.model import GenerationRequest, GivenShapes
 
 if TYPE_CHECKING:
-    from nnjit_studio.compiler.importer.build import BuiltModel
+    from nnjit_studio.compiler.importer.built import BuiltModel
     from nnjit_studio.compiler.ir.tensor_ir import Program
 
 
@@ -92,7 +92,6 @@ def _settle() -> None:
 
 def _described(built: BuiltModel) -> tuple[dict[str, Any], dict[str, Program]]:
     """A model as Wasm runs it, under ``gpu`` as a GPU does where that differs; all programs."""
-    from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 
     def plain(form: BuiltModel) -> dict[str, Any]:
         return {
@@ -102,9 +101,9 @@ def _described(built: BuiltModel) -> tuple[dict[str, Any], dict[str, Program]]:
             "packable": form.packable,
         }
 
-    on_gpu = fuse_attention(built)
-    described = plain(built) | ({} if on_gpu is built else {"gpu": plain(on_gpu)})
-    return described, {**built.programs, **on_gpu.programs}
+    if built.gpu is None:
+        return plain(built), {**built.programs}
+    return plain(built) | {"gpu": plain(built.gpu)}, {**built.programs, **built.gpu.programs}
 
 
 class _Worker:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnjit_studio.compiler.importer.build import BuiltModel
+from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.recognize.attention import (
