@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint unit page gui end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
+.PHONY: studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
 
 setup: .venv/ready
 
@@ -43,6 +43,10 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	.ci/links.sh
 	cd .devtree && MYPYPATH=. ../$(BIN)/mypy --config-file ../pyproject.toml -p nnjit_studio
+	$(MAKE) --no-print-directory imports
+
+imports: .venv/ready
+	.ci/links.sh
 	cd .devtree && PYTHONPATH=. ../$(BIN)/lint-imports --config ../.importlinter --no-cache
 
 node_modules/ready: package.json package-lock.json .venv/ready
@@ -53,14 +57,19 @@ benchmarks/node_modules/ready: benchmarks/package.json benchmarks/package-lock.j
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent --prefix benchmarks
 	touch $@
 
-page: node_modules/ready
+page-types: node_modules/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm run --silent check
+
+page: page-types
 	PATH="$(abspath $(BIN)):$$PATH" npm run --silent test
 
+# A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
+# so that the long files of tests/end2end do not come last.
+WORKERS ?= 2
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Random kernels against the float64 reference: cases, seed.
 N ?= 10000

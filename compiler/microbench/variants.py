@@ -49,8 +49,8 @@ from nnjit_studio.compiler.schedule.matmul import (
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.device.primitives import PASS, PRIMITIVES
 from nnjit_studio.errors import BugError
+from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS
 
 MATMUL_SIZE = 576
 """M, K and N of the common matmul: 0.4 GFLOP, a few milliseconds. The paper's 4096 would take

@@ -21,8 +21,8 @@ from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.text import function_text
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS
 
 OPTIONAL_PASSES = ("offset_load_store", "combined_instruction", "load_store_to_variable")
 

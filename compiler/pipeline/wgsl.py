@@ -16,8 +16,8 @@ from nnjit_studio.compiler.wgsl.core.points import Buffers
 from nnjit_studio.compiler.wgsl.core.prepare import SCRATCH, Prepared, prepare
 from nnjit_studio.compiler.wgsl.core.text import group_text, prepared_text
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 SUBGROUPS = "wgsl-subgroups"
 """The tier whose kernels may use subgroup operations."""

@@ -30,9 +30,9 @@ from nnjit_studio.model import (
     Workload,
     workload_from_json,
 )
+from nnjit_studio.records import CompileResult, Fixture, FixtureArg, Kernel
 from nnjit_studio.records.candidate import Candidate, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import CompileResult, Fixture, FixtureArg, Kernel
 
 IMPORT_TIMEOUT_S = 600.0
 COMPILE_TIMEOUT_S = 20.0

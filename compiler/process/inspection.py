@@ -16,8 +16,8 @@ from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES, compile_wgsl
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts, PassText
 from nnjit_studio.compiler.wasm.context import STORAGE_BYTES
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS, Kernel
 
 FORMS = {
     "schedule": "loops", "encode": "bytes",

@@ -270,9 +270,9 @@ class _Worker:
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
         from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+        from nnjit_studio.records import GPU_TIERS, Kernel
         from nnjit_studio.records.candidate import DEFAULT_SETTINGS
         from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
-        from nnjit_studio.records.records import GPU_TIERS, Kernel
 
         candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
         if passes is None:
@@ -370,7 +370,7 @@ class _Worker:
         from nnjit_studio.compiler.microbench.variants import common_matmul, variants
         from nnjit_studio.compiler.recognize.workload import workload_for
         from nnjit_studio.compiler.templates import subject_of
-        from nnjit_studio.records.records import Kernel
+        from nnjit_studio.records import Kernel
 
         program = common_matmul()
         workload = workload_for(program, subject_of(program))

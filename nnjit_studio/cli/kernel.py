@@ -19,9 +19,9 @@ from nnjit_studio.device.gpu_constants import CONSTANTS, typical
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.space import build_lite_space, explain
 
 EMIT = "emit"

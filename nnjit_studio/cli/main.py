@@ -147,7 +147,8 @@ def doctor(
         def probe() -> Any:
             with workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run):
                 device = run(bench.connect)
-            return with_measured(device, stored_device(database or default_database(), device))
+            stored = stored_device(database or default_database(), device)
+            return with_measured(device, stored), bench.sandbox
 
         report = examine(probe, no_sandbox, gpu)
     if as_json:

@@ -15,8 +15,10 @@ from nnjit_studio.database import sqlite_safety
 from nnjit_studio.device.measured import binary_size
 from nnjit_studio.doctor.gpu_survey import BrowserFinding, survey_bridge, survey_browser
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
+from nnjit_studio.support import display
 
 PACKAGES = (
     "apache-tvm",
@@ -31,10 +33,11 @@ PACKAGES = (
 
 
 def examine(
-    probe: Callable[[], DeviceProfile], no_sandbox: bool, gpu: str = "hardware"
+    probe: Callable[[], tuple[DeviceProfile, Sandbox]], no_sandbox: bool, gpu: str = "hardware"
 ) -> dict[str, Any]:
-    """Collect the report; ``probe`` starts the embedded view and asks its page.
+    """Collect the report; ``probe`` starts the embedded view, asks its page, looks at its process.
 
+    ``no_sandbox`` is for the browsers.
     ``gpu`` is the adapter that the browsers are started for, ``hardware`` or ``software``.
 
     Returns
@@ -44,10 +47,12 @@ def examine(
         run; everything else is a fact without a verdict.
     """
     try:
-        device = probe()
+        device, found = probe()
         embedded: dict[str, Any] = {"ok": True, **asdict(device)}
+        sandbox = str(found)
     except NnjitError as e:
         embedded = e.to_json()
+        sandbox = "not known, for the engine does not run"
     return {
         "ok": embedded["ok"],
         "versions": {
@@ -57,7 +62,7 @@ def examine(
         },
         "system": {"os": platform.platform(), "cores": os.cpu_count()},
         "display": _display(),
-        "sandbox": "off, as asked by --no-sandbox" if no_sandbox else "on",
+        "sandbox": sandbox,
         "embedded": embedded,
         "browsers": [browser_json(survey_browser(b, no_sandbox, gpu)) for b in browsers.find_all()],
         "wgpu": asdict(survey_bridge()),
@@ -90,10 +95,11 @@ def _version(package: str) -> str:
 def _display() -> str:
     if sys.platform != "linux":
         return "native"
-    for name in ("WAYLAND_DISPLAY", "DISPLAY"):
-        if os.environ.get(name):
-            return f"{name}={os.environ[name]}"
-    return "none: the window is drawn offscreen"
+    there, named = display.answering(), display.named()
+    for name in there:
+        return f"{name}={named[name]}"
+    gone = ", ".join(f"{name}={value}" for name, value in named.items())
+    return f"{f'{gone} does not answer' if gone else 'none'}: the window is drawn offscreen"
 
 
 def _limits(embedded: dict[str, Any]) -> str:

@@ -14,9 +14,10 @@ import platformdirs
 from nnjit_studio.database import sqlite_safety
 from nnjit_studio.doctor.gpu_survey import survey_bridge, survey_browser
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.samples.minilm import PACKAGE, write_minilm
 from nnjit_studio.samples.zoo import write_model
 
@@ -39,7 +40,11 @@ class Check:
 
 
 def first_look(
-    probe: Callable[[], DeviceProfile], sandboxed: bool, folder: Path, survey: bool, phase: OnPhase
+    probe: Callable[[], DeviceProfile],
+    sandbox: Callable[[], Sandbox],
+    folder: Path,
+    survey: bool,
+    phase: OnPhase,
 ) -> Iterator[Check]:
     """Examine the machine, one line after the other.
 
@@ -47,6 +52,8 @@ def first_look(
     ----------
     probe
         Asks the engine's page what it can do; it may block.
+    sandbox
+        The engine's, asked for after ``probe``.
     folder
         Of the kernel database: its disk is looked at.
     survey
@@ -57,15 +64,12 @@ def first_look(
         yield from _engine(probe())
     except NnjitError as e:
         yield Check("Engine", BAD, e.error, e.hint)
-    yield (
-        Check("Sandbox", GOOD, "on")
-        if sandboxed
-        else Check("Sandbox", NOTE, "off, as asked by --no-sandbox", "Start it as another user.")
-    )
+    found = sandbox()
+    yield _sandbox(found)
     yield _disk(folder)
     safety = sqlite_safety()
     yield Check("Kernel database", GOOD, f"SQLite {safety['version']}, {safety['journal_mode']}")
-    yield from _browsers(survey, not sandboxed, phase)
+    yield from _browsers(survey, found.asked_off, phase)
     if survey:
         phase("asking for GPUs")
         yield _bridge()
@@ -83,6 +87,13 @@ def _engine(device: DeviceProfile) -> Iterator[Check]:
     peaks = [f"{rate:.0f} GFLOP/s ({tier})" for tier, rate in device.peak_gflops.items()]
     if peaks:
         yield Check("One thread", GOOD, f"{', '.join(peaks)}, measured; {device.cores} cores")
+
+
+def _sandbox(found: Sandbox) -> Check:
+    if found.on:
+        return Check("Sandbox", GOOD, str(found))
+    step = "Start it as another user." if browsers.is_root() else "Start it without that."
+    return Check("Sandbox", NOTE, str(found), step)
 
 
 def _disk(folder: Path) -> Check:

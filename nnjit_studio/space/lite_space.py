@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.registry import row_of, space_of
 from nnjit_studio.space.rules import Usage
 

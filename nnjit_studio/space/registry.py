@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.quantised import MATMUL_4BIT, MATMUL_INT8
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.rules import Space
 from nnjit_studio.space.wasm import conv2d, dot, matmul

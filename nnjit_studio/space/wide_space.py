@@ -10,8 +10,8 @@ import hashlib
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.registry import space_of
 
 

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.registry import row_of
 from nnjit_studio.tuner import gpu_cost_model as predict_gpu

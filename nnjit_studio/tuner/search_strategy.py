@@ -9,8 +9,8 @@ from itertools import groupby
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
-from nnjit_studio.records.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import SpaceEntry
 from nnjit_studio.space.registry import row_of
 from nnjit_studio.tuner.cost_model import Point, Predictor, expected_gain, point_of

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from nnjit_studio import __version__
@@ -20,11 +20,12 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id
 from nnjit_studio.device.measured import READ, MeasuredDevice, fixed_primitives
 from nnjit_studio.device.primitives import passes_off
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox, look
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.workbench.runners import compiler_version, connect_device, make_runner
 
 PAGE_TIMEOUT_S = 60.0
@@ -62,8 +63,8 @@ class PageBench:
         Name of what runs the page, for the kernels' identity.
     flags
         Browser flags that are stored with every measurement.
-    badges
-        Facts the window must show: text and tooltip.
+    sandbox
+        Of the engine, as far as it is known before a page runs.
     threads
         How many a kernel may run on.
     read_only
@@ -75,6 +76,8 @@ class PageBench:
     ----------
     fallback_reason
         Why Wasm runs in place of the GPU that was asked for; empty where it does not.
+    sandbox
+        From :meth:`connect` on as the page's process shows it.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class PageBench:
         database: Path,
         target: str = "embedded",
         flags: str = "",
-        badges: Sequence[tuple[str, str]] = (),
+        sandbox: Sandbox = UNTOUCHED,
         threads: int = 1,
         read_only: bool = False,
         backend: Backend = WASM,
@@ -98,7 +101,8 @@ class PageBench:
         self.hub = Hub()
         self._use(backend)
         self.device: DeviceProfile | None = None
-        self._badges = (*badges, *_lab_badges(flags))
+        self.sandbox = sandbox
+        self._badges = _lab_badges(flags)
         self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
         self._cancelled = threading.Event()
         self._opening = False
@@ -128,10 +132,14 @@ class PageBench:
         self.hub.expect_page(comes, lost)
 
     def badges(self) -> list[tuple[str, str]]:
-        if not self.fallback_reason:
-            return list(self._badges)
-        text = f"{self.fallback_reason} The model runs in Wasm now."
-        return [*self._badges, ("WebGPU lost: Wasm runs", text)]
+        """What the window must show: text and tooltip."""
+        badges = list(self._badges)
+        if not self.sandbox.on:
+            badges.insert(0, ("no sandbox", f"The web engine's sandbox is {self.sandbox}."))
+        if self.fallback_reason:
+            text = f"{self.fallback_reason} The model runs in Wasm now."
+            badges.append(("WebGPU lost: Wasm runs", text))
+        return badges
 
     def launched_with(self, flags: str) -> None:
         """Note the flags of the browser that will open the page."""
@@ -156,6 +164,7 @@ class PageBench:
         """Wait for the page and learn what it can do; done once."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
+            self.sandbox = look(self.sandbox)
             self.device = connect_device(
                 self.runner, self.target, self.compiler, self.database, self._fixed
             )

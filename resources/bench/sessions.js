@@ -1,5 +1,6 @@
 /** Sessions of ours and of ONNX Runtime Web: the same few calls for both. */
-import { InferenceSession, Tensor } from "../page/nnjit.js";
+import { InferenceSession, Tensor } from "../sdk/session.js";
+import { loadOnnxRuntime } from "./page.js";
 
 /** @typedef {{name: string, type?: string, dims: number[], data: any}} Input */
 /**
@@ -9,8 +10,6 @@ import { InferenceSession, Tensor } from "../page/nnjit.js";
  * @property {number} threads that it really runs on
  * @property {string} [tier] of our kernels
  */
-
-const NODE_MODULES = new URL("../node_modules/", import.meta.url).href;
 
 /** @param {any} Type */
 const feedsOf = (Type) => (/** @type {Input[]} */ inputs) =>
@@ -36,14 +35,9 @@ let ort = null;
  * @returns {Promise<Opened>}
  */
 export async function openOnnxRuntime(model, threads) {
-  if (!ort) {
-    ort = await import(`${NODE_MODULES}onnxruntime-web/dist/ort.wasm.min.mjs`);
-    ort.env.wasm.wasmPaths = `${NODE_MODULES}onnxruntime-web/dist/`;
-    ort.env.wasm.numThreads = threads;
-  }
+  ort ??= await loadOnnxRuntime("ort.wasm.min.mjs", threads);
   const session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
   return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
 }
 
-/** @returns {Record<string, string>} version of ONNX Runtime Web, where it was loaded */
-export const onnxRuntimeVersion = () => (ort ? { ort: ort.env.versions.web } : {});
+export const onnxRuntimeLoaded = () => ort;

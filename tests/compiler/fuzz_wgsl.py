@@ -23,8 +23,8 @@ from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 
 def narrowed(program: Program) -> Program:

@@ -20,8 +20,8 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
 
 DEVICE = DeviceProfile("test", "test")
@@ -101,7 +101,7 @@ def test_the_reference_agrees_with_sums_written_out() -> None:
     np.testing.assert_allclose(evaluate(program, inputs)["out0"], wanted, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_random_geometries(data: st.DataObject) -> None:
     draw = data.draw

@@ -45,7 +45,7 @@ lifetimes = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(lifetimes, max_size=30))
 def test_no_overlap_while_alive(items: list[Lifetime]) -> None:
     offsets, total = plan_offsets(items)

@@ -23,8 +23,8 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space import ORDERS, build_lite_space
 from nnjit_studio.space.wasm.dot import X0_CHOICES, Y0_CHOICES
 

@@ -19,8 +19,8 @@ from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.templates import match, subject_of
 from nnjit_studio.errors import CompileError, UnsupportedOpError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
 
 DEVICE = DeviceProfile("test", "test")

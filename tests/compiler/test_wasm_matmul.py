@@ -187,7 +187,7 @@ def test_output_transposed() -> None:
     check(9, 18, 7, tile(8, 4), "bias", transposed=True)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(
     m=st.integers(1, 40),
     n=st.integers(1, 40),

@@ -19,9 +19,9 @@ from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.engine.browsers.browsers import find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.gpu_runner import GpuRunner
+from nnjit_studio.records import GPU_TIERS, Kernel, MeasurePolicy
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS, Kernel, MeasurePolicy
 
 pytestmark = pytest.mark.chromium
 POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0.0, digest=True)

@@ -26,8 +26,8 @@ from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES, compile_wgsl
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 GOLDEN: dict[str, Program] = {
     "wgsl_softmax": softmax(3, 20),

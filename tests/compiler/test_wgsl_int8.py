@@ -14,9 +14,9 @@ from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates.matmul_int8 import PACKED
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 TILE = GpuCandidate(4, 4, 2, 32, 16, 8)
 

@@ -15,9 +15,9 @@ from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS
 
 SHAPES = [
     ([1, 64], 24, 32),

@@ -224,7 +224,7 @@ def test_the_server_gives_its_files_alone(server: BenchServer) -> None:
     assert status == 200
     assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
     base = server.url("").removesuffix("bench/")
-    assert fetch(base + "page/nnjit.js")[0] == 200
+    assert fetch(base + "sdk/session.js")[0] == 200
     assert fetch(base + "files/a.json")[0] == 200
     assert fetch(base + "files/%2e%2e/secret.json")[0] == 404
     assert fetch(base + "node_modules/a.json")[0] == 404

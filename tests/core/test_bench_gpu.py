@@ -33,8 +33,8 @@ from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import FEATURES
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.engine.browsers.browsers import Browser, RunningBrowser
 from nnjit_studio.errors import UserError
+from nnjit_studio.records import GPU_TIERS, DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import GPU_TIERS, DeviceProfile
 
 ADAPTER = {
     "vendor": "acme",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,11 @@ from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding, survey
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.browsers import RunningBrowser
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Confinement, Sandbox
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import TargetError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 
 KNOWN = DeviceProfile(
     "a" * 16, "embedded", l1_bytes=49152, l2_bytes=1 << 21, sources={"l1_bytes": FROM_SYSTEM}
@@ -66,7 +68,7 @@ def report_of(monkeypatch: pytest.MonkeyPatch, *findings: BrowserFinding) -> dic
     by_browser = {finding.browser: finding for finding in findings}
     monkeypatch.setattr(browsers, "find_all", lambda: tuple(by_browser))
     monkeypatch.setattr(doctor, "survey_browser", lambda b, no_sandbox, gpu: by_browser[b])
-    return examine(lambda: KNOWN, no_sandbox=True)
+    return examine(lambda: (KNOWN, UNTOUCHED), no_sandbox=True)
 
 
 def test_a_gpu_is_named_with_what_matters(
@@ -188,8 +190,37 @@ def test_a_browser_that_does_not_start_is_a_finding(monkeypatch: pytest.MonkeyPa
 
 def test_every_limit_has_its_source(machine: dict[str, Any]) -> None:
     measured = replace(KNOWN, sources={**KNOWN.sources, "l2_bytes": "measured 2026-11-21"})
-    lines = as_text(examine(lambda: measured, no_sandbox=True)).splitlines()
+    lines = as_text(examine(lambda: (measured, UNTOUCHED), no_sandbox=True)).splitlines()
     (line,) = [line for line in lines if line.startswith("device ")]
     assert line.split(maxsplit=1)[1] == (
         "16 vector registers (assumed), L1 48 KiB (from the system), L2 2 MiB (measured 2026-11-21)"
     )
+
+
+def test_the_sandbox_is_told_as_it_runs(
+    machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def line(probe: Callable[[], tuple[DeviceProfile, Sandbox]], no_sandbox: bool = False) -> str:
+        lines = as_text(examine(probe, no_sandbox)).splitlines()
+        return next(line.split(maxsplit=1)[1] for line in lines if line.startswith("sandbox "))
+
+    bare = Confinement(namespaces=False, filtered=False)
+    assert line(lambda: (KNOWN, Sandbox("", Confinement(True, True)))) == "on"
+    assert line(lambda: (KNOWN, Sandbox("", bare))) == "off"
+    by = "QTWEBENGINE_DISABLE_SANDBOX=1"
+    assert line(lambda: (KNOWN, Sandbox(by, bare))) == f"off, by {by}"
+
+    def fails() -> tuple[DeviceProfile, Sandbox]:
+        raise TargetError("It does not start.", "Mend it.")
+
+    assert line(fails, no_sandbox=True) == "not known, for the engine does not run"
+
+
+def test_a_display_that_does_not_answer_is_told(
+    machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor.sys, "platform", "linux")
+    monkeypatch.setenv("DISPLAY", ":77")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    report = examine(lambda: (KNOWN, UNTOUCHED), no_sandbox=True)
+    assert report["display"] == "DISPLAY=:77 does not answer: the window is drawn offscreen"

@@ -8,9 +8,10 @@ from nnjit_studio.doctor import quick_checks as first_look
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
 from nnjit_studio.doctor.quick_checks import BAD, GOOD, NOTE
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.errors import TargetError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 
 WELL = DeviceProfile(
     "a", "embedded", tiers=("simd128", "relaxed-simd"), peak_gflops={"relaxed-simd": 52.4},
@@ -28,14 +29,14 @@ def machine(monkeypatch):
     return found
 
 
-def look(tmp_path, device=WELL, sandboxed=True, survey=False):
+def look(tmp_path, device=WELL, sandbox=UNTOUCHED, survey=False):
     def probe():
         if device is None:
             raise TargetError("The page did not answer.", "Start again.")
         return device
 
     phases = []
-    checks = list(first_look.first_look(probe, sandboxed, tmp_path, survey, phases.append))
+    checks = list(first_look.first_look(probe, lambda: sandbox, tmp_path, survey, phases.append))
     return {check.name: check for check in checks}, phases
 
 
@@ -51,7 +52,7 @@ def test_a_machine_where_all_is_well_asks_no_browser(machine, tmp_path):
 def test_what_is_missing_comes_with_the_next_step(machine, tmp_path, monkeypatch):
     machine["browsers"] = ()
     monkeypatch.setattr(first_look, "LEAST_FREE_BYTES", 1 << 60)
-    checks, _ = look(tmp_path, device=None, sandboxed=False)
+    checks, _ = look(tmp_path, device=None, sandbox=Sandbox("--no-sandbox"))
     states = {name: check.state for name, check in checks.items()}
     assert states == {
         "Engine": BAD, "Sandbox": NOTE, "Disk": BAD, "Kernel database": GOOD, "Browsers": NOTE,

@@ -10,9 +10,9 @@ import pytest
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, gpu_tiers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
-from nnjit_studio.records.records import DeviceProfile, gpu_tiers
 from nnjit_studio.space import build_lite_space, explain
 from nnjit_studio.space.lite_space import usage_of
 from nnjit_studio.space.registry import row_of

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.lab import LABS
@@ -17,7 +18,7 @@ FLAGS = f"--no-sandbox {LABS['revectorize']}"
 
 
 def test_a_lab_session_has_a_target_and_a_badge_of_its_own(tmp_path: Path) -> None:
-    bench = Workbench(tmp_path / "k.db", "embedded", FLAGS, [("no sandbox", "as asked")])
+    bench = Workbench(tmp_path / "k.db", "embedded", FLAGS, Sandbox("--no-sandbox"))
     try:
         assert bench.target == "embedded+revectorize"
         assert [text for text, _ in bench.badges()] == ["no sandbox", "lab: revectorize"]

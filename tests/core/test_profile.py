@@ -128,7 +128,7 @@ def test_what_no_page_holds_is_refused_in_the_pages_words() -> None:
     huge = replace(PLAN, arena_bytes=2**32)
     with pytest.raises(UserError, match="needs 4097 MiB, but a page's memory ends at 4096 MiB"):
         check_fits(forecast(huge))
-    page = Path(__file__).parents[2] / "resources" / "page" / "plan.js"
+    page = Path(__file__).parents[2] / "resources" / "engine" / "plan.js"
     assert "but a page's memory ends at 4096 MiB." in page.read_text()
 
 

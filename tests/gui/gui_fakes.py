@@ -6,11 +6,13 @@ import itertools
 import random
 import threading
 import time
+import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from PySide6.QtWidgets import QLabel
+from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
@@ -28,14 +30,15 @@ from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 
@@ -69,7 +72,9 @@ class Builder:
         flops = 2 * dims[-1] * dims[-2] * dims[-3] if tunable else 8 * dims[-1] * dims[0]
         if kind == "batch_matmul":
             flops *= dims[0]
-        probe = Workload(kind, dims, "f32", epilogue, f"{abs(hash((kind, dims))) % 16**12:012x}")
+        probe = Workload(
+            kind, dims, "f32", epilogue, f"{zlib.crc32(f'{kind} {dims}'.encode()):012x}"
+        )
         uses = self.workloads[probe.name].uses + 1 if probe.name in self.workloads else 1
         w = Workload(kind, dims, "f32", epilogue, probe.fingerprint, uses, flops, tunable)
         self.workloads[probe.name] = w
@@ -350,14 +355,20 @@ def inspection_of(workload: Workload, settings: str = "", gpu: GpuProfile | None
 
 
 class FakeWorkbench:
-    """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
+    """Plays ``script`` (events).
+
+    With ``hold`` it waits for ``release`` or cancel at the end, with ``rests`` for a pause after
+    its first round.
+    """
 
     page_url = "http://127.0.0.1:1/"
+    sandbox = Sandbox("--no-sandbox")
 
     def __init__(self, model: FakeModel) -> None:
         self.model = model
         self.script: list[ev.Event] = list(play(model))
         self.hold = False
+        self.rests = False
         self.open_error: Exception | None = None
         self.fails_in_page = False
         self.tune_error: Exception | None = None
@@ -395,7 +406,7 @@ class FakeWorkbench:
             raise self.open_error
         on_imported(model)
         if self.open_error is not None:
-            self.release.wait(10)
+            self.release.wait(PATIENCE_S)
             raise self.open_error
         return model
 
@@ -440,8 +451,12 @@ class FakeWorkbench:
             if self.pace_s:
                 time.sleep(self.pace_s)
             yield event
-            if self.pausing and isinstance(event, ev.RoundDone):
-                self.pausing = False
+            if not isinstance(event, ev.RoundDone):
+                continue
+            while self.rests and not self.pausing and not self.cancelled.wait(0.005):
+                pass
+            if self.pausing:
+                self.pausing = self.rests = False
                 yield ev.Paused(event.t_s)
                 return
         if self.tune_error is not None:
@@ -549,7 +564,7 @@ class FakeWorkbench:
         return self.stored
 
     def badges(self):
-        return [("no sandbox", "The embedded engine runs without its sandbox (root).")]
+        return [] if self.sandbox.on else [("no sandbox", f"The sandbox is {self.sandbox}.")]
 
 
 class FakeRecords:
@@ -613,5 +628,5 @@ def finish(qtbot, workbench, window):
     """Let the window end its threads, as a user's closing it would."""
     workbench.release.set()
     if not window._closed:
-        with qtbot.waitSignal(window.closed, timeout=8000):
+        with qtbot.waitSignal(window.closed):
             window.close()

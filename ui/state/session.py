@@ -160,14 +160,17 @@ class Session(QObject):
     def examine(self, survey: bool) -> bool:
         """Look at the machine, with ``survey`` at browsers and GPUs too; False when busy."""
         workbench = self.workbench
-        sandboxed = all(name != "no sandbox" for name, _ in workbench.badges())
         folder = workbench.database.path.parent
         return self._start(
             "examine",
             "Looking at this machine",
             lambda emit: list(
                 first_look.first_look(
-                    workbench.connect, sandboxed, folder, survey, lambda text: emit(Phase(text))
+                    workbench.connect,
+                    lambda: workbench.sandbox,
+                    folder,
+                    survey,
+                    lambda text: emit(Phase(text)),
                 )
             ),
         )

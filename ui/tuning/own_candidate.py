@@ -79,6 +79,7 @@ class OwnCandidateBar(QWidget):
 
     def judge(self) -> None:
         """Say what the rules of the lite space think of what stands in the field."""
+        self._judge_later.stop()
         text = self.field.text().strip()
         self.button.setEnabled(False)
         if not text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
@@ -53,6 +53,34 @@ class Figure(QWidget):
             self.number.style().polish(self.number)
 
 
+class Badges(QWidget):
+    """What is unusual about this session, each with its reason; some is known only later on."""
+
+    def __init__(self, badges: Callable[[], Sequence[tuple[str, str]]]) -> None:
+        super().__init__()
+        self._known = badges
+        self._shown: list[tuple[str, str]] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(3)
+        self.hide()
+
+    def render(self) -> None:
+        """Show those of now."""
+        badges = list(self._known())
+        if badges == self._shown:
+            return
+        self._shown = badges
+        for old in self.findChildren(QLabel, "badge"):
+            old.hide()
+            old.deleteLater()
+        for short, tip in badges:
+            badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
+            badge.setObjectName("badge")
+            self._column.addWidget(badge, 0, Qt.AlignmentFlag.AlignRight)
+        self.setVisible(bool(badges))
+
+
 class Header(QFrame):
     """Model, phase with progress and Start or Stop, latency figures, badges."""
 
@@ -61,7 +89,7 @@ class Header(QFrame):
         session: Session,
         tune: QAction,
         stop: QAction,
-        badges: Sequence[tuple[str, str]],
+        badges: Callable[[], Sequence[tuple[str, str]]],
         backend: QWidget,
     ) -> None:
         super().__init__()
@@ -94,16 +122,8 @@ class Header(QFrame):
         row.addSpacing(8)
         for figure in (self.before, self.now, self.speedup):
             row.addWidget(figure)
-        if badges:
-            column = QVBoxLayout()
-            column.setSpacing(3)
-            column.addStretch(1)
-            for short, tip in badges:
-                badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
-                badge.setObjectName("badge")
-                column.addWidget(badge, 0, Qt.AlignmentFlag.AlignRight)
-            column.addStretch(1)
-            row.addLayout(column)
+        self._badges = Badges(badges)
+        row.addWidget(self._badges, 0, Qt.AlignmentFlag.AlignVCenter)
         self.render()
 
     def render(self) -> None:
@@ -141,6 +161,7 @@ class Header(QFrame):
         self.now.show_value(text.latency(state.now_ms))
         self.speedup.show_value(text.fixed(state.speedup, 2))
         self.speedup.mark((state.speedup or 0) > 1)
+        self._badges.render()
 
     def _render_progress(self, busy: str, tried: int, total: int) -> None:
         budget = self._session.budget_s

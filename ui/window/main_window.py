@@ -120,7 +120,7 @@ class StudioWindow(QMainWindow):
             self.session,
             self.actions_by_id["tune"],
             self.actions_by_id["stop"],
-            workbench.badges(),
+            workbench.badges,
             self.backend,
         )
         self.engine_view = make_engine_view(workbench.page_url, self)

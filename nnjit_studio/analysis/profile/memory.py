@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import ALIGNMENT_BYTES, Plan
+from nnjit_studio.support.processes import renderers, status
 
 PAGE_BYTES = 65536
 WASM_BYTES = 4 * 2**30
@@ -18,7 +17,7 @@ FIRST_BYTES = 1024
 CHUNK_BYTES = 8 * 2**20
 """Of the weights, in one frame on its way into the page."""
 STRIP_BYTES = 16 * 2**20
-"""Of a weight whose layout changes (``STRIP_WORDS`` in resources/page/repack.js)."""
+"""Of a weight whose layout changes (``STRIP_WORDS`` in resources/engine/repack.js)."""
 
 
 @dataclass(frozen=True)
@@ -154,56 +153,15 @@ def renderer_memory() -> tuple[int, int] | None:
     Renderers run the pages of QtWebEngine and Chromium. None where none is found, or
     where the system has no ``/proc``.
     """
-    found = [_resident(pid) for pid, parent in _descendants(os.getpid()) if _renders(pid, parent)]
+    found = [_resident(pid) for pid in renderers()]
     known = [pair for pair in found if pair]
     return (sum(now for now, _ in known), sum(peak for _, peak in known)) if known else None
 
 
-def _descendants(pid: int) -> Iterator[tuple[int, int]]:
-    """Process ids, each with its parent's."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        # pid (name) state parent ...: the name may hold anything
-        fields = _read(stat).rpartition(")")[2].split()
-        if len(fields) > 1:
-            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    waiting = [pid]
-    while waiting:
-        parent = waiting.pop()
-        found = children.get(parent, [])
-        yield from ((child, parent) for child in found)
-        waiting += found
-
-
-def _renders(pid: int, parent: int) -> bool:
-    """Whether it is a renderer, by its own word or as what a zygote forked: QtWebEngine's
-    keep the zygote's command line.
-    """
-    kind, of_parent = _kind(pid), _kind(parent)
-    return kind == "renderer" or kind == of_parent == "zygote"
-
-
-def _kind(pid: int) -> str:
-    words = _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").split(" ")
-    kinds = [w.removeprefix("--type=") for w in words if w.startswith("--type=")]
-    return kinds[0] if kinds else ""
-
-
 def _resident(pid: int) -> tuple[int, int] | None:
-    lines = dict(
-        line.split(":", 1)
-        for line in _read(Path(f"/proc/{pid}/status")).splitlines()
-        if ":" in line
-    )
-    sizes = [lines[name].split() for name in ("VmRSS", "VmHWM") if name in lines]
+    fields = status(pid)
+    sizes = [fields[name].split() for name in ("VmRSS", "VmHWM") if name in fields]
     return (int(sizes[0][0]) * 1024, int(sizes[1][0]) * 1024) if len(sizes) == 2 else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:  # the process ended meanwhile
-        return ""
 
 
 def as_text(found: Forecast) -> str:

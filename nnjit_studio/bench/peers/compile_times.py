@@ -20,7 +20,7 @@ from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import cpu_name, host_profile
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 from nnjit_studio.space import Candidate, build_lite_space
 
 LINKERS = {"wasm-ld": "lld", "emcc": "emscripten"}

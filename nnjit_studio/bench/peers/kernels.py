@@ -27,7 +27,7 @@ from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_inp
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 from nnjit_studio.workbench import Workbench
 
 PEERS = {

@@ -27,8 +27,8 @@ from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.protocols import Runner

@@ -21,8 +21,8 @@ from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.records.candidate import Candidate, settings_of
-from nnjit_studio.records.records import DeviceProfile, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import Verdict, decide

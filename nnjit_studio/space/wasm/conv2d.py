@@ -18,8 +18,8 @@ from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import ORDERS, Candidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.rules import Space, Usage
 from nnjit_studio.space.wasm.heuristics import (

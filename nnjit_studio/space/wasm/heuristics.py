@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.lab import lab_of
 from nnjit_studio.records.quantised import FLOAT32, Storage
-from nnjit_studio.records.records import DeviceProfile
 
 LANES = 4
 ELEMENT_BYTES = 4
