@@ -12,6 +12,7 @@ from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import names_of, with_known_operators
 from nnjit_studio.compiler.importer.onnx import kv_cache as cache
+from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK, POSITIONS, find_decoder
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.importer.weights import Weights
@@ -47,7 +48,7 @@ def import_generation(
     """
     on_phase("reading the model")
     model = check.load_model(path)
-    decoder = cache.find_decoder(model)
+    decoder = find_decoder(model)
     capacity = _capacity(decoder, request)
     if decoder.rows not in (None, 1):
         raise ModelError(
@@ -82,7 +83,7 @@ def import_generation(
         prefill = _import(source, model, store, pasts, imports, on_phase)
     store.finish_plan()
     facts = Generation(
-        capacity, rows, cache.IDS, cache.MASK, decoder.logits, decoder.positions, cache.SLOT, last
+        capacity, rows, IDS, MASK, decoder.logits, decoder.positions, cache.SLOT, last
     )
     # Only now is known how large the common weights file is.
     whole = [
@@ -112,16 +113,15 @@ def _capacity(decoder: Any, request: GenerationRequest) -> int:
 
 def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
     """Tokens that a prefill model of its own takes."""
-    if other := inputs.keys() - {cache.IDS, cache.MASK, cache.POSITIONS}:
+    if other := inputs.keys() - {IDS, MASK, POSITIONS}:
         raise ModelError(
             f"The input {min(other)!r} of the prefill model plays no known part.",
             "Export it without a past: ids, and maybe mask and positions.",
         )
-    batch, rows = inputs.get(cache.IDS, (0, 0))
+    batch, rows = inputs.get(IDS, (0, 0))
     if batch != 1 or not 2 <= rows <= capacity:
         raise ModelError(
-            f"The prefill model must have an input {cache.IDS!r} of 1 x 2 "
-            f"to 1 x {capacity} tokens.",
+            f"The prefill model must have an input {IDS!r} of 1 x 2 to 1 x {capacity} tokens.",
             "Export it with a fixed length that the decoder's cache can hold.",
         )
     return rows
