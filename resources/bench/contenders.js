@@ -32,10 +32,7 @@ async function runAndRead(session, feeds) {
   return first;
 }
 
-/**
- * @param {Opened} opened
- * @param {Shape} shape
- */
+/** @param {Opened} opened @param {Shape} shape */
 function product({ session, feeds, threads }, shape) {
   const given = feeds(variable(shape));
   return {
@@ -46,21 +43,13 @@ function product({ session, feeds, threads }, shape) {
   };
 }
 
-/**
- * @param {Shape} shape
- * @param {number} threads
- * @returns {Promise<Contender & {tier: string}>}
- */
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender & {tier: string}>} */
 export async function ours(shape, threads) {
   const opened = await openOurs(shape.manifest, threads);
   return { name: "ours", tier: opened.tier, ...product(opened, shape) };
 }
 
-/**
- * @param {Shape} shape
- * @param {number} threads
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function onnxRuntime(shape, threads) {
   return { name: "ort", ...product(await openOnnxRuntime(shape.onnx, threads), shape) };
 }
@@ -77,11 +66,7 @@ async function startTensorFlow(threads) {
   await tf.ready();
 }
 
-/**
- * @param {Shape} shape
- * @param {number} threads
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function tensorFlow(shape, threads) {
   if (!tf) await startTensorFlow(threads);
   const tensors = shape.inputs.map((i) => tf.tensor(i.data, i.dims, "float32"));
@@ -100,10 +85,7 @@ export async function tensorFlow(shape, threads) {
   };
 }
 
-/**
- * @param {string[]} epilogue
- * @param {any[]} tensors
- */
+/** @param {string[]} epilogue @param {any[]} tensors */
 function expression(epilogue, [a, b, ...operands]) {
   const biased = epilogue[0] === "bias";
   const clipped = biased && epilogue[1] === "relu";

@@ -15,19 +15,13 @@ import { interleave, warmUp } from "./rounds.js";
  */
 
 const PEERS = { ort: onnxRuntime, tfjs: tensorFlow };
-/**
- * @param {Job["shapes"][number]} shape
- * @returns {Promise<Shape>}
- */
+/** @param {Job["shapes"][number]} shape @returns {Promise<Shape>} */
 async function fetchShape(shape) {
   const inputs = shape.inputs.map(async (input) => ({ ...input, data: new Float32Array(await fetchBytes(input.file)) }));
   return { ...shape, inputs: await Promise.all(inputs), manifest: file(shape.manifest), onnx: file(shape.onnx) };
 }
 
-/**
- * @param {Job} job
- * @param {number} index
- */
+/** @param {Job} job @param {number} index */
 async function makeContenders(job, index) {
   const shape = await fetchShape(job.shapes[index]);
   const mine = await ours(shape, job.threads);
@@ -50,10 +44,7 @@ async function rehearse(job, index) {
   await report({ type: "rehearsed", index });
 }
 
-/**
- * @param {Job} job
- * @param {number} index
- */
+/** @param {Job} job @param {number} index */
 async function measure(job, index) {
   const { tier, contenders } = await makeContenders(job, index);
   for (const contender of contenders) {

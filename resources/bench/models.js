@@ -33,11 +33,7 @@ function fetchInputs(job) {
   );
 }
 
-/**
- * @param {Job} job
- * @param {string} name
- * @returns {Promise<Opened>}
- */
+/** @param {Job} job @param {string} name @returns {Promise<Opened>} */
 function open(job, name) {
   const source = file(name === "ours" ? job.manifest : job.onnx);
   return OPEN[/** @type {keyof typeof OPEN} */ (name)](source, job.threads);
@@ -95,10 +91,7 @@ async function measure(job) {
   await report({ type: "row", samples_ms, facts, user_agent: navigator.userAgent });
 }
 
-/**
- * @param {Job} job
- * @param {string} name
- */
+/** @param {Job} job @param {string} name */
 async function coldStart(job, name) {
   const inputs = await fetchInputs(job);
   const opened = await open(job, name);

@@ -15,11 +15,7 @@ import { loadOnnxRuntime } from "./page.js";
 const feedsOf = (Type) => (/** @type {Input[]} */ inputs) =>
   Object.fromEntries(inputs.map((i) => [i.name, new Type(i.type ?? "float32", i.data, i.dims)]));
 
-/**
- * @param {string} manifest
- * @param {number} threads
- * @returns {Promise<Opened & {tier: string}>}
- */
+/** @param {string} manifest @param {number} threads @returns {Promise<Opened & {tier: string}>} */
 export async function openOurs(manifest, threads) {
   const session = await InferenceSession.create(manifest, { executionProviders: ["wasm"], numThreads: threads });
   if (session.threads !== threads) throw new Error(`The engine runs on ${session.threads} threads where ${threads} were asked for.`);
@@ -29,11 +25,7 @@ export async function openOurs(manifest, threads) {
 /** @type {any} */
 let ort = null;
 
-/**
- * @param {string} model
- * @param {number} threads
- * @returns {Promise<Opened>}
- */
+/** @param {string} model @param {number} threads @returns {Promise<Opened>} */
 export async function openOnnxRuntime(model, threads) {
   ort ??= await loadOnnxRuntime("ort.wasm.min.mjs", threads);
   const session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });

@@ -7,10 +7,7 @@ import { EngineError } from "./errors.js";
 const ARRAYS = /** @type {Record<number, any>} */ ({ 1: Uint8Array, 2: Uint16Array, 4: Uint32Array });
 const SLOT_BYTES = 8;
 
-/**
- * @param {PlanStep} step
- * @param {Plan} plan
- */
+/** @param {PlanStep} step @param {Plan} plan */
 export function checkAppend({ append, args, node }, plan) {
   const sizes = append && [append.heads, append.rows, append.width, append.capacity];
   if (!append || !sizes?.every((n) => Number.isSafeInteger(n) && n > 0) || !(append.nbytes in ARRAYS) || ![2, 3].includes(args.length))

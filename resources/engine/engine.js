@@ -259,10 +259,7 @@ export class Engine {
     if (this.#plans.size && this.#spare.length < MAX_SPARE) this.#spare.push(bytes);
   }
 
-  /**
-   * @param {number} address
-   * @param {number} nbytes
-   */
+  /** @param {number} address @param {number} nbytes */
   #copyOut(address, nbytes) {
     const i = this.#spare.findIndex((b) => b.length === nbytes);
     const bytes = i < 0 ? new Uint8Array(nbytes) : this.#spare.splice(i, 1)[0];
@@ -283,10 +280,7 @@ export class Engine {
     return new Uint8Array(this.#named().memory.buffer, address, nbytes);
   }
 
-  /**
-   * @param {Weight} weight
-   * @param {number} width
-   */
+  /** @param {Weight} weight @param {number} width */
   #repack(weight, width) {
     relayout(this.#named().memory.buffer, WEIGHTS_BASE + weight.buffer.offset, ...weight.pack, weight.width, width, unitOf(weight.buffer));
     weight.width = width;
@@ -302,10 +296,7 @@ export class Engine {
     return calls;
   }
 
-  /**
-   * @param {Loaded} loaded
-   * @param {Tensor[]} inputs
-   */
+  /** @param {Loaded} loaded @param {Tensor[]} inputs */
   #feeds({ plan, addresses }, inputs) {
     return feedsOf(plan, inputs).map(({ buffer, data }) => ({ address: addresses[buffer], data }));
   }

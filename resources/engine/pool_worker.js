@@ -1,7 +1,8 @@
 /** A helper of a team: takes kernels from messages, and chunks of work in between. */
 import { help } from "./control.js";
 
-/** @import { Control, Run } from "./control.js" */
+/** @import { Run } from "../types/engine.js" */
+/** @import { Control } from "./control.js" */
 
 /** @type {Map<number, Run>} */
 const kernels = new Map();

@@ -1,10 +1,4 @@
-/**
- * A tuned model in a web page, with the API of ONNX Runtime Web as far as it goes:
- *
- *     import { InferenceSession, Tensor } from "./nnjit.js";
- *     const session = await InferenceSession.create("bundle/manifest.json");
- *     const out = await session.run({ input: new Tensor("float32", data, [1, 128]) });
- */
+/** A session of ONNX Runtime Web, as far as it goes, on a bundle. */
 import { EngineError } from "../engine/errors.js";
 import { ARRAYS, onGpu } from "../engine/plan.js";
 import { canShare, MAX_THREADS } from "../engine/team.js";

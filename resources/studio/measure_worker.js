@@ -23,10 +23,7 @@ let bench = new Bench(clock);
 let gpu = null;
 const sentinel = new Sentinel(now);
 
-/**
- * @param {Header} header
- * @returns {Promise<GpuDevice>}
- */
+/** @param {Header} header @returns {Promise<GpuDevice>} */
 async function useGpu({ implementation = "navigator", bridge }) {
   if (gpu && gpu.implementation === implementation) return gpu.device;
   const { openGpu } = await import("./gpu/open.js");
@@ -72,10 +69,7 @@ serve(async (call) => {
   }
 });
 
-/**
- * @param {Call} call
- * @returns {Promise<Reply>}
- */
+/** @param {Call} call @returns {Promise<Reply>} */
 async function answer({ header, blobs }) {
   switch (header.type) {
     case "probe":

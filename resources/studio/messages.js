@@ -66,10 +66,7 @@ const BLOBS = {
   ...{ probe: "peak", prepare: "kernels", register: "kernels", serve: "inputs", infer: "inputs" },
 };
 
-/**
- * @param {Header} header
- * @param {Uint8Array[]} blobs
- */
+/** @param {Header} header @param {Uint8Array[]} blobs */
 export function checkRequest(header, blobs) {
   const { type, budget = 0 } = header;
   const fields = FIELDS[type];
@@ -87,10 +84,7 @@ export function checkRequest(header, blobs) {
   checkBlobs(header, blobs);
 }
 
-/**
- * @param {Header} header
- * @param {Uint8Array[]} blobs
- */
+/** @param {Header} header @param {Uint8Array[]} blobs */
 function checkBlobs(header, blobs) {
   const { type } = header;
   const carried = BLOBS[type] ?? { measure: header.incumbent ? 2 : 1, gpu_probe: Math.min(blobs.length, 1) }[type] ?? blobs.length;
@@ -106,11 +100,7 @@ function checkBlobs(header, blobs) {
   if (lost !== undefined) throw new EngineError(`The request "${type}" names ${type === "rates" ? "kernel" : "blob"} ${lost}, which it does not carry.`);
 }
 
-/**
- * @param {string} where
- * @param {any} value
- * @param {Record<string, Kind>} fields
- */
+/** @param {string} where @param {any} value @param {Record<string, Kind>} fields */
 function check(where, value, fields) {
   for (const [name, kind] of Object.entries(fields))
     if (!fits(value?.[name], kind)) throw new EngineError(`The request "${where}" needs the field "${name}" (${kind}).`);

@@ -75,10 +75,7 @@ export class Router {
     this.#engine = this.#measurer = null;
   }
 
-  /**
-   * @param {Call} call
-   * @param {boolean} tunes
-   */
+  /** @param {Call} call @param {boolean} tunes */
   async #answer(call, tunes) {
     if (this.#closed) return;
     const request = call.header;
@@ -148,10 +145,7 @@ export class Router {
     return reply;
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Call} call @returns {Promise<Reply>} */
   #askEngine(call, transfer = true, limit_ms = ENGINE_MS * Math.max(1, call.header.runs ?? 1)) {
     if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
     return this.#ask(this.#engine, call, transfer, limit_ms);
@@ -175,10 +169,7 @@ export class Router {
     }
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Call} call @returns {Promise<Reply>} */
   async #serve({ header: { inputs, interval_ms, budget }, blobs }) {
     const gate = this.#gate;
     if (!gate)
@@ -198,10 +189,7 @@ export class Router {
     return { header: { type: "ok" } };
   }
 
-  /**
-   * @param {Header} header
-   * @returns {Reply}
-   */
+  /** @param {Header} header @returns {Reply} */
   #served({ hold, budget }) {
     if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
     if (hold !== undefined) this.#serving.hold(hold);
@@ -215,10 +203,7 @@ export class Router {
     await serving?.stop();
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Reply}
-   */
+  /** @param {Call} call @returns {Reply} */
   #keepAhead({ header: { blob, nbytes, offset }, blobs: [part] }) {
     if (offset === 0) this.#ahead.set(blob, new Uint8Array(nbytes));
     const whole = this.#ahead.get(blob);
@@ -273,10 +258,7 @@ export class Router {
     return this.#fixture?.header.backend === "webgpu";
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Call} call @returns {Promise<Reply>} */
   async #measureOnce(call) {
     const { sha256 } = call.header.challenger;
     if (!sha256 || sha256 !== this.#challenger) {

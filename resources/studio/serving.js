@@ -199,10 +199,7 @@ export class Serving {
     return "between";
   }
 
-  /**
-   * @param {number} request
-   * @param {Way} by
-   */
+  /** @param {number} request @param {Way} by */
   #record(request, by) {
     const { gate } = this.options;
     const latency_ms = this.time.now() - request;

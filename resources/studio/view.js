@@ -77,10 +77,7 @@ function drawBadges() {
   badge(`engine ${ENGINE_VERSION}`, true);
 }
 
-/**
- * @param {string} text
- * @param {boolean} good
- */
+/** @param {string} text @param {boolean} good */
 function badge(text, good) {
   const item = document.createElement("li");
   item.textContent = text;

@@ -5,9 +5,9 @@ import { flushTensorFlow, onnxRuntime, tensorFlow } from "./peers.js";
 import { own, recorderOf } from "./record.js";
 import { timed } from "./variants.js";
 
+/** @import { KernelDocument } from "../../engine/gpu/document.js" */
 /** @import { GpuDevice } from "../../types/gpu.js" */
 
-/** @typedef {{version: number, scratch: number[], requires: string[], dispatches: {code: string, entry: string, workgroups: [number, number, number], bindings: string[], access: ("read" | "read_write")[]}[]}} KernelDocument */
 /** @typedef {{settings: string, document: KernelDocument}} Candidate */
 /**
  * @typedef {object} Shape
@@ -47,10 +47,7 @@ export async function openOurs() {
 
 /** The buffers of a shape, for all its candidates. */
 export class OurProduct {
-  /**
-   * @param {GpuDevice} gpu
-   * @param {Shape} shape
-   */
+  /** @param {GpuDevice} gpu @param {Shape} shape */
   constructor(gpu, shape) {
     this.gpu = gpu;
     this.shape = shape;
@@ -134,10 +131,7 @@ export function ours(product, { slots }, device) {
   };
 }
 
-/**
- * @param {Shape} shape
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @returns {Promise<Contender>} */
 export async function onnxRuntimeProduct(shape) {
   const { ort, device, session } = await onnxRuntime();
   const [one, many] = [await session(shape.one), await session(shape.many, { graphOptimizationLevel: "disabled" })];
@@ -175,10 +169,7 @@ export async function onnxRuntimeProduct(shape) {
   };
 }
 
-/**
- * @param {Shape} shape
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @returns {Promise<Contender>} */
 export async function tensorFlowProduct(shape) {
   if (shape.dtype !== "float32") throw new Error(`TensorFlow.js has no ${shape.dtype} tensors.`);
   const { tf, device } = await tensorFlow();

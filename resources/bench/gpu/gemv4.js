@@ -26,10 +26,7 @@ class OurChain {
   /** @type {{words: GpuBuf, scales: GpuBuf, x: GpuBuf, y: GpuBuf}[]} */
   parts = [];
 
-  /**
-   * @param {GpuDevice} gpu
-   * @param {Chain} chain
-   */
+  /** @param {GpuDevice} gpu @param {Chain} chain */
   constructor(gpu, chain) {
     this.gpu = gpu;
     this.chain = chain;
@@ -51,11 +48,7 @@ class OurChain {
     }
   }
 
-  /**
-   * @param {number} index
-   * @param {Made} made
-   * @returns {Dispatch}
-   */
+  /** @param {number} index @param {Made} made @returns {Dispatch} */
   command(index, { variant: { dispatch }, pipeline }) {
     const part = /** @type {Record<string, GpuBuf>} */ (this.parts[index]);
     const bindings = dispatch.bindings.map((name) => whole(part[name]));
@@ -143,10 +136,7 @@ async function peerContender(chain, peer) {
   };
 }
 
-/**
- * @param {number} index
- * @param {Awaited<ReturnType<typeof begin>>} opened
- */
+/** @param {number} index @param {Awaited<ReturnType<typeof begin>>} opened */
 async function measure(index, opened) {
   const { gpu, device, warmer, job } = opened;
   /** @type {Chain} */

@@ -18,10 +18,7 @@ import { ownClocks, readbacks, timeAll } from "./timing.js";
 const floats = async (/** @type {string} */ path) => new Float32Array(await fetchBytes(path));
 const PEERS = { ort: onnxRuntimeProduct, tfjs: tensorFlowProduct };
 
-/**
- * @param {Job["shapes"][number]} shape
- * @returns {Promise<Shape>}
- */
+/** @param {Job["shapes"][number]} shape @returns {Promise<Shape>} */
 async function fetchShape({ folder, ...shape }) {
   return {
     ...shape,
@@ -33,11 +30,7 @@ async function fetchShape({ folder, ...shape }) {
   };
 }
 
-/**
- * @param {Job} job
- * @param {number} index
- * @param {Awaited<ReturnType<typeof begin>>} opened
- */
+/** @param {Job} job @param {number} index @param {Awaited<ReturnType<typeof begin>>} opened */
 async function measure(job, index, { gpu, device, warmer }) {
   const shape = await fetchShape(job.shapes[index]);
   const product = new OurProduct(gpu, shape);

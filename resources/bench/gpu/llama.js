@@ -29,10 +29,7 @@ class Decoder {
   /** @type {Command[]} the next token */ token = [];
   /** @type {Command[]} some tokens of the prompt at once */ prefill = [];
 
-  /**
-   * @param {GpuDevice} gpu
-   * @param {Plan} plan
-   */
+  /** @param {GpuDevice} gpu @param {Plan} plan */
   constructor(gpu, plan) {
     this.gpu = gpu;
     this.plan = plan;
@@ -54,11 +51,7 @@ class Decoder {
     return [...this.plan.steps, ...this.plan.prefill].filter((s) => s.kernel === kernel).map((s) => this.#dispatch(s.names, made));
   }
 
-  /**
-   * @param {Record<string, string>} names
-   * @param {Made} made
-   * @returns {Command}
-   */
+  /** @param {Record<string, string>} names @param {Made} made @returns {Command} */
   #dispatch(names, { variant, pipeline }) {
     const bindings = variant.dispatch.bindings.map((name) => whole(this.buffer(names[name] ?? name)));
     return { op: "dispatch", pipeline, bindings, workgroups: variant.dispatch.workgroups };
@@ -193,11 +186,7 @@ async function oneByOne(decoder, first, count) {
   return times;
 }
 
-/**
- * @param {Decoder} decoder
- * @param {Job} job
- * @returns {Promise<Record<string, unknown>>}
- */
+/** @param {Decoder} decoder @param {Job} job @returns {Promise<Record<string, unknown>>} */
 async function load(decoder, { weights }) {
   const { gpu, plan, buffers } = decoder;
   const start = performance.now();

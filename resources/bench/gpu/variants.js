@@ -110,10 +110,7 @@ export async function fastest(gpu, variants, commandsOf) {
   return { best: running[0].made, tried };
 }
 
-/**
- * @param {GpuDevice} gpu
- * @param {{row: Tried, commands: Command[], repeats: number}} one
- */
+/** @param {GpuDevice} gpu @param {{row: Tried, commands: Command[], repeats: number}} one */
 async function sample(gpu, { row, commands, repeats }) {
   row.us.push(((await timed(gpu, commands, repeats)) * 1e3) / (repeats * commands.length));
 }

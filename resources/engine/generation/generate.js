@@ -64,10 +64,7 @@ class Text {
   /** @type {Float32Array} */ #logits = new Float32Array(0);
   length = 0;
 
-  /**
-   * @param {Engine} engine
-   * @param {Generation} facts
-   */
+  /** @param {Engine} engine @param {Generation} facts */
   constructor(engine, facts) {
     this.#engine = engine;
     this.#facts = facts;
@@ -123,10 +120,7 @@ class Text {
     return this.#logits;
   }
 
-  /**
-   * @param {Tensor} output
-   * @param {number} row
-   */
+  /** @param {Tensor} output @param {number} row */
   #row({ data }, row) {
     return new Float32Array(data.buffer, data.byteOffset + row * this.vocabulary * 4, this.vocabulary);
   }
@@ -146,11 +140,7 @@ class Feeds {
     }
   }
 
-  /**
-   * @param {string} name
-   * @param {number} index
-   * @param {number} value
-   */
+  /** @param {string} name @param {number} index @param {number} value */
   set(name, index, value) {
     const values = this.#values.get(name);
     if (!values) return; // a prefill with a graph of its own may take the ids alone
@@ -158,11 +148,7 @@ class Feeds {
   }
 }
 
-/**
- * @param {readonly number[]} prompt
- * @param {Generation} facts
- * @param {number} vocabulary
- */
+/** @param {readonly number[]} prompt @param {Generation} facts @param {number} vocabulary */
 function checkPrompt(prompt, { capacity }, vocabulary) {
   if (!prompt.length) throw new EngineError("The prompt is empty.", "Give at least one token id.");
   if (prompt.length > capacity)

@@ -3,21 +3,14 @@ import { GpuError } from "./errors.js";
 
 /** @import { Access, Binding, Copy, GpuBuf, GpuTimestamps, PipelineSpec, Stamp } from "../../types/gpu.js" */
 
-/**
- * @param {GpuBuf} buffer
- * @param {number} offset
- * @param {number} nbytes
- */
+/** @param {GpuBuf} buffer @param {number} offset @param {number} nbytes */
 export function checkRange(buffer, offset, nbytes) {
   if (!(/** @type {any} */ (buffer).alive)) throw new GpuError("", `The buffer ${buffer.label} is gone.`);
   if (offset % 4 || nbytes % 4 || !(offset >= 0 && nbytes >= 0 && offset + nbytes <= buffer.nbytes))
     throw new GpuError("", `Bytes ${offset} to ${offset + nbytes} are no words of the buffer ${buffer.label} of ${buffer.nbytes} bytes.`);
 }
 
-/**
- * @param {readonly number[]} workgroups
- * @param {Record<string, number>} limits
- */
+/** @param {readonly number[]} workgroups @param {Record<string, number>} limits */
 export function checkWorkgroups(workgroups, { maxComputeWorkgroupsPerDimension: most }) {
   for (const n of workgroups)
     if (!(n >= 0 && n <= most)) throw new GpuError("gpu-kernel", `The kernel wants ${n} workgroups in a row, this GPU allows ${most}.`);
@@ -59,10 +52,7 @@ export function checkCopy({ from, fromOffset, to, toOffset, nbytes }) {
   if (from === to) throw new GpuError("", `The buffer ${from.label} cannot be copied to itself.`);
 }
 
-/**
- * @param {Stamp} stamp
- * @param {GpuTimestamps} timestamps
- */
+/** @param {Stamp} stamp @param {GpuTimestamps} timestamps */
 export function checkStamp({ index }, { slots }) {
   if (!(index >= 0 && index < slots)) throw new GpuError("", `There is no stamp ${index}.`);
 }
@@ -82,10 +72,7 @@ export const whole = (buffer) => ({ buffer, offset: 0, size: buffer.nbytes });
 /** @param {number} nbytes */
 export const words = (nbytes) => Math.max(4, Math.ceil(nbytes / 4) * 4);
 
-/**
- * @param {readonly Binding[]} bindings
- * @param {readonly Access[]} access
- */
+/** @param {readonly Binding[]} bindings @param {readonly Access[]} access */
 function checkApart(bindings, access) {
   bindings.forEach((a, i) => {
     if (access[i] === "read") return;

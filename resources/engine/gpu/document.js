@@ -75,8 +75,5 @@ export function rolesOf({ dispatches }) {
   return { read: new Set([...by.read].filter((arg) => !by.read_write.has(arg))), written: by.read_write };
 }
 
-/**
- * @param {string} workload
- * @param {string} why
- */
+/** @param {string} workload @param {string} why */
 const unfit = (workload, why) => new GpuError("gpu-kernel", `The kernel document of ${workload} is refused: ${why}.`, "Compile the kernel again.", workload);

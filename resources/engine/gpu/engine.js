@@ -252,10 +252,7 @@ export class GpuEngine {
     return where(this.#loaded, index, buffer, this.#bound);
   }
 
-  /**
-   * @param {Plan} plan
-   * @param {Tensor[]} inputs
-   */
+  /** @param {Plan} plan @param {Tensor[]} inputs */
   #feeds(plan, inputs) {
     const feeds = feedsOf(plan, inputs);
     checkSlots(plan, feeds);

@@ -16,11 +16,7 @@ const MOST_ROUNDS = 12;
 const SURE = 3;
 const NBYTES = 4 * 64;
 
-/**
- * @param {bigint} a
- * @param {bigint} b
- * @returns {bigint}
- */
+/** @param {bigint} a @param {bigint} b @returns {bigint} */
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
 /**

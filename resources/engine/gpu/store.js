@@ -22,11 +22,7 @@ export class Store {
   /** @type {Map<string, {buffer: GpuBuf, offset: number, nbytes: number}>} */ #ranges = new Map();
   /** @type {GpuBuf | null} */ #zeros = null;
 
-  /**
-   * @param {GpuDevice} device
-   * @param {string} region
-   * @param {readonly Plan[]} plans
-   */
+  /** @param {GpuDevice} device @param {string} region @param {readonly Plan[]} plans */
   constructor(device, region, plans) {
     this.device = device;
     for (const plan of plans)

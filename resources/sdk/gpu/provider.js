@@ -6,15 +6,11 @@ import { onGpu } from "../../engine/plan.js";
 import { check, fetchFile, streamFile } from "../bundle_fetch.js";
 
 /** @import { Bundle, FileEntry, GpuKernelEntry } from "../../types/engine.js" */
-/** @import { Opened } from "../providers.js" */
 
 /** Parts of the weights: a part ends where a word does. */
 const PART_BYTES = 8 * 2 ** 20;
 
-/**
- * @param {Bundle} bundle
- * @returns {Promise<Opened>}
- */
+/** @param {Bundle} bundle */
 export async function openOnGpu({ base, manifest, plan, others }) {
   const { gpu_kernels = [] } = manifest;
   const device = await openNative();

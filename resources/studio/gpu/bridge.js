@@ -37,10 +37,7 @@ export class BridgeDevice {
   #link;
   #readBytes;
 
-  /**
-   * @param {Link} link
-   * @param {Header} facts
-   */
+  /** @param {Link} link @param {Header} facts */
   constructor(link, facts) {
     this.#link = link;
     this.#readBytes = facts.max_read_bytes;
@@ -75,11 +72,7 @@ export class BridgeDevice {
     if (!this.#link.gone) this.#batch.destroy(buf.id);
   }
 
-  /**
-   * @param {GpuBuf} buffer
-   * @param {number} offset
-   * @param {Uint8Array} bytes
-   */
+  /** @param {GpuBuf} buffer @param {number} offset @param {Uint8Array} bytes */
   write(buffer, offset, bytes) {
     this.#alive();
     checkRange(buffer, offset, bytes.length);
@@ -90,10 +83,7 @@ export class BridgeDevice {
     }
   }
 
-  /**
-   * @param {PipelineSpec} spec
-   * @returns {Promise<Pipeline>}
-   */
+  /** @param {PipelineSpec} spec @returns {Promise<Pipeline>} */
   async pipeline(spec) {
     this.#alive();
     const key = keyOf(spec);
@@ -178,10 +168,7 @@ export class BridgeDevice {
     if (this.#link.gone) throw this.#link.gone;
   }
 
-  /**
-   * @param {PipelineSpec} spec
-   * @returns {Promise<Pipeline>}
-   */
+  /** @param {PipelineSpec} spec @returns {Promise<Pipeline>} */
   async #compile(spec) {
     const { access, entry, code } = spec;
     checkAccess(access, this.limits);

@@ -36,10 +36,7 @@ export class ClockWatch {
     return new ClockWatch({ op: "dispatch", pipeline, bindings, workgroups: [1, 1, 1] }, device.timestamps.quantum_ns);
   }
 
-  /**
-   * @param {Dispatch} look
-   * @param {number} quantum_ns
-   */
+  /** @param {Dispatch} look @param {number} quantum_ns */
   constructor(look, quantum_ns) {
     this.timed = { commands: [look], batch: 1 };
     this.least_ms = (LEAST_QUANTA * quantum_ns) / 1e6;

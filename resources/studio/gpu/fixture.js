@@ -17,11 +17,7 @@ export class GpuFixture {
   /** @type {Region[]} */ #regions;
   #filler;
 
-  /**
-   * @param {GpuDevice} device
-   * @param {FixtureHeader} header
-   * @param {Uint8Array[]} blobs
-   */
+  /** @param {GpuDevice} device @param {FixtureHeader} header @param {Uint8Array[]} blobs */
   constructor(device, header, blobs) {
     this.device = device;
     const { workload, args, outputs, sources } = readFixture(header, blobs);

@@ -47,11 +47,7 @@ export class Link {
     }
   }
 
-  /**
-   * @param {Header} header
-   * @param {Uint8Array[]} [blobs]
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Header} header @param {Uint8Array[]} [blobs] @returns {Promise<Reply>} */
   ask(header, blobs) {
     if (this.gone) return Promise.reject(this.gone);
     const id = ++this.#ids;
@@ -61,10 +57,7 @@ export class Link {
     });
   }
 
-  /**
-   * @param {Header} header
-   * @param {Uint8Array[]} [blobs]
-   */
+  /** @param {Header} header @param {Uint8Array[]} [blobs] */
   tell(header, blobs) {
     this.#socket.send(encodeFrame(header, blobs));
   }

@@ -91,11 +91,7 @@ export class GpuBench {
     return { ...result, waited_ms: counters.waited_ms - waited, total_ms: performance.now() - start };
   }
 
-  /**
-   * @param {GpuFixture} fixture
-   * @param {Kernel} kernel
-   * @returns {Promise<Bound>}
-   */
+  /** @param {GpuFixture} fixture @param {Kernel} kernel @returns {Promise<Bound>} */
   async #bind(fixture, { header, bytes }) {
     const { device } = this;
     const ahead = await this.#prepared.get(header.sha256 ?? "");
@@ -107,11 +103,7 @@ export class GpuBench {
     return { kernel, commands: callOf(kernel, fixture.bindings, scratch.map(whole)), batch: 0, drop };
   }
 
-  /**
-   * @param {GpuFixture} fixture
-   * @param {Kernel} kernel
-   * @param {MeasurePolicy} policy
-   */
+  /** @param {GpuFixture} fixture @param {Kernel} kernel @param {MeasurePolicy} policy */
   async #check(fixture, kernel, policy) {
     const start = performance.now();
     const bound = await this.#bind(fixture, kernel);

@@ -2,11 +2,7 @@
 import { EngineError } from "../../engine/errors.js";
 import { ARRAYS } from "../../engine/plan.js";
 
-/**
- * @param {string} dtype
- * @param {Uint8Array} bytes
- * @returns {ArrayLike<number | bigint>}
- */
+/** @param {string} dtype @param {Uint8Array} bytes @returns {ArrayLike<number | bigint>} */
 function typed(dtype, bytes) {
   const Typed = ARRAYS[dtype];
   if (!Typed) throw new EngineError(`Outputs of the unknown dtype ${dtype} cannot be compared.`);
@@ -67,20 +63,13 @@ export const GUARD = 0xa5;
 /** What outputs are filled with: NaN as a float, and no output anyone expects. */
 export const POISON = 0xff;
 
-/**
- * @param {Uint8Array} bytes
- * @param {number} from
- * @param {number} to
- */
+/** @param {Uint8Array} bytes @param {number} from @param {number} to */
 export function isGuard(bytes, from, to) {
   for (let i = from; i < to; i++) if (bytes[i] !== GUARD) return false;
   return true;
 }
 
-/**
- * @param {Uint8Array} a
- * @param {Uint8Array} b
- */
+/** @param {Uint8Array} a @param {Uint8Array} b */
 export function isEqual(a, b) {
   if (a.length !== b.length) return false;
   const words = a.byteOffset % 4 || b.byteOffset % 4 ? 0 : a.length >> 2;

@@ -78,11 +78,7 @@ export class FixtureMemory {
     return new Uint8Array(this.memory.buffer, r.address, r.nbytes);
   }
 
-  /**
-   * @param {number} arg
-   * @param {number} width
-   * @returns {Region}
-   */
+  /** @param {number} arg @param {number} width @returns {Region} */
   #region(arg, width) {
     const key = `${arg}:${width}`;
     const known = this.#regions.get(key);

@@ -63,11 +63,7 @@ export class Bench {
     }
   }
 
-  /**
-   * @param {FixtureMemory} fixture
-   * @param {Kernel} kernel
-   * @param {MeasurePolicy} policy
-   */
+  /** @param {FixtureMemory} fixture @param {Kernel} kernel @param {MeasurePolicy} policy */
   async #check(fixture, kernel, policy) {
     const { now } = this.clock;
     const start = now();
@@ -91,11 +87,7 @@ export class Bench {
     }
   }
 
-  /**
-   * @param {FixtureMemory} fixture
-   * @param {Kernel} kernel
-   * @param {MeasurePolicy} policy
-   */
+  /** @param {FixtureMemory} fixture @param {Kernel} kernel @param {MeasurePolicy} policy */
   async #incumbent(fixture, kernel, policy) {
     const bound = await this.#bind(fixture, kernel);
     try {
@@ -107,11 +99,7 @@ export class Bench {
     }
   }
 
-  /**
-   * @param {FixtureMemory} fixture
-   * @param {Kernel} kernel
-   * @returns {Promise<Bound>}
-   */
+  /** @param {FixtureMemory} fixture @param {Kernel} kernel @returns {Promise<Bound>} */
   async #bind(fixture, { header, bytes }) {
     const { parallel_extent, panels, workload } = header;
     const { team } = this;

@@ -25,10 +25,7 @@ export class Rivals {
     return this.#last;
   }
 
-  /**
-   * @param {Kernel} kernel
-   * @param {() => Promise<Bound>} bind
-   */
+  /** @param {Kernel} kernel @param {() => Promise<Bound>} bind */
   async incumbent({ header: { sha256 = "" } }, bind) {
     return this.#incumbents.get(sha256) ?? this.#keep(sha256, await bind());
   }

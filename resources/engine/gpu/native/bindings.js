@@ -11,10 +11,7 @@ export class BindGroups {
   /** @type {Map<string, GPUBindGroupLayout>} by accesses */ #layouts = new Map();
   /** @type {Map<string, Kept>} */ #groups = new Map();
   /** @type {WeakMap<readonly Binding[], Kept>} the same list of bindings comes again and again */ #recent = new WeakMap();
-  /**
-   * @param {GPUDevice} device
-   * @param {GpuCounters} counters
-   */
+  /** @param {GPUDevice} device @param {GpuCounters} counters */
   constructor(device, counters) {
     this.device = device;
     this.counters = counters;
@@ -89,10 +86,7 @@ export class BindGroups {
   }
 }
 
-/**
- * @param {GPUBindGroupLayout} layout
- * @param {readonly Binding[]} bindings
- */
+/** @param {GPUBindGroupLayout} layout @param {readonly Binding[]} bindings */
 const keyOf = (layout, bindings) =>
   bindings.reduce((text, { buffer, offset, size }) => `${text};${bound(buffer).id},${offset},${size}`, layout.label);
 

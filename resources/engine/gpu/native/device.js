@@ -105,11 +105,7 @@ export class NativeDevice {
     else buf.handle.destroy();
   }
 
-  /**
-   * @param {GpuBuf} buffer
-   * @param {number} offset
-   * @param {Uint8Array} bytes
-   */
+  /** @param {GpuBuf} buffer @param {number} offset @param {Uint8Array} bytes */
   write(buffer, offset, bytes) {
     this.#watch.alive();
     checkRange(buffer, offset, bytes.length);
@@ -119,10 +115,7 @@ export class NativeDevice {
     this.#device.queue.writeBuffer(own(buffer).handle, offset, /** @type {Uint8Array<ArrayBuffer>} */ (bytes));
   }
 
-  /**
-   * @param {PipelineSpec} spec
-   * @returns {Promise<Pipeline>}
-   */
+  /** @param {PipelineSpec} spec @returns {Promise<Pipeline>} */
   async pipeline(spec) {
     this.#watch.alive();
     const key = keyOf(spec);
@@ -166,11 +159,7 @@ export class NativeDevice {
     for (const { handle } of this.#doomed.splice(0)) handle.destroy();
   }
 
-  /**
-   * @param {GpuBuf} buffer
-   * @param {number} offset
-   * @param {number} nbytes
-   */
+  /** @param {GpuBuf} buffer @param {number} offset @param {number} nbytes */
   async read(buffer, offset, nbytes) {
     this.#watch.alive();
     checkRange(buffer, offset, nbytes);
@@ -202,10 +191,7 @@ export class NativeDevice {
     this.#device.destroy();
   }
 
-  /**
-   * @param {PipelineSpec} spec
-   * @returns {Promise<Pipeline>}
-   */
+  /** @param {PipelineSpec} spec @returns {Promise<Pipeline>} */
   async #compile(spec) {
     const device = this.#device;
     checkAccess(spec.access, this.limits);
@@ -234,10 +220,7 @@ export class NativeDevice {
     }
   }
 
-  /**
-   * @param {Dispatch} dispatch
-   * @returns {Bound}
-   */
+  /** @param {Dispatch} dispatch @returns {Bound} */
   #bound({ pipeline: given, bindings, workgroups }) {
     const pipeline = /** @type {Pipeline} */ (given);
     const { layout, handle, spec } = pipeline;
@@ -252,10 +235,7 @@ export class NativeDevice {
     return { op: "dispatch", pipeline: handle, group, workgroups };
   }
 
-  /**
-   * @param {GPUCommandEncoder} encoder
-   * @param {Part} part
-   */
+  /** @param {GPUCommandEncoder} encoder @param {Part} part */
   #record(encoder, part) {
     const { counters } = this;
     if (part.op === "pass") {
@@ -279,10 +259,7 @@ export class NativeDevice {
     else encoder.resolveQuerySet(this.#query().set, 0, part.count, this.#query().buffer, 0);
   }
 
-  /**
-   * @param {Pass<Bound>} pass
-   * @returns {GPUComputePassDescriptor}
-   */
+  /** @param {Pass<Bound>} pass @returns {GPUComputePassDescriptor} */
   #stamped({ begin, end }) {
     if (begin === null && end === null) return {};
     return {

@@ -17,10 +17,7 @@ export class Watch {
   /** Whether that was our own wish. */
   destroyed = false;
 
-  /**
-   * @param {GPUDevice} device
-   * @param {GpuCounters} counters
-   */
+  /** @param {GPUDevice} device @param {GpuCounters} counters */
   constructor(device, counters) {
     this.device = device;
     this.waits = new Waits(counters);
