@@ -97,6 +97,13 @@ class CompileProcess:
         reply = self._call(op.ImportGenerationRequest(path, weights, wanted), on_phase)
         return reply.facts, list(reply.models)
 
+    def graph_text(self, path: Path, dump_after: str) -> str:
+        """An ONNX file as text after a graph pass; see :mod:`nnjit_studio.compiler.importer`."""
+        request = op.GraphTextRequest(
+            path, dump_after, self.shapes, self.winograd, self.half_weights
+        )
+        return self._call(request)
+
     def define(self, spec: str) -> tuple[Workload, bool]:
         """A workload from its spelling (:mod:`nnjit_studio.compiler.spelling`).
 

@@ -97,6 +97,15 @@ class ImportGenerationRequest(Request[ImportedGeneration]):
 
 
 @dataclass(frozen=True)
+class GraphTextRequest(Request[str]):
+    path: Path
+    dump_after: str
+    given: GivenShapes
+    winograd: bool
+    half_weights: bool
+
+
+@dataclass(frozen=True)
 class Defined(WithPrograms):
     """``model`` is None where no file for its weights was given."""
 
@@ -297,6 +306,7 @@ OPERATIONS = {
     for row in (
         Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True),
         Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True),
+        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True),
         Operation(DefineRequest, "kernels", _LONG, loads=True),
         Operation(RestoreRequest, "kernels", _LONG, loads=True),
         Operation(ReferenceRequest, "native", _LONG, lost=_OPENING),

@@ -1,17 +1,16 @@
-"""Jobs on models: their import."""
+"""Jobs on models: their import, and their graph as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.importer.build import BuiltModel
+from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.process.handlers.registry import State, handles
 from nnjit_studio.compiler.process.operations import (
+    GraphTextRequest,
     Imported,
     ImportedGeneration,
     ImportGenerationRequest,
@@ -43,6 +42,17 @@ def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGe
     return ImportedGeneration(state.keep(programs), built.facts, models)
 
 
+@handles(GraphTextRequest)
+def text_after_pass(state: State, request: GraphTextRequest) -> str:
+    return graph_text(
+        request.path,
+        request.dump_after,
+        request.given,
+        request.winograd,
+        request.half_weights,
+    )
+
+
 def described(built: BuiltModel, weights: Path) -> tuple[ImportedModel, Mapping[str, Program]]:
     """A model as Wasm runs it, with its form of a GPU where that differs; all programs."""
 
@@ -51,7 +61,6 @@ def described(built: BuiltModel, weights: Path) -> tuple[ImportedModel, Mapping[
             form.graph, form.workloads, form.plan, frozenset(form.packable), weights, gpu
         )
 
-    on_gpu = fuse_attention(built)
-    if on_gpu is built:
+    if built.gpu is None:
         return plain(built), built.programs
-    return plain(built, plain(on_gpu)), {**built.programs, **on_gpu.programs}
+    return plain(built, plain(built.gpu)), {**built.programs, **built.gpu.programs}
