@@ -63,10 +63,13 @@ page-types: node_modules/ready
 page: page-types
 	PATH="$(abspath $(BIN)):$$PATH" npm run --silent test
 
+# A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
+# so that the long files of tests/end2end do not come last.
+WORKERS ?= 2
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Random kernels against the float64 reference: cases, seed.
 N ?= 10000

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # should torch load ONNX Runtime
+
 import torch
 import torchvision
 import transformers as hf

@@ -9,10 +9,13 @@ QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul) an
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else it sends some, and keeps a device id
 
 import numpy as np
 import onnx

@@ -52,8 +52,7 @@ class BenchServer:
     def __init__(self, roots: dict[str, Path]) -> None:
         package = files("nnjit_studio.resources")
         self._roots = {
-            "bench": Path(str(package / "bench")),
-            "page": Path(str(package / "page")),
+            **{name: Path(str(package / name)) for name in ("bench", "engine", "sdk", "studio")},
             **roots,
         }
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
+from pathlib import Path
 
 from nnjit_studio.errors import BugError
 
-LIST_FILE = "bundle_files.json"
+ROOT_FILES = ("index.html", "nnjit.js")
+FOLDERS = ("engine", "sdk")
 
 
 def engine_files(generation: bool = False, gpu: bool = False) -> dict[str, bytes]:
-    """Name in the bundle to contents, as ``resources/page/bundle_files.json`` lists them.
+    """Path in the bundle to contents: all of ``resources/engine`` and ``resources/sdk`` and, at
+    the root, the bundle's page and its API, each under the path that it has in ``resources``.
 
-    ``generation`` adds what only decoders need, ``gpu`` what kernels for WebGPU need.
+    Folders named ``generation`` ship with ``generation`` (decoders), folders named ``gpu`` with
+    ``gpu`` (kernels for WebGPU).
 
     Raises
     ------
     BugError
-        When the list or a file of it is missing from this installation.
+        When a file or a folder is missing from this installation.
     """
-    page = files("nnjit_studio.resources") / "page"
+    resources = Path(str(files("nnjit_studio.resources")))
+    left_out = {name for name, ships in (("generation", generation), ("gpu", gpu)) if not ships}
     try:
-        listed = json.loads((page / LIST_FILE).read_text("utf-8"))
-        parts = ("engine", *(["generation"] if generation else ()), *(["gpu"] if gpu else ()))
-        scripts = [name for part in parts for name in listed[part]]
-        sources = {name: name for name in scripts} | listed["page"]
-        return {name: (page / source).read_bytes() for name, source in sources.items()}
-    except (OSError, ValueError, KeyError) as e:
+        paths = [resources / name for name in ROOT_FILES]
+        for folder in FOLDERS:
+            found = [path for path in (resources / folder).rglob("*") if path.is_file()]
+            if not found:
+                raise FileNotFoundError(f"{folder} is empty")
+            paths += found
+        names = {path.relative_to(resources).as_posix(): path for path in paths}
+        return {
+            name: path.read_bytes()
+            for name, path in names.items()
+            if left_out.isdisjoint(name.split("/"))
+        }
+    except OSError as e:
         raise BugError(
             f"The engine's files are not complete in this installation: {e}.",
             "Install NNJIT Studio again.",

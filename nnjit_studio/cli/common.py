@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.cli.import_options import hint_shapes, set_import, shape_options
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.engine.browsers.sandbox import NO_SANDBOX, Sandbox, switched_off_by
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.backend import BACKENDS, GPU_CHOICES, adapter_wanted, choose_backend
 from nnjit_studio.records.lab import LABS
@@ -135,7 +136,7 @@ def workbench(
     """
     from nnjit_studio.workbench import Workbench
 
-    flags, badges = "", []
+    flags, off_by = "", NO_SANDBOX if no_sandbox else ""
     if lab and target != "embedded":
         raise UserError(
             f"--lab {lab} is a mode of the embedded engine.", "Leave out --target or --lab."
@@ -143,16 +144,19 @@ def workbench(
     if target == "embedded":
         from nnjit_studio.ui.page.process import check_sandbox
 
+        off_by = switched_off_by(no_sandbox)
         flags = check_sandbox(no_sandbox, lab)
-    if no_sandbox:
-        badges.append(
-            ("no sandbox", "The web engine runs without its sandbox, as asked by --no-sandbox.")
-        )
     chosen = choose_backend(backend, gpu, target)
     if meant := chosen.threads_note(threads):
         note(meant)
     bench = Workbench(
-        database or default_database(), target, flags, badges, threads, read_only, chosen
+        database or default_database(),
+        target,
+        flags,
+        Sandbox(off_by),
+        threads,
+        read_only,
+        chosen,
     )
     set_import(bench.compiler)
     try:
@@ -162,13 +166,13 @@ def workbench(
             if target == "embedded":
                 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
-                return run_with_embedded_page(bench.hub, work, no_sandbox, bench.cancel)
+                return run_with_embedded_page(bench.page.hub, work, no_sandbox, bench.page.cancel)
             from nnjit_studio.engine.browsers import browsers
             from nnjit_studio.engine.runner.kept_page import keep_page
 
-            gpu = adapter_wanted(bench.backend)
-            with keep_page(bench.hub, browsers.find(target), no_sandbox, gpu) as running:
-                bench.launched_with(running.flags)
+            gpu = adapter_wanted(bench.page.backend)
+            with keep_page(bench.page.hub, browsers.find(target), no_sandbox, gpu) as running:
+                bench.page.launched_with(running.flags)
                 return work()
 
         yield bench, run

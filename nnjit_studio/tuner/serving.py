@@ -1,6 +1,6 @@
 """A session beside a model that serves: what its inferences take is asked, not made.
 
-The page keeps the budget (``resources/page/governor.js``): it lets measurements
+The page keeps the budget (``resources/studio/governor.js``): it lets measurements
 pass between inferences, and so holds up all work of the session that waits for
 them. Here is what remains: to time the model without getting in its way.
 """

@@ -15,11 +15,12 @@ from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.errors import ModelError, UnsupportedOpError
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 
 TABLE = Path(__file__).parents[2] / "docs" / "operators.md"
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
 RUNS = "runs"
+_REFUSED = "refused: "
 
 
 def status(case: Case, folder: Path) -> str:
@@ -50,13 +51,27 @@ def table(results: Iterable[tuple[Case, str]]) -> str:
     """Markdown: a row for each operator and status, its dtypes and variants in one cell."""
     rows: dict[tuple[str, str], list[str]] = {}
     for case, found in results:
-        words = " ".join(filter(None, (case.dtype, case.variant)))
-        rows.setdefault((case.op, found), []).append(words)
+        rows.setdefault((case.op, found), []).append(words_of(case))
     lines = ["| operator | cases | status |", "|---|---|---|"]
     for (op, found), cases in sorted(rows.items()):
-        said = found if found == RUNS else f"refused: {found}"
+        said = found if found == RUNS else _REFUSED + found
         lines.append(f"| {op} | {', '.join(cases)} | {said} |")
     return "\n".join(lines) + "\n"
+
+
+def words_of(case: Case) -> str:
+    """What a cell of the table calls a case."""
+    return " ".join(filter(None, (case.dtype, case.variant)))
+
+
+def statuses(text: str) -> dict[tuple[str, str], str]:
+    """The counterpart of :func:`table`: the status of each operator's case, by its words."""
+    found = {}
+    for line in text.splitlines()[2:]:
+        op, cases, said = line.removeprefix("| ").removesuffix(" |").split(" | ", 2)
+        for words in cases.split(", "):
+            found[op, words] = said.removeprefix(_REFUSED)
+    return found
 
 
 def committed() -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import posixpath
 import re
 import shutil
 import zipfile
@@ -18,8 +19,8 @@ from nnjit_studio.bundle import engine, read_bundle, verify_bundle, write_bundle
 from nnjit_studio.bundle.manifest import Manifest, safe_path
 from nnjit_studio.errors import BugError, BundleError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import Kernel
 
 CREATED = "2026-11-20T12:00:00+00:00"
 CANDIDATE = Candidate(x0=8, y0=6, r0=4, x1=8, y1=6, r1=384)
@@ -405,34 +406,41 @@ def test_weights_are_not_loaded_whole(
     assert verify_bundle(write()).ok
 
 
-def test_a_bundle_with_the_real_engine_is_closed(write: Callable[..., Path]) -> None:
-    files = engine.engine_files()
+@pytest.mark.parametrize(
+    "optional", [{}, {"gpu": True}, {"generation": True}, {"gpu": True, "generation": True}]
+)
+def test_a_bundle_with_the_real_engine_is_closed(
+    write: Callable[..., Path], optional: dict[str, bool]
+) -> None:
+    files = engine.engine_files(**optional)
     assert verify_bundle(write(engine_files=files)).ok
     for name, data in files.items():
         if name.endswith(".js"):
             code = re.sub(r"/\*.*?\*/", "", data.decode(), flags=re.S)
-            needed = re.findall(r"""(?:from|import)\s*["']\./([^"']+)["']""", code)
+            needed = re.findall(r"""(?:from|import)\s*["'](\.[^"']+)["']""", code)
         else:
             needed = re.findall(r'(?:src|href)="([^"#]+)"', data.decode())
-        assert set(needed) <= set(files), name
-    assert b"bundle_page.js" in files["index.html"]
+        folder = posixpath.dirname(name)
+        assert {posixpath.normpath(posixpath.join(folder, n)) for n in needed} <= set(files), name
+    assert b"sdk/bundle_page.js" in files["index.html"]
+    assert b"sdk/session.js" in files["nnjit.js"]
 
 
-def test_engine_files_follow_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "page"
-    page.mkdir()
-    (page / "a.js").write_text("a")
-    (page / "bundle_index.html").write_text("page")
-    listed = {"engine": ["a.js"], "generation": ["t.js"]}
-    listed["page"] = {"index.html": "bundle_index.html"}
-    (page / "bundle_files.json").write_text(json.dumps(listed))
+def test_engine_files_are_those_of_two_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    always = {"index.html", "nnjit.js", "engine/a.js", "sdk/b.css"}
+    for name in {*always, "engine/generation/t.js", "sdk/gpu/p.js", "studio/s.js", "types/t.js"}:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
     monkeypatch.setattr(engine, "files", lambda package: tmp_path)
-    assert engine.engine_files() == {"a.js": b"a", "index.html": b"page"}
-    (page / "t.js").write_text("t")
-    assert engine.engine_files(generation=True).keys() == {"a.js", "t.js", "index.html"}
-    (page / "a.js").unlink()
+    assert engine.engine_files() == {name: name.encode() for name in always}
+    assert engine.engine_files(generation=True).keys() == {*always, "engine/generation/t.js"}
+    assert engine.engine_files(gpu=True).keys() == {*always, "sdk/gpu/p.js"}
+    (tmp_path / "nnjit.js").rename(tmp_path / "engine" / "nnjit.js")
     with pytest.raises(BugError, match="not complete"):
         engine.engine_files()
-    shutil.rmtree(page)
-    with pytest.raises(BugError, match="not complete"):
+    (tmp_path / "engine" / "nnjit.js").rename(tmp_path / "nnjit.js")
+    shutil.rmtree(tmp_path / "engine")
+    with pytest.raises(BugError, match=r"not complete.*engine is empty"):
         engine.engine_files()

@@ -1,4 +1,4 @@
-"""What README and docs name exists: verbs, options, files behind links."""
+"""Names in README and docs exist: verbs, options, files, headings; and their words are plain."""
 
 from __future__ import annotations
 
@@ -131,3 +131,115 @@ def test_named_files_exist(page: Path) -> None:
     ]
     lost = [name for name in named if not any(f.endswith(f"/{name}") for f in there)]
     assert lost == []
+
+
+# Headings, citations, words
+
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+ANCHOR = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
+SECTION = re.compile(r"\bdesign(?:\.md)?,? section (\d+)")
+CITED = re.compile(r'docs/(\w[\w-]*\.md), "([^"\n]+)"')
+TERM = re.compile(r"^- \*\*(.+?)\*\*: ", re.M)
+WORDS = """arena, bundle, candidate, challenger, cost model, device profile, duel, epilogue,
+fixture, gate, hot swap, hub, incumbent, KV cache, kernel, lite space, microbenchmark, operator
+fusion, payoff, plan, primitive, primitive vector, record, round, search strategy, sentinel,
+setting, step, tail, target, task scheduler, template, tier, tile sizes, tuning session, warm-up,
+workload"""
+BANNED = {
+    r"\bbeside\b": "compared with; next to; during",
+    r"\bfor else\b": "because otherwise",
+    r"\bnobody's\b": "undefined",
+    r"\bin thought\b": "simulated",
+    r"\bmade good\b": "restored",
+    r"\bto be had\b": "available",
+    r"\ball the same\b": "nevertheless; equal",
+    r"\btold apart\b": "distinguished",
+    r"\bone behind the other\b": "consecutive",
+    r"\bwhat (?:lies|stands|comes) behind\b": "name the thing",
+    r", for (?:it|they|there|nothing|nobody)\b": "because",
+    r"^Who [a-z]+s\b": "name the subject",
+    r"\(#\d+\)": "issue numbers mean nothing outside",
+}
+"""Idioms that a reader has to decode, and what to write instead."""
+PROSE = [ROOT / "CHANGELOG.md", *(p for p in PAGES if p.name != "commands.md")]
+"""All but the table of commands, whose texts are the window's."""
+
+
+def headings(page: Path) -> list[str]:
+    return HEADING.findall(page.read_text("utf-8"))
+
+
+def anchor(heading: str) -> str:
+    """The fragment that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    """Path and text of every Python and JavaScript source of the program."""
+    for room in ("nnjit_studio", "compiler", "ui", "resources"):
+        for path in sorted((ROOT / room).rglob("*.[pj][ys]")):
+            yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+
+
+def idioms(text: str) -> list[str]:
+    return [m[0] for idiom in BANNED for m in re.finditer(idiom, text, re.I | re.M)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_to_headings_resolve(page: Path) -> None:
+    lost = [
+        (name, fragment)
+        for name, fragment in ANCHOR.findall(page.read_text("utf-8"))
+        if "://" not in name
+        and fragment not in map(anchor, headings(page.parent / name if name else page))
+    ]
+    assert lost == []
+
+
+def test_sections_of_the_design_that_sources_cite_exist() -> None:
+    there = {int(h.split(".")[0]) for h in headings(ROOT / "docs/design.md") if h[0].isdigit()}
+    cited = [(path, int(n)) for path, text in sources() for n in SECTION.findall(text)]
+    assert cited, "no source cites the design"
+    assert [(path, n) for path, n in cited if n not in there] == []
+
+
+def test_headings_that_sources_cite_exist() -> None:
+    cited = [(path, *c) for path, text in sources() for c in CITED.findall(text)]
+    assert cited, "no source cites a heading"
+    assert [c for c in cited if c[2] not in headings(ROOT / "docs" / c[1])] == []
+
+
+def test_the_glossary_is_sorted_and_holds_the_words_of_the_project() -> None:
+    terms = [t.lower() for t in TERM.findall((ROOT / "docs/glossary.md").read_text("utf-8"))]
+    assert terms == sorted(set(terms))
+    assert {" ".join(w.split()).lower() for w in WORDS.split(",")} - set(terms) == set()
+
+
+def test_terms_of_the_glossary_are_used() -> None:
+    pages = [p.read_text("utf-8") for p in PAGES if p.name != "glossary.md"]
+    used = " ".join(" ".join((*pages, *(text for _, text in sources()))).lower().split())
+    terms = TERM.findall((ROOT / "docs/glossary.md").read_text("utf-8"))
+    assert [t for t in terms if t.lower() not in used] == []
+
+
+@pytest.mark.parametrize("page", PROSE, ids=[p.name for p in PROSE])
+def test_words_are_plain(page: Path) -> None:
+    assert idioms(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Ours beside theirs.", ["beside"]),
+        ("besides the load, next to it", []),
+        ("kept alive, for it is used", [", for it"]),
+        ("a gate for it, for the bundle (#7)", ["(#7)"]),
+    ],
+)
+def test_an_idiom_is_found(text: str, found: list[str]) -> None:
+    assert idioms(text) == found
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    links = LINK.findall(PAGES[0].read_text("utf-8"))
+    assert {f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")} - set(links) == set()

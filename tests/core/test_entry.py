@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 
 def test_spawned_processes_do_not_load_the_command_line() -> None:
@@ -29,3 +31,25 @@ def test_the_package_runs_as_a_module() -> None:
     )
     assert run.returncode == 0
     assert run.stdout.startswith("nnjit, version ")
+
+
+def test_telemetry_is_off_before_onnx_runtime_is_loaded() -> None:
+    program = (
+        "import os, sys; os.environ['ORT_DISABLE_TELEMETRY'] = '0'; import nnjit_studio.entry; "
+        "print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert said.stdout.split() == ["1", "False"]
+
+
+def test_scripts_without_the_package_switch_telemetry_off_themselves() -> None:
+    loads = re.compile(r"^(?:import|from) onnxruntime\b", re.MULTILINE)
+    switch = 'os.environ["ORT_DISABLE_TELEMETRY"] = "1"'
+    found = 0
+    for script in (Path(__file__).parents[2] / "benchmarks").rglob("*.py"):
+        text = script.read_text()
+        first = loads.search(text)
+        if first and "nnjit_studio" not in text[: first.start()]:
+            found += 1
+            assert switch in text[: first.start()], script
+    assert found

@@ -189,9 +189,19 @@ def test_firefox_gets_preferences_in_its_profile(tmp_path: Path) -> None:
     assert 'user_pref("toolkit.telemetry.enabled", false);' in lines
     assert 'user_pref("services.settings.server", "http://127.0.0.1:9/");' in lines
     assert 'user_pref("dom.webgpu.enabled", true);' in lines
+    assert 'user_pref("network.dns.disabled", true);' in lines
+    assert 'user_pref("network.proxy.ssl_port", 9);' in lines
     assert all(line.startswith('user_pref("') and line.endswith(");") for line in lines)
     browser_flags.write_firefox_preferences(tmp_path, "")
     assert "webgpu" not in (tmp_path / "user.js").read_text()
+
+
+@pytest.mark.parametrize("gpu", browser_flags.GPU_MODES)
+def test_chromium_has_no_way_out_whatever_its_adapter(gpu: str) -> None:
+    edge = Browser("edge", "chromium", Path("/b"))
+    command = command_line(edge, URL, Path("/p"), True, True, gpu)
+    assert command.count("--proxy-server=http://127.0.0.1:9") == 1
+    assert not any(switch.startswith("--proxy-bypass-list") for switch in command)
 
 
 def test_gpu_switches_are_only_those_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_listens_on_loopback_alone_without_nagle(hub: Hub) -> None:
 
 
 def test_files_have_the_right_types(hub: Hub) -> None:
-    response = get(hub, "/frames.js")
+    response = get(hub, "/studio/frames.js")
     assert response.status == 200
     assert response.headers["Content-Type"] == "text/javascript; charset=utf-8"
 
@@ -61,10 +61,14 @@ def test_files_have_the_right_types(hub: Hub) -> None:
         "/../__init__.py",
         "/%2e%2e/__init__.py",
         "/..%2f__init__.py",
-        "/frames.py",
-        "/frames.js/",
-        "/page/frames.js",
-        "/frames.js%00.js",
+        "/studio/%2e%2e/__init__.py",
+        "/studio/frames.py",
+        "/studio/frames.js/",
+        "/frames.js",
+        "/types/gpu.js",
+        "/studio/index.html/../main.js",
+        "/bench/kernels.js",
+        "/studio/frames.js%00.js",
         "/.js",
     ],
 )
@@ -83,17 +87,17 @@ def test_page_needs_the_token(hub: Hub) -> None:
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "evil.example", "127.0.0.1:1"])
 def test_any_other_host_is_refused(hub: Hub, host: str) -> None:
     assert get(hub, page_path(hub), host=host).status == 403
-    assert get(hub, "/frames.js", host=host).status == 403
+    assert get(hub, "/studio/frames.js", host=host).status == 403
 
 
 def test_files_are_for_the_page_alone(hub: Hub) -> None:
-    assert get(hub, "/frames.js", Sec_Fetch_Site="same-origin").status == 200
-    assert get(hub, "/frames.js", Sec_Fetch_Site="cross-site").status == 403
-    assert get(hub, "/frames.js", Origin=hub.origin).status == 200
-    assert get(hub, "/frames.js", Origin="http://evil.example").status == 403
+    assert get(hub, "/studio/frames.js", Sec_Fetch_Site="same-origin").status == 200
+    assert get(hub, "/studio/frames.js", Sec_Fetch_Site="cross-site").status == 403
+    assert get(hub, "/studio/frames.js", Origin=hub.origin).status == 200
+    assert get(hub, "/studio/frames.js", Origin="http://evil.example").status == 403
 
 
-@pytest.mark.parametrize("path", ["/frames.js", "/nothing", "/?token=wrong"])
+@pytest.mark.parametrize("path", ["/studio/frames.js", "/nothing", "/?token=wrong"])
 def test_every_answer_has_the_security_headers(hub: Hub, path: str) -> None:
     response = get(hub, path)
     expected = security_headers(urlsplit(hub.origin).netloc)

@@ -12,22 +12,23 @@ from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 from gui_window import StudioWindow
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from pytestqt.qtbot import QtBot
+from waiting import PATIENCE_S
 
 from nnjit_studio.ui.kernel import settings as kernel_settings
+from nnjit_studio.ui.startup import app
 from nnjit_studio.ui.widgets import worker
 
-PATIENCE_MS = 60_000
-"""What a machine under load may take; a test that passes does not wait for it."""
+PATIENCE_MS = round(1000 * PATIENCE_S)
 
 
 class PatientBot(QtBot):
     """Waits for what must come, however slow the machine; no test says a time of its own."""
 
-    def waitSignal(self, signal, *, timeout=PATIENCE_MS, **options):
-        return super().waitSignal(signal, timeout=max(timeout, PATIENCE_MS), **options)
+    def waitSignal(self, signal, **options):
+        return super().waitSignal(signal, timeout=PATIENCE_MS, **options)
 
-    def waitUntil(self, callback, *, timeout=PATIENCE_MS):
-        super().waitUntil(callback, timeout=max(timeout, PATIENCE_MS))
+    def waitUntil(self, callback):
+        super().waitUntil(callback, timeout=PATIENCE_MS)
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def eager(monkeypatch):
     """What the window puts off for a human's sake comes at once."""
     monkeypatch.setattr(worker, "REFRESH_MS", 5)
     monkeypatch.setattr(kernel_settings, "SETTLE_MS", 20)
+    monkeypatch.setattr(app, "SETTLE_MS", 20)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,36 +6,34 @@ import itertools
 import random
 import threading
 import time
+import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from PySide6.QtWidgets import QLabel
+from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.analysis.kernel import inspect_kernel
-from nnjit_studio.analysis.profile import (
-    MeasuredMemory,
-    ModelProfile,
-    Steady,
-    StepProfile,
-    forecast,
-)
+from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
+from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.model.memory import forecast
+from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 
@@ -51,6 +49,11 @@ class FakeModel:
     weights: Path = Path("weights.bin")
     packable: frozenset[str] = frozenset()
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
+
+    @property
+    def opened(self):
+        """Itself: it plays the open model on its page too."""
+        return self
 
 
 class Builder:
@@ -69,7 +72,9 @@ class Builder:
         flops = 2 * dims[-1] * dims[-2] * dims[-3] if tunable else 8 * dims[-1] * dims[0]
         if kind == "batch_matmul":
             flops *= dims[0]
-        probe = Workload(kind, dims, "f32", epilogue, f"{abs(hash((kind, dims))) % 16**12:012x}")
+        probe = Workload(
+            kind, dims, "f32", epilogue, f"{zlib.crc32(f'{kind} {dims}'.encode()):012x}"
+        )
         uses = self.workloads[probe.name].uses + 1 if probe.name in self.workloads else 1
         w = Workload(kind, dims, "f32", epilogue, probe.fingerprint, uses, flops, tunable)
         self.workloads[probe.name] = w
@@ -350,14 +355,21 @@ def inspection_of(workload: Workload, settings: str = "", gpu: GpuProfile | None
 
 
 class FakeWorkbench:
-    """Plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end."""
+    """Plays all parts of a workbench, its jobs by the names of their functions.
 
-    page_url = "http://127.0.0.1:1/"
+    Tuning plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end,
+    with ``rests`` for a pause after its first round.
+    """
+
+    url = "http://127.0.0.1:1/"
+    sandbox = Sandbox("--no-sandbox")
 
     def __init__(self, model: FakeModel) -> None:
+        self.page = self.tuning = self
         self.model = model
         self.script: list[ev.Event] = list(play(model))
         self.hold = False
+        self.rests = False
         self.open_error: Exception | None = None
         self.fails_in_page = False
         self.tune_error: Exception | None = None
@@ -367,7 +379,7 @@ class FakeWorkbench:
         self.cancelled = threading.Event()
         self.tuned_seconds: list[float | None] = []
         self.rest = iter(self.script)
-        self.pausing = False
+        self.pausing = self.serves = False
         self.asked: list[tuple[str, object]] = []
         self.tried: list[tuple[str, str]] = []
         self.requested: list[tuple[str, str]] = []
@@ -384,7 +396,10 @@ class FakeWorkbench:
         self.job_error: Exception | None = None
         self.pages_expected: list[tuple[bool, str]] = []
 
-    def expect_page(self, comes, lost):
+    def run(self, job, *args, **given):
+        return getattr(self, job.__name__)(*args, **given)
+
+    def expect(self, comes, lost):
         self.pages_expected.append((comes, lost))
 
     def open_model(self, path, on_phase, on_imported=lambda model: None):
@@ -395,13 +410,16 @@ class FakeWorkbench:
             raise self.open_error
         on_imported(model)
         if self.open_error is not None:
-            self.release.wait(10)
+            self.release.wait(PATIENCE_S)
             raise self.open_error
         return model
 
-    def tune(self, seconds=None):
+    def start(self, seconds=None, *, serve=None):
         self.cancelled.clear()
         self.tuned_seconds.append(seconds)
+        self.serves = serve is not None
+        if serve:
+            self.asked.append(("serve", serve))
         self.rest = iter(self.script)
         yield from self._play()
 
@@ -413,9 +431,8 @@ class FakeWorkbench:
         self.cancelled.clear()
         yield ev.Resumed(1.0, 2.0)
         if stop:
-            yield replace(self.script[-1], reason="cancelled")
-        else:
-            yield from self._play()
+            self.rest = iter([replace(self.script[-1], reason="cancelled")])
+        yield from self._play()
 
     def set_seconds_left(self, seconds):
         self.asked.append(("seconds", seconds))
@@ -424,30 +441,31 @@ class FakeWorkbench:
     def seconds_left(self):
         return self.tuned_seconds[-1] if self.tuned_seconds else None
 
-    def serve(self, options):
-        self.asked.append(("serve", options))
-
-    def stop_serving(self):
-        self.asked.append(("rest", None))
-
     def set_serving_budget(self, share):
         self.asked.append(("share", share))
 
     def _play(self):
         for event in self.rest:
             if self.cancelled.is_set():
-                return
+                break
             if self.pace_s:
                 time.sleep(self.pace_s)
             yield event
-            if self.pausing and isinstance(event, ev.RoundDone):
-                self.pausing = False
+            if not isinstance(event, ev.RoundDone):
+                continue
+            while self.rests and not self.pausing and not self.cancelled.wait(0.005):
+                pass
+            if self.pausing:
+                self.pausing = self.rests = False
                 yield ev.Paused(event.t_s)
                 return
-        if self.tune_error is not None:
-            raise self.tune_error
-        while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
-            pass
+        else:
+            if self.tune_error is not None:
+                raise self.tune_error
+            while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
+                pass
+        if self.serves:
+            self.asked.append(("rest", None))
 
     def explain(self, workload, settings):
         candidate = Candidate.parse(settings)
@@ -510,7 +528,7 @@ class FakeWorkbench:
     def measured_device(self):
         return self.device
 
-    def prefer_backend(self, backend):
+    def prefer(self, backend):
         self.backend = backend
 
     def use_backend(self, backend, on_phase):
@@ -549,7 +567,7 @@ class FakeWorkbench:
         return self.stored
 
     def badges(self):
-        return [("no sandbox", "The embedded engine runs without its sandbox (root).")]
+        return [] if self.sandbox.on else [("no sandbox", f"The sandbox is {self.sandbox}.")]
 
 
 class FakeRecords:
@@ -571,7 +589,7 @@ class FakeTexts:
         self.hold = False
         self.error: Exception | None = None
         self.requests: list[TextRequest] = []
-        self.forgotten = self.closed = 0
+        self.forgotten = 0
 
     def generate(self, request, on_phase):
         self.requests.append(request)
@@ -600,9 +618,6 @@ class FakeTexts:
     def forget(self):
         self.forgotten += 1
 
-    def close(self):
-        self.closed += 1
-
 
 def engine_label(url, parent):
     """A plain widget in the place of the web view."""
@@ -613,5 +628,5 @@ def finish(qtbot, workbench, window):
     """Let the window end its threads, as a user's closing it would."""
     workbench.release.set()
     if not window._closed:
-        with qtbot.waitSignal(window.closed, timeout=8000):
+        with qtbot.waitSignal(window.closed):
             window.close()

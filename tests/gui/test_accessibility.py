@@ -104,5 +104,5 @@ def test_dialogs_have_names_and_close_by_escape(qtbot, window, action):
     dialog = next(d for d in window.findChildren(QDialog) if d.isVisible())
     assert dialog.windowTitle()
     assert [describe(w) for w in used_in(dialog) if not name_of(w).strip("…. ")] == []
-    with qtbot.waitSignal(dialog.finished, timeout=5000):
+    with qtbot.waitSignal(dialog.finished):
         qtbot.keyClick(dialog, Qt.Key.Key_Escape)

@@ -19,13 +19,13 @@ GPU_SETTINGS = "x0=4,y0=8,r0=4,x1=64,y1=64,r1=16,split=2,vec=4"
 
 @pytest.fixture
 def opened(qtbot, window, model_file):
-    with qtbot.waitSignal(window.session.done, timeout=5000):
+    with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     return window
 
 
 def choose(qtbot, window, index, signal="done"):
-    with qtbot.waitSignal(getattr(window.session, signal), timeout=5000):
+    with qtbot.waitSignal(getattr(window.session, signal)):
         window.backend.chooser.setCurrentIndex(index)
         window.backend.chooser.activated.emit(index)
 
@@ -69,7 +69,7 @@ def test_no_choice_while_something_runs(qtbot, opened, workbench):
     assert not opened.backend.chooser.isEnabled()
     assert not opened.backend.choose(1)
     assert opened.backend.chooser.currentText() == "Wasm"
-    with qtbot.waitSignal(opened.session.done, timeout=8000):
+    with qtbot.waitSignal(opened.session.done):
         workbench.release.set()
     assert opened.backend.chooser.isEnabled()
 
@@ -83,7 +83,7 @@ def test_a_gpu_that_was_given_up_is_told_and_the_choice_follows(qtbot, opened, w
     ]
     workbench.backend = WASM
     opened.start_tuning(1.0)
-    qtbot.waitUntil(lambda: opened.message.isVisible() and not opened.session.busy, timeout=5000)
+    qtbot.waitUntil(lambda: opened.message.isVisible() and not opened.session.busy)
     said = opened.message.text.text()
     assert "lost 4 times" in said and "runs in Wasm now" in said
     assert opened.backend.chooser.currentText() == "Wasm"
@@ -91,7 +91,7 @@ def test_a_gpu_that_was_given_up_is_told_and_the_choice_follows(qtbot, opened, w
 
 def test_f8_says_which_is_faster_and_why(qtbot, opened):
     assert "F8" in opened.faster.caption.text()
-    with qtbot.waitSignal(opened.session.done, timeout=5000):
+    with qtbot.waitSignal(opened.session.done):
         opened.actions_by_id["faster"].trigger()
     assert opened.faster.caption.text().startswith("Wasm is 4.0x as fast here")
     assert "the transfers" in opened.faster.answer.text()
@@ -112,7 +112,7 @@ def test_the_lite_space_shows_the_settings_of_its_backend(qtbot, opened, workben
         ev.SpaceBuilt(0.1, key, (GPU_SETTINGS,), ("fits",), 1000, 0),
         ev.Swapped(0.2, key, GPU_SETTINGS, 1.0, 2.0),
     ]
-    with qtbot.waitSignal(opened.session.done, timeout=5000):
+    with qtbot.waitSignal(opened.session.done):
         opened.start_tuning(1.0)
     opened.session.select(key)
     assert hidden("order") and hidden("pack") and not hidden("split") and not hidden("vec")

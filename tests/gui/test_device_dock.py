@@ -15,13 +15,15 @@ from nnjit_studio.ui.device.dock import START, STOP, facts_of
 
 @pytest.fixture
 def dock(qtbot, window):
-    qtbot.waitUntil(lambda: not window.session.device_reader.job, timeout=5000)
+    qtbot.waitUntil(lambda: not window.session.device_reader.job)
     window.docks["device"].raise_()
-    return window.device
+    panel = window.device  # made here, and it reads what is known
+    qtbot.waitUntil(lambda: not window.session.device_reader.job)
+    return panel
 
 
 def measure(qtbot, dock, window):
-    with qtbot.waitSignal(window.session.device_changed, timeout=5000):
+    with qtbot.waitSignal(window.session.device_changed):
         dock.button.click()
 
 
@@ -33,7 +35,7 @@ def test_before_anything_is_measured_it_says_so(dock):
 
 def test_what_an_earlier_session_measured_is_shown_at_start(qtbot, dock, window, workbench):
     workbench.device = measured_device()
-    with qtbot.waitSignal(window.session.device_changed, timeout=5000):
+    with qtbot.waitSignal(window.session.device_changed):
         window.session.read_device()
     assert "12 accumulators and 3 operands" in dock.facts.text()
 
@@ -68,10 +70,10 @@ def test_after_a_busy_moment_it_says_that_nothing_changed(qtbot, dock, window, m
 def test_while_it_measures_the_button_stops_it(qtbot, dock, window, workbench):
     workbench.hold = True
     dock.button.click()
-    qtbot.waitUntil(lambda: "vector registers" in dock.phase.text(), timeout=3000)
+    qtbot.waitUntil(lambda: "vector registers" in dock.phase.text())
     assert dock.button.text() == STOP and dock.progress.isVisibleTo(dock)
     assert not window.actions_by_id["device"].isEnabled()
-    with qtbot.waitSignal(window.session.problem, timeout=3000):
+    with qtbot.waitSignal(window.session.problem):
         dock.button.click()
     assert "cancelled" in window.message.text.text()
     assert dock.button.text() == START and not dock.progress.isVisibleTo(dock)
@@ -79,19 +81,19 @@ def test_while_it_measures_the_button_stops_it(qtbot, dock, window, workbench):
 
 
 def test_another_job_keeps_it_waiting(qtbot, dock, window, workbench, model_file):
-    with qtbot.waitSignal(window.session.done, timeout=5000):
+    with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     workbench.hold = True
     window.start_tuning()
     assert not dock.button.isEnabled()
     workbench.release.set()
-    qtbot.waitUntil(lambda: not window.session.busy, timeout=5000)
+    qtbot.waitUntil(lambda: not window.session.busy)
     assert dock.button.isEnabled()
 
 
 def test_the_menu_opens_the_dock_and_measures(qtbot, dock, window):
     window.docks["device"].hide()
-    with qtbot.waitSignal(window.session.device_changed, timeout=5000):
+    with qtbot.waitSignal(window.session.device_changed):
         window.actions_by_id["device"].trigger()
     assert window.docks["device"].isVisibleTo(window)
 

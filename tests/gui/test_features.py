@@ -49,7 +49,7 @@ TOY = Feature(
     actions=(
         Action("test_toy", "&Inspect", "T&oy", "Ctrl+Alt+T", "idle", "Count badges", place=1),
     ),
-    job=Job("test_toy", "Playing", lambda bench, tell: len(bench.badges()), needs_model=False),
+    job=Job("test_toy", "Playing", lambda bench, tell: len(bench.page.badges()), needs_model=False),
     layouts=(COMPARE,),
 )
 

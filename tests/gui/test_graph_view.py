@@ -72,7 +72,7 @@ def panel(qtbot, window, model_file):
 
 
 def run(qtbot, window, action):
-    with qtbot.waitSignal(window.session.done, timeout=8000):
+    with qtbot.waitSignal(window.session.done):
         window.actions_by_id[action].trigger()
 
 
@@ -215,14 +215,14 @@ def test_a_graph_of_3000_nodes_is_laid_out_in_a_thread(qtbot, settings, tmp_path
     window = StudioWindow(bench, engine_label, settings)
     qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, bench, w))
     window.show()
-    with qtbot.waitSignal(window.graph.drawn, timeout=20000):
+    with qtbot.waitSignal(window.graph.drawn):
         open_it(qtbot, window, path)
         assert window.graph.view.boxes == {}, "nothing of it was done on Qt's thread"
     assert len(window.graph.view.boxes) == 4
-    with qtbot.waitSignal(window.graph.drawn, timeout=20000):
+    with qtbot.waitSignal(window.graph.drawn):
         window.graph.go_to("/encoder/layer.700/Add")
     assert window.graph.view.current.name == "/encoder/layer.700/Add"
-    with qtbot.waitSignal(window.graph.drawn, timeout=20000):
+    with qtbot.waitSignal(window.graph.drawn):
         window.graph.folding.close_all()
         window.graph.folding.open_all()  # before the first is laid out: the last one counts
     assert len(window.graph.view.boxes) == 3003

@@ -21,13 +21,13 @@ from nnjit_studio.ui.profile.dock import profile_job
 
 @pytest.fixture
 def opened(qtbot, window, model_file):
-    with qtbot.waitSignal(window.session.done, timeout=5000):
+    with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     return window
 
 
 def run(qtbot, window, action):
-    with qtbot.waitSignal(window.session.done, timeout=5000):
+    with qtbot.waitSignal(window.session.done):
         window.actions_by_id[action].trigger()
 
 
@@ -96,11 +96,11 @@ def test_the_button_tells_the_phase_and_stops(qtbot, opened, workbench, job):
     workbench.hold = True
     before = panel.button.text()
     panel.button.click()
-    qtbot.waitUntil(lambda: panel.caption.text().startswith(("Timing", "Starting")), timeout=3000)
+    qtbot.waitUntil(lambda: panel.caption.text().startswith(("Timing", "Starting")))
     assert panel.button.text() == "Stop" and panel.button.isEnabled()
     other = opened.diff if job == "profile" else opened.profile
     assert not other.button.isEnabled()
-    with qtbot.waitSignal(opened.session.problem, timeout=3000):
+    with qtbot.waitSignal(opened.session.problem):
         panel.button.click()
     assert "was cancelled" in opened.message.text.text()
     assert panel.button.text() == before and panel.button.isEnabled()
@@ -112,7 +112,7 @@ def test_an_error_is_one_sentence_and_what_was_shown_stays(qtbot, opened, workbe
     run(qtbot, opened, "diff")
     rows = column(opened.diff, "tensor")
     workbench.job_error = ModelError("ONNX Runtime cannot run it.", "Export it again.")
-    with qtbot.waitSignal(opened.session.problem, timeout=3000):
+    with qtbot.waitSignal(opened.session.problem):
         opened.actions_by_id["diff"].trigger()
     assert opened.message.text.text() == "ONNX Runtime cannot run it. Export it again."
     assert column(opened.diff, "tensor") == rows
@@ -206,7 +206,7 @@ def test_the_context_menu_of_a_node_compares_it(qtbot, opened, workbench):
     (menu,) = view.findChildren(QMenu)
     action = menu.actions()[0]
     assert action.iconText() == "Compare this tensor with ONNX Runtime"
-    with qtbot.waitSignal(opened.session.done, timeout=5000):
+    with qtbot.waitSignal(opened.session.done):
         action.trigger()
     menu.close()
     assert workbench.compared == ["n2"] and selected(opened.diff).node == "n2"
@@ -215,7 +215,7 @@ def test_the_context_menu_of_a_node_compares_it(qtbot, opened, workbench):
 def test_tuning_makes_both_outdated_and_the_next_node_starts_afresh(qtbot, opened, workbench):
     run(qtbot, opened, "profile")
     run(qtbot, opened, "diff")
-    with qtbot.waitSignal(opened.session.done, timeout=8000):
+    with qtbot.waitSignal(opened.session.done):
         opened.start_tuning()
     for panel in (opened.profile, opened.diff):
         assert panel.caption.text().startswith(OUTDATED)
@@ -229,7 +229,7 @@ def test_tuning_makes_both_outdated_and_the_next_node_starts_afresh(qtbot, opene
 def test_another_model_has_neither(qtbot, opened, model_file):
     run(qtbot, opened, "profile")
     run(qtbot, opened, "diff")
-    with qtbot.waitSignal(opened.session.done, timeout=5000):
+    with qtbot.waitSignal(opened.session.done):
         opened.open_model(model_file)
     for panel in (opened.profile, opened.diff):
         assert panel.result is None and panel.proxy.rowCount() == 0

@@ -28,9 +28,7 @@ def opened(qtbot, window, model_file):
 def shown(qtbot, window, settings=None):
     """Wait for a kernel, or for that of these settings."""
     panel = window.kernel
-    qtbot.waitUntil(
-        lambda: panel.kernel is not None and settings in (None, panel.kernel.settings), timeout=4000
-    )
+    qtbot.waitUntil(lambda: panel.kernel is not None and settings in (None, panel.kernel.settings))
     return panel
 
 
@@ -43,9 +41,9 @@ def look(qtbot, window, settings=SETTINGS):
 def store(qtbot, window, workbench, records):
     """Put records into the database and wait until its table shows them."""
     workbench.stored = records
-    qtbot.waitUntil(lambda: not window.session.reader.job, timeout=4000)
+    qtbot.waitUntil(lambda: not window.session.reader.job)
     window.session.read_records()
-    qtbot.waitUntil(lambda: window.database.proxy.rowCount() == len(records), timeout=4000)
+    qtbot.waitUntil(lambda: window.database.proxy.rowCount() == len(records))
 
 
 def values(panel):
@@ -238,9 +236,7 @@ def measured_by(workbench, state, samples=(2.0, 2.1, 1.9, 2.0)):
 
 
 def measure(qtbot, opened, panel):
-    with qtbot.waitSignal(
-        opened.session.done, timeout=4000, check_params_cb=lambda job, _: job == "try"
-    ):
+    with qtbot.waitSignal(opened.session.done, check_params_cb=lambda job, _: job == "try"):
         panel.measure_button.click()
 
 
@@ -252,12 +248,12 @@ def test_what_is_slower_may_be_kept_and_put_back(qtbot, opened, workbench):
     assert workbench.tried == [(opened.session.state.selected, SETTINGS)]
     assert panel.verdict.text() == "41.5 GFLOP/s, slower: told so"
     assert panel.keep_button.isEnabled() and not panel.back_button.isEnabled()
-    with qtbot.waitSignal(opened.session.done, timeout=4000):
+    with qtbot.waitSignal(opened.session.done):
         panel.keep_button.click()
     assert workbench.kept == [(opened.session.state.selected, SETTINGS)]
     assert "(runs now)" in panel.caption.text()
     assert not panel.keep_button.isEnabled() and panel.back_button.isEnabled()
-    with qtbot.waitSignal(opened.session.done, timeout=4000):
+    with qtbot.waitSignal(opened.session.done):
         panel.back_button.click()
     assert workbench.kept[-1] == (opened.session.state.selected, "default")
     assert "runs now" not in panel.caption.text()
@@ -313,9 +309,9 @@ def test_another_workload_shows_its_kernel_while_the_dock_is_seen(qtbot, opened,
     look(qtbot, opened)
     other = opened.session.state.by_share()[1].workload.key
     opened.session.select(other)
-    qtbot.waitUntil(lambda: opened.kernel.kernel.workload.key == other, timeout=4000)
+    qtbot.waitUntil(lambda: opened.kernel.kernel.workload.key == other)
     opened.docks.show("space")
-    qtbot.waitUntil(lambda: not opened.kernel._seen_now, timeout=2000)
+    qtbot.waitUntil(lambda: not opened.kernel._seen_now)
     seen = len(workbench.inspected)
     opened.session.select(opened.session.state.by_share()[0].workload.key)
     qtbot.wait(50)
@@ -326,7 +322,7 @@ def test_a_refused_candidate_is_one_sentence(qtbot, opened, workbench):
     panel = look(qtbot, opened)
     workbench.inspect_error = UserError("The device is not known yet.", "Wait for the page.")
     panel.look(OTHER)
-    qtbot.waitUntil(lambda: "Wait for the page." in panel.verdict.text(), timeout=4000)
+    qtbot.waitUntil(lambda: "Wait for the page." in panel.verdict.text())
     assert panel.kernel.settings == SETTINGS
 
 

@@ -40,9 +40,11 @@ def test_what_is_no_candidate_cannot_be_measured(qtbot, window, workbench, model
 
 def test_enter_measures_and_the_verdict_stands_beside_it(qtbot, window, workbench, model_file):
     open_it(qtbot, window, model_file)
-    bar = type_in(qtbot, window, INSIDE)
+    bar = window.space.own
+    bar.field.setText(INSIDE)
     with qtbot.waitSignal(window.session.done, check_params_cb=lambda job, _: job == "try"):
         qtbot.keyClick(bar.field, Qt.Key.Key_Return)
+    assert not bar._judge_later.isActive(), "the rules do not speak over the verdict"
     assert workbench.tried == [(window.session.state.selected, INSIDE)]
     assert bar.verdict.text() == "41.5 GFLOP/s, slower: 0.93x, not enough"
     row = window.session.state.workloads[window.session.state.selected].candidates[INSIDE]

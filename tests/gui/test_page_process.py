@@ -38,6 +38,13 @@ def test_a_sandbox_switched_off_outside_is_on_record(monkeypatch: pytest.MonkeyP
     assert "--no-sandbox" in check_sandbox(False).split()
 
 
+def test_the_engine_has_no_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FLAGS_VARIABLE, "--proxy-server=http://elsewhere:80")
+    check_sandbox(False)
+    proxies = [f for f in os.environ[FLAGS_VARIABLE].split() if f.startswith("--proxy-server")]
+    assert proxies[-1] == "--proxy-server=http://127.0.0.1:9"  # Chromium takes the last
+
+
 def test_flags_of_the_user_stay_and_nothing_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FLAGS_VARIABLE, "--js-flags=--experimental-wasm-revectorize")
     first = check_sandbox(True)
@@ -67,18 +74,34 @@ def test_chromium_talks_when_the_page_is_debugged(monkeypatch: pytest.MonkeyPatc
     assert "--log-level=3" in os.environ[FLAGS_VARIABLE]
 
 
+BOTH = {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}
+
+
 @pytest.mark.parametrize(
-    ("variable", "expected"),
-    [(None, "offscreen"), ("DISPLAY", None), ("WAYLAND_DISPLAY", None)],
+    ("asked", "named", "there", "expected", "seen"),
+    [
+        ("", {}, {}, "offscreen", False),
+        ("", {"DISPLAY": ":0"}, {"DISPLAY": "xcb"}, "", True),
+        ("", {"DISPLAY": ":0"}, {}, "offscreen", False),
+        ("xcb", {"DISPLAY": ":0"}, {}, "offscreen", False),
+        ("wayland-egl", {}, {}, "offscreen", False),
+        ("offscreen", {"DISPLAY": ":0"}, {}, "offscreen", True),
+        ("", BOTH, {"WAYLAND_DISPLAY": "wayland", "DISPLAY": "xcb"}, "", True),
+        ("", BOTH, {"DISPLAY": "xcb"}, "xcb", True),
+        ("xcb", BOTH, {"WAYLAND_DISPLAY": "wayland"}, "wayland", True),
+    ],
 )
-def test_without_a_display_it_draws_into_memory(
-    monkeypatch: pytest.MonkeyPatch, variable: str | None, expected: str | None
+def test_without_a_display_that_answers_it_draws_into_memory(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+    named: dict[str, str],
+    there: dict[str, str],
+    expected: str,
+    seen: bool,
 ) -> None:
     monkeypatch.setattr(process.sys, "platform", "linux")
-    for name in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    if variable:
-        monkeypatch.setenv(variable, ":0")
-    choose_platform()
-    assert os.environ.get("QT_QPA_PLATFORM") == expected
+    monkeypatch.setattr(process.display, "named", lambda: named)
+    monkeypatch.setattr(process.display, "answering", lambda: there)
+    monkeypatch.setenv("QT_QPA_PLATFORM", asked)
+    assert choose_platform() == seen
+    assert os.environ["QT_QPA_PLATFORM"] == expected

@@ -19,14 +19,14 @@ from nnjit_studio.ui.widgets.theme import LIGHT
 
 @pytest.fixture
 def profiled(qtbot, window, model_file):
-    with qtbot.waitSignal(window.session.done, timeout=5000):
+    with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     profile(qtbot, window)
     return window
 
 
 def profile(qtbot, window) -> None:
-    with qtbot.waitSignal(window.session.done, timeout=5000):
+    with qtbot.waitSignal(window.session.done):
         window.actions_by_id["profile"].trigger()
 
 
@@ -60,7 +60,7 @@ def test_a_finding_shows_its_step_everywhere(profiled):
 def test_a_finding_tunes_with_its_workload_selected(qtbot, profiled, workbench):
     panel = profiled.profile
     finding = next(f for f in panel.findings.found if TUNE in f.then)
-    with qtbot.waitSignal(profiled.session.done, timeout=8000):
+    with qtbot.waitSignal(profiled.session.done):
         button_of(panel, TUNE).click()
         assert not button_of(panel, TUNE).isEnabled()
     assert len(workbench.tuned_seconds) == 1
@@ -70,7 +70,7 @@ def test_a_finding_tunes_with_its_workload_selected(qtbot, profiled, workbench):
 
 def test_a_finding_opens_the_numerical_diff_of_its_step(qtbot, profiled, workbench):
     finding = next(f for f in profiled.profile.findings.found if DIFF in f.then)
-    with qtbot.waitSignal(profiled.session.done, timeout=5000):
+    with qtbot.waitSignal(profiled.session.done):
         button_of(profiled.profile, DIFF).click()
     assert workbench.compared == [finding.node]
     assert not profiled.docks["diff"].visibleRegion().isEmpty()
@@ -80,7 +80,7 @@ def test_findings_of_memory_and_the_cold_start_open_their_tabs(qtbot, profiled):
     panel = profiled.profile
     button_of(panel, MEMORY).click()
     assert panel.tabs.currentWidget() is panel.memory_plot
-    with qtbot.waitSignal(profiled.session.done, timeout=5000):
+    with qtbot.waitSignal(profiled.session.done):
         panel.ledger.button.click()
     button_of(panel, LEDGER).click()
     assert panel.tabs.currentWidget() is panel.ledger
@@ -92,7 +92,7 @@ def test_findings_of_memory_and_the_cold_start_open_their_tabs(qtbot, profiled):
 def test_the_cold_start_is_measured_on_request(qtbot, profiled, workbench):
     ledger = profiled.profile.ledger
     assert not ledger.unknown.isHidden() and not ledger.cold.bars
-    with qtbot.waitSignal(profiled.session.done, timeout=5000):
+    with qtbot.waitSignal(profiled.session.done):
         ledger.button.click()
     assert workbench.profiled == [False, True]
     assert [(b.name, b.ms) for b in ledger.cold.bars] == list(COLD_MS.items())
@@ -243,7 +243,7 @@ def test_a_saved_profile_is_compared_step_by_step(qtbot, profiled, tmp_path):
     )
     (tmp_path / "p.json").write_text(json.dumps(slower.to_json()))
     panel.compare.compare_with_file(tmp_path / "p.json")
-    qtbot.waitUntil(lambda: panel.compare.result is not None, timeout=3000)
+    qtbot.waitUntil(lambda: panel.compare.result is not None)
     gains = [d.gain_ms for d in panel.compare.model.rows]
     assert gains == sorted(gains, reverse=True) and all(g > 0 for g in gains)
     assert "2.00 times as fast" in panel.compare.caption.text()
@@ -266,7 +266,7 @@ def test_a_file_that_is_no_profile_is_told_and_changes_nothing(qtbot, profiled, 
     profile(qtbot, profiled)
     kept = panel.compare.result
     (tmp_path / "x.json").write_text("{}")
-    with qtbot.waitSignal(panel.compare.problem, timeout=3000):
+    with qtbot.waitSignal(panel.compare.problem):
         panel.compare.compare_with_file(tmp_path / "x.json")
     assert "no profile" in profiled.message.text.text()
     assert panel.compare.result is kept

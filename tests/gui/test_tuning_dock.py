@@ -153,7 +153,7 @@ def enabled(window):
 
 
 def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench, model_file):
-    workbench.hold, workbench.pace_s = False, 0.002
+    workbench.rests = True
     with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     window.tuning.budget.setValue(BUDGETS_S.index(30.0))
@@ -182,7 +182,7 @@ def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench,
 
 
 def test_a_paused_session_stops_and_a_serving_one_rests(qtbot, window, workbench, model_file):
-    workbench.pace_s = 0.002
+    workbench.rests = True
     with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     window.tuning.serve.setChecked(True)
@@ -200,7 +200,7 @@ def test_a_paused_session_stops_and_a_serving_one_rests(qtbot, window, workbench
 def test_a_window_that_closes_while_tuning_pauses_offers_it_again(
     qtbot, window, workbench, model_file, monkeypatch
 ):
-    workbench.pace_s = 0.002
+    workbench.rests = True
     with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     window.start_tuning()

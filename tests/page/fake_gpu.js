@@ -3,7 +3,7 @@
  * "code" is the name of a function over the bytes of its bindings, which takes its `ns`.
  */
 
-import { CHAIN } from "../../resources/page/gpu/clock.js";
+import { CHAIN } from "../../resources/studio/gpu/clock.js";
 
 Object.assign(globalThis, {
   GPUBufferUsage: { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, STORAGE: 128, QUERY_RESOLVE: 512 },

@@ -19,12 +19,13 @@ from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, ground, hbox, named, push_button, scrolled, vbox
 from nnjit_studio.ui.widgets.plots import TICKS, Array, PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench.jobs import measure_device
 
 START, STOP = "Measure this device", "Stop"
 MEASURE = Job(
     "device",
     "Measuring the device",
-    lambda bench, tell: bench.measure_device(tell),
+    lambda bench, tell: bench.run(measure_device, tell),
     needs_model=False,
 )
 NOT_MEASURED = (

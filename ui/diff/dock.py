@@ -14,6 +14,7 @@ from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.workbench import jobs
 
 EMPTY = (
     "Nothing compared yet: F7 compares every tensor with native ONNX Runtime, "
@@ -106,7 +107,9 @@ class DiffPanel(JobTable):
     def compare(self, node: str = "") -> bool:
         """Compare one step's tensors, or all without a name; False when another job is running."""
         phase = f"Comparing {node or 'all tensors'} with ONNX Runtime"
-        started = self._session.run(Job("diff", phase, lambda bench, tell: bench.diff(node, tell)))
+        started = self._session.run(
+            Job("diff", phase, lambda bench, tell: bench.run(jobs.diff, node, tell))
+        )
         if started:
             self._asked = node
         return started

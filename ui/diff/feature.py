@@ -7,6 +7,7 @@ from nnjit_studio.ui.diff.dock import DiffPanel
 from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.workbench import jobs
 
 
 def _make(host: Host) -> DiffPanel:
@@ -60,7 +61,9 @@ BACKENDS: Feature[BackendsPanel] = Feature(
         ),
     ),
     job=Job(
-        "faster", "Comparing Wasm with WebGPU", lambda bench, tell: bench.compare_backends(tell)
+        "faster",
+        "Comparing Wasm with WebGPU",
+        lambda bench, tell: bench.run(jobs.compare_backends, tell),
     ),
     layouts=(COMPARE,),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
 
 from nnjit_studio.model import Node
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.ui.graph.boxes import Box
 from nnjit_studio.ui.graph.node_texts import Known, describe, rows_of
 from nnjit_studio.ui.graph.weights import Histogram, histograms
@@ -17,6 +17,7 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench.jobs import onnx_attributes
 
 EMPTY = "Click a box, or walk with Up and Down: its facts appear here."
 BARS_HEIGHT = 64
@@ -135,7 +136,7 @@ class NodeDetails(Panel):
         model, bench = self._session.state.model, self._session.workbench
         if model is not None and self._read and self._asked_of is not model and not self._onnx.job:
             self._asked_of = model
-            self._onnx.start("attributes", lambda _: (model, bench.onnx_attributes()))
+            self._onnx.start("attributes", lambda _: (model, bench.run(onnx_attributes)))
 
     def _take_attributes(self, model: object, found: Attributes, problem: str = "") -> None:
         if model is self._session.state.model:

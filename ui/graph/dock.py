@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QStackedLayout
@@ -28,9 +27,7 @@ from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, splitter, tool_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme
-
-if TYPE_CHECKING:
-    from nnjit_studio.workbench import OpenedModel
+from nnjit_studio.workbench import OpenModel
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +158,7 @@ class GraphPanel(Panel):
 
     # Following the session
 
-    def preview(self, model: OpenedModel) -> None:
+    def preview(self, model: OpenModel) -> None:
         """Draw a model that is still loaded into the page."""
         self._shown = model
         self.facts = RunFacts()

@@ -10,7 +10,7 @@ from html import escape
 from nnjit_studio.analysis.diff import Diff
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.model import Graph, Node
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, warning_of
 from nnjit_studio.ui.graph.groups import Unit
 from nnjit_studio.ui.graph.weights import Histogram

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QTabWidget
 
 from nnjit_studio.analysis.kernel import KernelInspection
 from nnjit_studio.errors import NnjitError
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.records.records import TuningRecord
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
@@ -28,6 +28,7 @@ from nnjit_studio.ui.widgets.labels import ElidedLabel
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench.jobs import run_kernel
 
 EMPTY = "Select a node, a candidate or a record, then press F4 to look inside its kernel."
 
@@ -280,7 +281,9 @@ class KernelPanel(Panel):
         before = self._incumbent
         workload = self._wanted[0]
         job = Job(
-            "keep", f"Registering {settings}", lambda bench, _: bench.run_kernel(workload, settings)
+            "keep",
+            f"Registering {settings}",
+            lambda bench, _: bench.run(run_kernel, workload, settings),
         )
         if self._session.run(job):
             self._before = before

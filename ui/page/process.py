@@ -11,18 +11,22 @@ import sys
 import PySide6.QtCore  # noqa: F401
 
 from nnjit_studio.engine.browsers.browsers import is_root
+from nnjit_studio.engine.browsers.flags import OFF_THE_NET
+from nnjit_studio.engine.browsers.sandbox import FLAGS_VARIABLE, NO_SANDBOX, switched_off_by
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.lab import LABS
-
-FLAGS_VARIABLE = "QTWEBENGINE_CHROMIUM_FLAGS"
-NO_SANDBOX = "--no-sandbox"
+from nnjit_studio.support import display
 
 _FLAGS = (
+    # The page loads nothing from elsewhere; this holds for the engine's own services too.
+    OFF_THE_NET,
     # A hidden page's timers run once a second without it (measured: 8 instead of 771 in 8 s).
     "--disable-background-timer-throttling",
     # Keeps the priority of a hidden page's process; makes no difference on Linux (measured).
     "--disable-renderer-backgrounding",
 )
+PLATFORM_VARIABLE = "QT_QPA_PLATFORM"
+_ON_DISPLAYS = ("xcb", "wayland")
 _QUIET = "--log-level=3"
 """Only fatal lines of Chromium on stderr. What fails in the page comes as a signal of
 the view; the rest is talk about services that a machine may lack, such as D-Bus."""
@@ -49,13 +53,13 @@ def check_sandbox(no_sandbox: bool, lab: str = "") -> str:
         there are other flags for V8, of which the engine takes one set alone.
     """
     flags = os.environ.get(FLAGS_VARIABLE, "").split()
-    off = NO_SANDBOX in flags or os.environ.get("QTWEBENGINE_DISABLE_SANDBOX") == "1"
-    if is_root() and not (no_sandbox or off):
+    off = bool(switched_off_by(no_sandbox))
+    if is_root() and not off:
         raise UserError(
             "The embedded view does not start as root with its sandbox.",
             "Run as another user, or give --no-sandbox.",
         )
-    wanted = (*_FLAGS, NO_SANDBOX) if no_sandbox or off else _FLAGS
+    wanted = (*_FLAGS, NO_SANDBOX) if off else _FLAGS
     if lab and any(flag.startswith("--js-flags") and flag != LABS[lab] for flag in flags):
         raise UserError(
             f"{FLAGS_VARIABLE} has --js-flags, which --lab {lab} would replace.",
@@ -70,9 +74,19 @@ def check_sandbox(no_sandbox: bool, lab: str = "") -> str:
 
 
 def choose_platform() -> bool:
-    """Without a display, draw into memory (Linux); whether anybody can see the window."""
-    displays = ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
-        os.environ["QT_QPA_PLATFORM"] = "offscreen"
-        return False
-    return True
+    """Without a display that answers, draw into memory (Linux).
+
+    Returns
+    -------
+    bool
+        Whether anybody can see the window.
+    """
+    chosen = os.environ.get(PLATFORM_VARIABLE, "")
+    if not sys.platform.startswith("linux") or (chosen and not chosen.startswith(_ON_DISPLAYS)):
+        return True
+    there = display.answering()
+    if not there:
+        os.environ[PLATFORM_VARIABLE] = "offscreen"
+    elif len(there) < len(display.named()):
+        os.environ[PLATFORM_VARIABLE] = next(iter(there.values()))
+    return bool(there)

@@ -30,6 +30,7 @@ from nnjit_studio.ui.widgets.labels import ElidedLabel
 from nnjit_studio.ui.widgets.panel import named, push_button, splitter
 from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench import jobs
 
 EMPTY = "No profile yet: open a model, then press F6."
 TONES = {"compute": "good", "memory": "warn"}
@@ -78,7 +79,11 @@ FOLLOW = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
 
 def profile_job(cold: bool = False) -> Job:
     """Profile the open model, ``cold`` from its file anew."""
-    return Job("profile", "Profiling the model", lambda bench, tell: bench.profile(tell, cold=cold))
+    return Job(
+        "profile",
+        "Profiling the model",
+        lambda bench, tell: bench.run(jobs.profile, tell, cold=cold),
+    )
 
 
 class ProfilePanel(JobTable):

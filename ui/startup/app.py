@@ -13,6 +13,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer,
 from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.support.display import unanswered
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
@@ -58,9 +59,12 @@ def run_studio(
         screenshot failed; without one, when there is no display.
     """
     if not choose_platform() and not quit_when_done:
+        gone = unanswered()
         raise UserError(
-            "There is no display to open the window on.",
-            "Set DISPLAY, or give --quit to tune without a window.",
+            f"The display {gone} does not answer."
+            if gone
+            else "There is no display to open the window on.",
+            "Set DISPLAY to one that runs, or give --quit to tune without a window.",
         )
     script = Script(model, tune_seconds, autotune, screenshot, quit_when_done)
     with qt_messages_to_logging():

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject
 from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.ui.state.services import OnPhase, Workbench
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench import jobs
 
 EXAMINE = "examine"
 """The job that examines the machine; models that are opened meanwhile wait for its end."""
@@ -44,12 +45,12 @@ class Job:
 
 def export_bundle(out: Path) -> Job:
     """Write the tuned kernel bundle; the result is its path."""
-    return Job("export", f"Writing {out.name}", lambda bench, _: bench.export(out))
+    return Job("export", f"Writing {out.name}", lambda bench, _: bench.run(jobs.export, out))
 
 
 def export_report(out: Path) -> Job:
     """Write the report; the result is its path."""
-    return Job("report", f"Writing {out.name}", lambda bench, _: bench.report(out))
+    return Job("report", f"Writing {out.name}", lambda bench, _: bench.run(jobs.report, out))
 
 
 @dataclass(frozen=True)

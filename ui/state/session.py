@@ -13,16 +13,17 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.analysis.profile import ModelProfile
-from nnjit_studio.doctor import quick_checks
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
 from nnjit_studio.records.serving import ServeOptions
+from nnjit_studio.samples import first
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.services import TextMaker, Workbench
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench import jobs
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class StudioSession(QObject):
         super().__init__(parent)
         self.workbench = workbench
         self.state = SessionState()
-        self.texts: TextMaker = TextSession(workbench)  # type: ignore[arg-type]
+        self.texts: TextMaker = TextSession(workbench.page)  # type: ignore[arg-type]
         self.events: list[ev.Event] = []
         self.results: dict[str, object] = {}
         self.budget_s: float | None = None
@@ -129,17 +130,17 @@ class StudioSession(QObject):
         """Write the sample model, if need be, and open it; False when another job is running."""
 
         def work(emit: Callable[[Any], None]) -> Any:
-            return self._open(quick_checks.sample_model(_phases(emit)), emit)
+            return self._open(first.sample_model(_phases(emit)), emit)
 
         return self._start("open", "Opening the sample model", work)
 
     def read_records(self) -> bool:
         """Read the kernel database in the second worker, also while tuning."""
-        return self.reader.start("records", lambda _: self.workbench.records())
+        return self.reader.start("records", lambda _: self.workbench.run(jobs.records))
 
     def read_device(self) -> bool:
         """Read what was last measured of this device, in a worker of its own."""
-        return self.device_reader.start("device", lambda _: self.workbench.measured_device())
+        return self.device_reader.start("device", lambda _: self.workbench.page.measured_device())
 
     def try_candidate(self, settings: str) -> bool:
         """Measure a candidate of the selected workload: next in a running session, or at once.
@@ -148,11 +149,14 @@ class StudioSession(QObject):
         """
         key = self.state.selected
         if self.busy == "tune":
-            return self.workbench.request(key, settings)
-        job = Job(
-            "try", f"Measuring {settings}", lambda bench, _: bench.try_candidate(key, settings)
+            return self.workbench.tuning.request(key, settings)
+        return self.run(
+            Job(
+                "try",
+                f"Measuring {settings}",
+                lambda bench, _: bench.run(jobs.try_candidate, key, settings),
+            )
         )
-        return self.run(job)
 
     # Tuning
 
@@ -169,53 +173,34 @@ class StudioSession(QObject):
         if self.state.model is None or self.busy:
             return False
         self.budget_s, self._serving = seconds, share is not None
-        workbench = self.workbench
-
-        def work(_: object) -> Iterator[ev.Event]:
-            if share is not None:
-                workbench.serve(ServeOptions(SERVE_EVERY_MS, share))
-            return self._to_its_end(workbench.tune(seconds))
-
-        return self._start("tune", "Starting", work)
+        serve = None if share is None else ServeOptions(SERVE_EVERY_MS, share)
+        tuning = self.workbench.tuning
+        return self._start("tune", "Starting", lambda _: tuning.start(seconds, serve=serve))
 
     def pause(self) -> None:
         """Have the running session pause after its round, or go on with the paused one."""
         if self.paused:
             self.resume()
-        elif self.busy == "tune" and self.workbench.pause():
+        elif self.busy == "tune" and self.workbench.tuning.pause():
             self.state.set_phase("Pausing after this round")
             self.refresh()
 
     def resume(self, stop: bool = False) -> bool:
         """Go on with the paused session, or end it; False when there is none or a job runs."""
-        workbench, phase = self.workbench, "Stopping" if stop else "Resuming"
-        return self.paused and self._start(
-            "tune", phase, lambda _: self._to_its_end(workbench.resume(stop=stop))
-        )
+        tuning, phase = self.workbench.tuning, "Stopping" if stop else "Resuming"
+        return self.paused and self._start("tune", phase, lambda _: tuning.resume(stop=stop))
 
     def set_seconds_left(self, seconds: float | None) -> bool:
         """Change the budget of the session; False when there is none."""
         if self.busy != "tune" and not self.paused:
             return False
         self.budget_s = None if seconds is None else self.elapsed_s + seconds
-        return self.workbench.set_seconds_left(seconds)
+        return self.workbench.tuning.set_seconds_left(seconds)
 
     def set_share(self, share: float) -> None:
         """Change what tuning may add to the p95 of the model that serves."""
         if self._serving:
-            self.workbench.set_serving_budget(share)
-
-    def _to_its_end(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
-        """The events; the model serves no longer when the session is over."""
-        paused = False
-        try:
-            for event in events:
-                paused = isinstance(event, ev.Paused)
-                yield event
-        finally:
-            if self._serving and not paused:
-                self._serving = False
-                self.workbench.stop_serving()
+            self.workbench.tuning.set_serving_budget(share)
 
     def cancel(self) -> None:
         """End the running job soon, or the paused session with its summary."""
@@ -223,7 +208,7 @@ class StudioSession(QObject):
             self._stopping = True
             self.state.set_phase("Stopping")
             self.refresh()
-            self.workbench.cancel()
+            self.workbench.page.cancel()
         else:
             self.resume(stop=True)
 
@@ -322,7 +307,7 @@ class StudioSession(QObject):
 
     def _follow_model(self) -> None:
         """Show the steps that run now: another backend may fuse some of them."""
-        model, shown = self.workbench.model, self.state.model
+        model, shown = self.workbench.model.opened, self.state.model
         if model is None or shown is None or model.path != shown.path:
             return
         if model.plan.steps != shown.plan.steps:

@@ -13,6 +13,7 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import SteadyLabel
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench.jobs import explain
 
 JUDGE_AFTER_MS = 150
 """Typing pauses that long before the rules are asked."""
@@ -77,12 +78,13 @@ class OwnCandidateBar(QWidget):
 
     def judge(self) -> None:
         """Show the answer of the lite space's rules to the settings in the field."""
+        self._judge_later.stop()
         text = self.field.text().strip()
         self.button.setEnabled(False)
         if not text:
             return self._say("A candidate of your own, in the lite space or not.", "muted")
         try:
-            verdicts = self._session.workbench.explain(self._session.state.selected, text)
+            verdicts = self._session.workbench.run(explain, self._session.state.selected, text)
         except UserError as error:
             return self._say(str(error), "bad")
         self.button.setEnabled(True)

@@ -115,6 +115,7 @@ def clear(layout: QLayout) -> None:
     """Delete what a layout holds."""
     while (item := layout.takeAt(0)) is not None:
         if (widget := item.widget()) is not None:
+            widget.hide()
             widget.deleteLater()
 
 

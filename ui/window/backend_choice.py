@@ -5,12 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QComboBox, QWidget
 
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.tuner.events import FellBack
 from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import named, vbox
+from nnjit_studio.workbench.jobs import use_backend
 
 SETTING = "backend"
 JOB = "backend"
@@ -52,7 +53,7 @@ class BackendChoice(QWidget):
             Job(
                 JOB,
                 f"Changing to {text}",
-                lambda bench, tell: bench.use_backend(backend, tell),
+                lambda bench, tell: bench.run(use_backend, backend, tell),
                 needs_model=False,
             )
         )
@@ -62,7 +63,7 @@ class BackendChoice(QWidget):
 
     def follow(self) -> None:
         """Show what the workbench runs now."""
-        now = self._session.workbench.backend
+        now = self._session.workbench.page.backend
         # Another target's workbench may run WebGPU by other means; its name is the same.
         alike = [(b.name, b.software) for _, b, _ in CHOICES]
         self.chooser.setCurrentIndex(alike.index((now.name, now.software)))
@@ -71,8 +72,8 @@ class BackendChoice(QWidget):
         """Choose the backend of last time; the page is not asked before a model is opened."""
         stored = str(self._settings.value(SETTING, ""))
         found = next((b for text, b, _ in CHOICES if text == stored), None)
-        if found is not None and self._session.workbench.backend == WASM:
-            self._session.workbench.prefer_backend(found)
+        if found is not None and self._session.workbench.page.backend == WASM:
+            self._session.workbench.page.prefer(found)
 
     def _done(self, job: str, result: object) -> None:
         if job == JOB and isinstance(result, DeviceProfile):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QWidget
 
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel, SteadyLabel, quiet
-from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, scaled_font, vbox
 
 CLOCK_MS = 500
 
@@ -43,6 +43,30 @@ class Figure(QWidget):
             self.number.style().polish(self.number)
 
 
+class Badges(QWidget):
+    """Notices about the session, each with its reason in the tip; some are known only later."""
+
+    def __init__(self, badges: Callable[[], Sequence[tuple[str, str]]]) -> None:
+        super().__init__()
+        self._known = badges
+        self._shown: list[tuple[str, str]] = []
+        self._column = vbox(on=self, spacing=3)
+        self.hide()
+
+    def show_badges(self) -> None:
+        """Show those that apply now."""
+        badges = list(self._known())
+        if badges == self._shown:
+            return
+        self._shown = badges
+        clear(self._column)
+        for short, tip in badges:
+            badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
+            badge.setObjectName("badge")
+            self._column.addWidget(badge, 0, Qt.AlignmentFlag.AlignRight)
+        self.setVisible(bool(badges))
+
+
 class Header(QFrame):
     """Model, phase with progress and Start or Stop, latency figures, badges."""
 
@@ -51,7 +75,7 @@ class Header(QFrame):
         session: StudioSession,
         tune: QAction,
         stop: QAction,
-        badges: Sequence[tuple[str, str]],
+        badges: Callable[[], Sequence[tuple[str, str]]],
         backend: QWidget,
     ) -> None:
         super().__init__()
@@ -84,8 +108,8 @@ class Header(QFrame):
         row.addSpacing(8)
         for figure in (self.before, self.now, self.speedup):
             row.addWidget(figure)
-        if badges:
-            row.addLayout(_badges(badges))
+        self._badges = Badges(badges)
+        row.addWidget(self._badges, 0, Qt.AlignmentFlag.AlignVCenter)
         session.refreshed.connect(self._refresh)
         self.clock = QTimer(self, interval=CLOCK_MS)
         self.clock.timeout.connect(self._tick)
@@ -135,6 +159,7 @@ class Header(QFrame):
         self.now.show_value(text.latency(state.now_ms))
         self.speedup.show_value(text.fixed(state.speedup, 2))
         self.speedup.mark((state.speedup or 0) > 1)
+        self._badges.show_badges()
 
     def _render_progress(self, busy: str, tried: int, total: int) -> None:
         budget = self._session.budget_s
@@ -155,16 +180,6 @@ class Header(QFrame):
         self.progress.setRange(0, most)
         self.progress.setValue(value)
         self.progress.setUpdatesEnabled(True)
-
-
-def _badges(badges: Sequence[tuple[str, str]]) -> QVBoxLayout:
-    column = vbox(None, spacing=3)
-    for short, tip in badges:
-        badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
-        badge.setObjectName("badge")
-        column.addWidget(badge, 0, Qt.AlignmentFlag.AlignRight)
-    column.addStretch(1)
-    return column
 
 
 def _phases(import_ms: Mapping[str, float]) -> str:

@@ -74,7 +74,7 @@ class StudioWindow(QMainWindow):
         self._specs = actions_of(features)
         self.menus = Menus(self.host, self._specs)
         self.actions_by_id = self.host.actions = self.menus.actions
-        self.page = PageWatch(self.host, make_engine_view(workbench.page_url, self))
+        self.page = PageWatch(self.host, make_engine_view(workbench.page.url, self))
         self.opener = ModelOpener(self.host)
         self.welcome = WelcomeFlow(self.host, self.page.view, self.opener.open)
         self._build_top(workbench)
@@ -107,7 +107,7 @@ class StudioWindow(QMainWindow):
     def _build_top(self, workbench: Workbench) -> None:
         self.backend = BackendChoice(self.session, self.settings)
         tune, stop = self.actions_by_id["tune"], self.actions_by_id["stop"]
-        self.header = Header(self.session, tune, stop, workbench.badges(), self.backend)
+        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend)
         top = QWidget()
         vbox(self.menus.bar, self.header, self.message, on=top)
         # The menu widget is the only place of a main window that spans it above all docks.
@@ -237,7 +237,6 @@ class StudioWindow(QMainWindow):
     def _leave(self) -> None:
         self.header.clock.stop()
         self.host.log_lines.remove()
-        self.session.texts.close()
         self._closed = True
         self.close()
         # Deleting or quitting inside an event of the web view crashes: defer both.

@@ -20,7 +20,7 @@ class PageWatch(QObject):
         self._lost_during = ""
         self._keeper: PageKeeper | None = None
         if isinstance(view, EnginePage):
-            self._keeper = PageKeeper(view, host.session.workbench.expect_page, self)
+            self._keeper = PageKeeper(view, host.session.workbench.page.expect, self)
             self._keeper.lost.connect(self.lost)
             self._keeper.gave_up.connect(self._gave_up)
             QTimer.singleShot(0, self._keeper.start)

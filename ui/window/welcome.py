@@ -10,7 +10,8 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout
 
 from nnjit_studio import __version__
-from nnjit_studio.doctor.quick_checks import TRAINED, Check, sample_name
+from nnjit_studio.doctor.checks import Check
+from nnjit_studio.samples.first import TRAINED, sample_name
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, push_button, scaled_font, vbox
 

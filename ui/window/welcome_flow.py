@@ -9,7 +9,8 @@ from typing import Any
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from nnjit_studio.doctor import quick_checks
+from nnjit_studio.doctor.checks import Check, checks
+from nnjit_studio.doctor.examination import Survey, examine
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.state.jobs import EXAMINE, Job
@@ -20,10 +21,10 @@ from nnjit_studio.ui.window.welcome import Welcome
 def examination(survey: bool) -> Job:
     """Examine the machine, with ``survey`` its browsers and GPUs too; a list of checks."""
 
-    def work(bench: Workbench, tell: OnPhase) -> list[quick_checks.Check]:
-        sandboxed = all(name != "no sandbox" for name, _ in bench.badges())
-        folder = bench.database.path.parent
-        return list(quick_checks.first_look(bench.connect, sandboxed, folder, survey, tell))
+    def work(bench: Workbench, tell: OnPhase) -> list[Check]:
+        page, folder = bench.page, bench.database.path.parent
+        asked = Survey(page.sandbox.asked_off) if survey else None
+        return list(checks(examine(page.connect, lambda: page.sandbox, folder, asked, tell)))
 
     return Job(EXAMINE, "Examining this machine", work, needs_model=False)
 

@@ -1,54 +1,12 @@
-"""A model's memory in the page: forecast from the plan alone, and measured."""
+"""A profiled model's memory: measured in the page and its processes, and as text."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from nnjit_studio.errors import UserError
-from nnjit_studio.model import ALIGNMENT_BYTES, Plan
-
-PAGE_BYTES = 65536
-WASM_BYTES = 4 * 2**30
-"""A 32-bit Wasm memory ends here."""
-FIRST_BYTES = 1024
-"""Never used, so that a null pointer hits nothing (docs/protocol.md)."""
-CHUNK_BYTES = 8 * 2**20
-"""Of the weights, in one frame on its way into the page."""
-STRIP_BYTES = 16 * 2**20
-"""Of a weight whose layout changes (``STRIP_WORDS`` in resources/page/repack.js)."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a plan will take in the page, in bytes.
-
-    Attributes
-    ----------
-    state_bytes
-        What outlives a run, such as a cache of keys and values.
-    wasm_bytes
-        The engine's whole linear memory.
-    js_bytes
-        Copies outside of it at their largest: a frame of weights while they load, a strip of
-        one while its layout changes, or the inputs and outputs of a run.
-    peak_live_bytes
-        Most of the arena that tensors need at one step; the arena is larger where the
-        memory plan could not close a gap.
-    """
-
-    weights_bytes: int
-    arena_bytes: int
-    state_bytes: int
-    wasm_bytes: int
-    js_bytes: int
-    peak_live_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        return self.wasm_bytes + self.js_bytes
+from nnjit_studio.model.memory import Forecast
+from nnjit_studio.support.processes import renderers, status
+from nnjit_studio.support.tables import text_table
 
 
 @dataclass(frozen=True)
@@ -74,136 +32,21 @@ class MeasuredMemory:
     live_bytes: tuple[int, ...]
 
 
-def forecast(plan: Plan, others: Sequence[Plan] = ()) -> Forecast:
-    """The forecast of a plan, and of others that use its memory in turn.
-
-    The layout is that of docs/protocol.md, "Memory of the engine".
-    """
-    plans = (plan, *others)
-    arena_bytes = max(p.arena_bytes for p in plans)
-    packed = max((b.nbytes for p in plans for b in p.buffers if b.pack), default=0)
-    end = _aligned(FIRST_BYTES + plan.weights_bytes)
-    end = _aligned(end + arena_bytes)
-    end = _aligned(end + plan.state_bytes)
-    ports = max(sum(port.spec.nbytes for port in (*p.inputs, *p.outputs)) for p in plans)
-    return Forecast(
-        plan.weights_bytes,
-        arena_bytes,
-        plan.state_bytes,
-        -(-end // PAGE_BYTES) * PAGE_BYTES,
-        max(min(plan.weights_bytes, CHUNK_BYTES), min(packed, STRIP_BYTES), ports),
-        max((n for p in plans for n in live_bytes(p)), default=0),
-    )
-
-
-def check_fits(found: Forecast) -> None:
-    """Refuse what no page can hold, before anything is sent; in the page's own words.
-
-    Raises
-    ------
-    UserError
-        When the linear memory would be larger than 4 GiB.
-    """
-    if found.wasm_bytes > WASM_BYTES:
-        raise UserError(
-            f"The model needs {-(-found.wasm_bytes // 2**20)} MiB, "
-            "but a page's memory ends at 4096 MiB.",
-            "Use a smaller model.",
-        )
-
-
-def live_bytes(plan: Plan) -> tuple[int, ...]:
-    """For each step before ``return``, the bytes of the arena that are needed during it.
-
-    A tensor lives from the step that first names its buffer to the one that last does;
-    inputs from the start, since repeated runs read them again, and outputs to the end.
-    """
-    steps = [s for s in plan.steps if s.op != "return"]
-    last = len(steps) - 1
-    spans: dict[int, tuple[int, int]] = {}
-    for position, step in enumerate(steps):
-        for buffer in step.args:
-            spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
-    spans |= {p.buffer: (0, last) for p in plan.inputs}
-    spans |= {p.buffer: (spans.get(p.buffer, (0, 0))[0], last) for p in plan.outputs}
-    ranges: list[list[tuple[int, int]]] = [[] for _ in steps]
-    for buffer, (first, end) in spans.items():
-        place = plan.buffers[buffer]
-        if place.region == "arena":
-            for position in range(first, end + 1):
-                ranges[position].append((place.offset, place.offset + _aligned(place.nbytes)))
-    return tuple(map(_covered, ranges))
-
-
-def _covered(ranges: Sequence[tuple[int, int]]) -> int:
-    """Bytes in any of the ranges: a step in place has its input and output at one."""
-    total = last = 0
-    for begin, end in sorted(ranges):
-        total += max(0, end - max(begin, last))
-        last = max(last, end)
-    return total
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-
-
 def renderer_memory() -> tuple[int, int] | None:
     """Resident bytes, now and at their peak, of the renderers that this process started.
 
     Renderers run the pages of QtWebEngine and Chromium. None where none is found, or
     where the system has no ``/proc``.
     """
-    found = [_resident(pid) for pid, parent in _descendants(os.getpid()) if _renders(pid, parent)]
+    found = [_resident(pid) for pid in renderers()]
     known = [pair for pair in found if pair]
     return (sum(now for now, _ in known), sum(peak for _, peak in known)) if known else None
 
 
-def _descendants(pid: int) -> Iterator[tuple[int, int]]:
-    """Process ids, each with its parent's."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        # pid (name) state parent ...: the name may hold anything
-        fields = _read(stat).rpartition(")")[2].split()
-        if len(fields) > 1:
-            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    waiting = [pid]
-    while waiting:
-        parent = waiting.pop()
-        found = children.get(parent, [])
-        yield from ((child, parent) for child in found)
-        waiting += found
-
-
-def _renders(pid: int, parent: int) -> bool:
-    """Whether it is a renderer, by its own word or as what a zygote forked: QtWebEngine's
-    keep the zygote's command line.
-    """
-    kind, of_parent = _kind(pid), _kind(parent)
-    return kind == "renderer" or kind == of_parent == "zygote"
-
-
-def _kind(pid: int) -> str:
-    words = _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").split(" ")
-    kinds = [w.removeprefix("--type=") for w in words if w.startswith("--type=")]
-    return kinds[0] if kinds else ""
-
-
 def _resident(pid: int) -> tuple[int, int] | None:
-    lines = dict(
-        line.split(":", 1)
-        for line in _read(Path(f"/proc/{pid}/status")).splitlines()
-        if ":" in line
-    )
-    sizes = [lines[name].split() for name in ("VmRSS", "VmHWM") if name in lines]
+    fields = status(pid)
+    sizes = [fields[name].split() for name in ("VmRSS", "VmHWM") if name in fields]
     return (int(sizes[0][0]) * 1024, int(sizes[1][0]) * 1024) if len(sizes) == 2 else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:  # the process ended meanwhile
-        return ""
 
 
 def as_text(found: Forecast) -> str:
@@ -216,7 +59,8 @@ def as_text(found: Forecast) -> str:
         "copies in JavaScript": found.js_bytes,
         "together": found.total_bytes,
     }
-    lines = [f"{name:<22} {nbytes / 2**20:10.2f} MiB" for name, nbytes in rows.items()]
+    sizes = ((name, f"{nbytes / 2**20:.2f} MiB") for name, nbytes in rows.items())
+    lines = [text_table(("", ""), sizes)]
     gap = found.arena_bytes - found.peak_live_bytes
     lines.append(
         f"Tensors need at most {found.peak_live_bytes / 2**20:.2f} MiB of the arena at one step; "

@@ -66,7 +66,7 @@ def compare(
     """
     write_chain(folder / "chain.onnx", count)
     write_keep_alive(folder / "keep_alive.onnx")
-    page_name = "gpu_dispatches.html"
+    page_name = "gpu/dispatches.html"
     with gpu_page(page_name, folder, target, node_modules, no_sandbox, published, gpu) as page:
         note(f"adapter: {page.profile.name}")
         page.give(

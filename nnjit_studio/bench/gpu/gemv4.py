@@ -250,7 +250,7 @@ def compare(
     UserError, TargetError, PageError
     """
     write_keep_alive(folder / "keep_alive.onnx")
-    page_name = "gpu_gemv4.html"
+    page_name = "gpu/gemv4.html"
     with gpu_page(page_name, folder, target, node_modules, no_sandbox, published, gpu) as page:
         features = page.profile.features
         note(f"adapter: {page.profile.name}")

@@ -81,7 +81,7 @@ def bench_llama(
     if weights == "file":
         note("writing the weights file")
         write_weights(decoder_plan(config), folder / "weights.bin")
-    with gpu_page("llama.html", folder, target, None, no_sandbox, published, gpu) as page:
+    with gpu_page("gpu/llama.html", folder, target, None, no_sandbox, published, gpu) as page:
         note(f"adapter: {page.profile.name}")
         subgroups = "subgroups" in page.profile.features
         plan = decoder_plan(config, tune, subgroups, f16)

@@ -10,12 +10,12 @@ from typing import Any
 from nnjit_studio import __version__
 from nnjit_studio.bench.peers.kernels import load_average, utc_now
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import Kernel, MeasurePolicy
 from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval
 from nnjit_studio.workbench import Workbench
 
@@ -53,10 +53,10 @@ def bench_passes(
         When a variant does not compile or gives wrong results.
     """
     before = load_average()
-    device = bench.connect()
+    device, runner = bench.page.connect(), bench.page.runner
     tier = device.best_tier
     workload, _ = bench.compiler.define(str(spec))
-    bench.runner.set_fixture(bench.compiler.fixture(workload))
+    runner.set_fixture(bench.compiler.fixture(workload))
 
     def build(passes: tuple[str, ...]) -> tuple[Kernel, float]:
         times = []
@@ -71,7 +71,7 @@ def bench_passes(
     rows: list[dict[str, Any]] = []
     for name, passes in variants():
         kernel, compile_ms = build(passes)
-        result = bench.runner.measure(kernel, full, POLICY)
+        result = runner.measure(kernel, full, POLICY)
         if result.error or not result.error_ratio <= 1 or not result.guard_ok:
             raise CompileError(
                 f"The variant {name} is wrong: {result.error or 'its result is off'}."

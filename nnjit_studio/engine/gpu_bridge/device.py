@@ -83,7 +83,7 @@ class GpuDevice:
     lost
         Why the device is gone, empty while it is there.
     counters
-        How often things happened, by the page's names (resources/page/gpu/types.js).
+        How often things happened, by the page's names (resources/types/gpu.js).
     """
 
     def __init__(self, adapter: Any) -> None:

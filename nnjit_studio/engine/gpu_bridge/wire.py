@@ -21,7 +21,7 @@ _WORDS = {CREATE: 4, DESTROY: 2, WRITE: 5, DISPATCH: 6, COPY: 9, STAMP: 2}
 
 
 class GpuFault(Exception):
-    """What a device refuses; ``code`` is one of the page's (resources/page/gpu/errors.js)."""
+    """What a device refuses; ``code`` is one of the page's (resources/engine/gpu/errors.js)."""
 
     def __init__(self, error: str, hint: str = "", code: str = "") -> None:
         super().__init__(error)

@@ -36,7 +36,8 @@ MIME_TYPES = {
 }
 """Suffix of each kind of file that is served; no other is."""
 
-_FILE_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.[a-z]+)")
+_FILE_PATH = re.compile(r"(engine|sdk|studio)(/[a-z]+)*/[a-z_]+(\.[a-z]+)")
+"""Of ``resources``: the engine, the page's own modules, and the look that bundles have too."""
 
 
 def security_headers(host: str) -> dict[str, str]:
@@ -69,28 +70,24 @@ def make_app(host: str, token: str, serve: ServeSocket, serve_gpu: ServeSocket) 
     """
 
     async def page(request: Request) -> Response:
-        return _file("index.html")
+        return _file("studio/index.html")
 
     async def part(request: Request) -> Response:
-        return _file(request.path_params["name"])
-
-    async def gpu_part(request: Request) -> Response:
-        return _file(request.path_params["name"], "page/gpu")
+        return _file(request.path_params["path"])
 
     routes = [
         Route("/", page),
         WebSocketRoute("/link", serve),
         WebSocketRoute("/gpu", serve_gpu),
-        Route("/gpu/{name}", gpu_part),
-        Route("/{name}", part),
+        Route("/{path:path}", part),
     ]
     return _Guard(Router(routes, redirect_slashes=False), host, token)
 
 
-def _file(name: str, folder: str = "page") -> Response:
-    match = _FILE_NAME.fullmatch(name)
-    media_type = MIME_TYPES.get(match[2]) if match else None
-    file = files("nnjit_studio.resources") / folder / name
+def _file(path: str) -> Response:
+    match = _FILE_PATH.fullmatch(path)
+    media_type = MIME_TYPES.get(match[3]) if match else None
+    file = files("nnjit_studio.resources") / path
     if media_type is None or not file.is_file():
         return PlainTextResponse("There is no such file.", 404)
     return Response(file.read_bytes(), headers={"Content-Type": media_type})

@@ -102,7 +102,7 @@ class DecoderPlan:
         return max(b.offset + b.nbytes for b in self.buffers)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``resources/bench/llama.js``."""
+        """For ``resources/bench/gpu/llama.js``."""
         return {
             "version": VERSION,
             "config": {**asdict(self.config), "head": self.config.head},

@@ -1,0 +1,315 @@
+/** The plan interpreter on a GPU: the calls of the Wasm engine, answered later. */
+import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outputOf, specBytes } from "../plan.js";
+import { addStep, checkRuns, newInference } from "../steps.js";
+import { appendKernel, checkSlots } from "./append.js";
+import { bind, free, where } from "./bound.js";
+import { words } from "./commands.js";
+import { Gather } from "./gather.js";
+import { Kernels } from "./kernels.js";
+import { profileSteps } from "./profile.js";
+import { padded, Store } from "./store.js";
+
+/** @import { Inference, NewKernel, Plan, Tap, Tensor } from "../../types/engine.js" */
+/** @import { GpuCounters, GpuDevice } from "../../types/gpu.js" */
+/** @import { Bound, Call, Model } from "./bound.js" */
+/** @import { GpuKernel } from "./kernels.js" */
+/**
+ * As of the Wasm engine, with the clock of `steps_ms` and the layer's counters.
+ * @typedef {Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: GpuCounters}} GpuInference
+ */
+
+/** Uploads in flight, beyond which an upload waits for the GPU. */
+const UPLOAD_BYTES = 64 * 2 ** 20;
+/** Calls of a submission: the GPU begins while the browser still prepares what follows. */
+const SUBMITTED_CALLS = 32;
+
+export class GpuEngine {
+  /** Outputs are copies: what is read stays as it is. */
+  copies = true;
+  /** @type {Map<string, {plan: Plan, index: number}>} by name; `MAIN` comes first */ #plans = new Map();
+  /** @type {Map<string, GpuKernel>} by workload */ #kernels = new Map();
+  /** @type {Bound | null} until a plan has all its kernels */ #bound = null;
+  /** @type {Model | null} */ #model = null;
+  #gather;
+  /** @type {Promise<unknown>} */ #turn = Promise.resolve();
+  #compiler;
+  #uploaded = 0;
+
+  /** @param {GpuDevice} device it stays its owner's to destroy */
+  constructor(device) {
+    this.device = device;
+    this.#compiler = new Kernels(device);
+    this.#gather = new Gather(device);
+  }
+
+  /**
+   * Makes the buffers of weights and state; a GPU engine loads once.
+   * @param {Plan} plan
+   * @param {Record<string, Plan>} [others] further plans over the same weights and state, by name
+   * @returns {Promise<number>} bytes of GPU memory
+   */
+  load(plan, others = {}) {
+    return this.#exclusive(async () => {
+      const plans = [plan, ...Object.values(others)];
+      checkPlans(plans);
+      this.#model = { plans, weights: new Store(this.device, "weight", plans), state: new Store(this.device, "state", plans) };
+      this.#plans = new Map([MAIN, ...Object.keys(others)].map((name, index) => [name, { plan: plans[index], index }]));
+      for (const { steps } of plans)
+        for (const { append, args } of steps) if (append) await this.device.pipeline(appendKernel(append, args.length > 2));
+      await this.device.done(); // memory that is not there is told here
+      return this.memoryBytes;
+    });
+  }
+
+  /**
+   * A part of the weights file, as it comes.
+   * @param {number} offset in the weights file, a multiple of 4
+   * @param {Uint8Array} bytes
+   */
+  setWeights(offset, bytes) {
+    return this.#exclusive(async () => {
+      const { plan } = this.#named(MAIN);
+      checkWeights(plan, offset, bytes);
+      this.#loaded.weights.write(offset, bytes);
+      this.#uploaded += bytes.length;
+      if (this.#uploaded < UPLOAD_BYTES && offset + bytes.length < plan.weights_bytes) return;
+      this.#uploaded = 0;
+      await this.device.done();
+    });
+  }
+
+  /**
+   * Replaces the kernels of the named workloads between two inferences, all or none: all are
+   * compiled and have run once before.
+   *
+   * @param {NewKernel[]} kernels
+   * @param {{only?: boolean}} [options] `only` drops all other kernels
+   * @returns {Promise<{repack_ms: number, pipeline_ms: number, memory_bytes: number}>}
+   */
+  async register(kernels, { only = false } = {}) {
+    const start = performance.now();
+    const compiled = await Promise.all(
+      kernels.map(({ bytes, ...header }) => this.#compiler.compile(header, bytesOf(bytes), countsOf(this.#loaded.plans, header.workload)[0])),
+    );
+    const pipeline_ms = performance.now() - start;
+    return this.#exclusive(async () => {
+      const fresh = compiled.map((kernel) => /** @type {[string, GpuKernel]} */ ([kernel.header.workload, kernel]));
+      const next = new Map([...(only ? [] : this.#kernels), ...fresh]);
+      const bound = await bind(this.device, this.#loaded, next, this.#bound);
+      if (bound) {
+        try {
+          for (const kernel of compiled) await this.#try(kernel, bound);
+        } catch (e) {
+          free(this.device, bound, this.#bound);
+          throw e;
+        }
+      }
+      if (this.#bound) free(this.device, this.#bound, bound);
+      this.#kernels = next;
+      this.#bound = bound;
+      return { repack_ms: 0, pipeline_ms, memory_bytes: this.memoryBytes };
+    });
+  }
+
+  /**
+   * Runs the plan `runs` times, each from its inputs to its outputs.
+   *
+   * @param {Tensor[]} inputs
+   * @param {{runs?: number, profile?: boolean, least_step_ms?: number, taps?: Tap[], plan?: string}} [options]
+   * @returns {Promise<GpuInference>}
+   */
+  infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
+    return this.#exclusive(async () => {
+      const { plan, index } = this.#named(name);
+      const feeds = this.#feeds(plan, inputs);
+      const calls = this.#calls(name);
+      checkRuns(runs, taps, plan, calls.length);
+      /** @type {GpuInference} */
+      const result = { ...newInference(), gpu_clock: "", gpu: this.device.counters };
+      for (let r = 0; r < (taps.length ? 1 : runs); r++) {
+        const start = performance.now();
+        this.#write(index, feeds);
+        if (taps.length) result.taps = await this.#runTapped(calls, index, taps);
+        else {
+          this.#run(calls);
+          result.outputs = await this.#outputs(index);
+        }
+        result.runs_ms.push(performance.now() - start);
+      }
+      if (profile) {
+        const { times, clock } = await profileSteps(this.device, calls.map((c) => c.commands), { runs, least_ms: least_step_ms });
+        result.gpu_clock = clock;
+        calls.forEach(({ workload }, i) => workload && addStep(result, times.map((run) => run[i]), 1, []));
+      }
+      return { ...result, gpu: { ...this.device.counters } };
+    });
+  }
+
+  /**
+   * Runs a plan again and again with what its inputs' bytes hold then; outputs are read
+   * with {@link GpuEngine.output}, which waits for the run.
+   *
+   * @param {Tensor[]} inputs
+   * @param {string} [name] of the plan
+   * @returns {() => Promise<void>}
+   */
+  stepper(inputs, name = MAIN) {
+    const { plan, index } = this.#named(name);
+    return () =>
+      this.#exclusive(async () => {
+        const calls = this.#calls(name);
+        this.#write(index, this.#feeds(plan, inputs));
+        this.#run(calls);
+        this.device.flush();
+      });
+  }
+
+  /**
+   * An output of the last run.
+   * @param {string} output
+   * @param {string} [name] of the plan
+   * @returns {Promise<Tensor>}
+   */
+  output(output, name = MAIN) {
+    return this.#exclusive(async () => {
+      const { plan, index } = this.#named(name);
+      const { spec, buffer: at } = outputOf(plan, output);
+      const { buffer, offset, size } = this.#where(index, at);
+      const bytes = await this.device.read(buffer, offset, Math.min(size, words(specBytes(spec))));
+      return { ...spec, data: bytes.subarray(0, specBytes(spec)) };
+    });
+  }
+
+  /** Zeroes the state: what runs have kept for later ones. */
+  reset() {
+    this.#model?.state.clear();
+  }
+
+  /** Bytes of GPU memory, as they are now. */
+  get memoryBytes() {
+    return this.device.counters.buffer_bytes;
+  }
+
+  /** The plans that are loaded, by name. */
+  get plans() {
+    return Object.fromEntries([...this.#plans].map(([name, { plan }]) => [name, plan]));
+  }
+
+  /**
+   * One after another, in the order of the calls.
+   * @template T
+   * @param {() => Promise<T>} run
+   * @returns {Promise<T>}
+   */
+  #exclusive(run) {
+    const result = this.#turn.then(run);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+
+  get #loaded() {
+    this.#named(MAIN);
+    return /** @type {Model} */ (this.#model);
+  }
+
+  /** @param {string} name */
+  #named(name) {
+    return named(this.#plans, name);
+  }
+
+  /** @param {string} name of the plan */
+  #calls(name) {
+    const { plan, index } = this.#named(name);
+    const calls = this.#bound?.calls[index];
+    if (!calls) throw missing(plan, this.#kernels);
+    return calls;
+  }
+
+  /**
+   * Runs all calls of a new kernel once: what the GPU refuses, it refuses now.
+   * @param {GpuKernel} kernel
+   * @param {Bound} bound
+   */
+  async #try(kernel, bound) {
+    const stateful = this.#loaded.plans.some((plan) =>
+      plan.steps.some((s) => s.workload === kernel.header.workload && s.args.some((b) => plan.buffers[b].region === "state")),
+    );
+    if (stateful) return; // it might write there
+    try {
+      for (const calls of bound.calls)
+        for (const { workload, commands } of calls ?? []) if (workload === kernel.header.workload) this.device.encode(commands);
+      await this.device.done();
+    } catch (e) {
+      throw this.#compiler.refuse(kernel.header, e);
+    }
+  }
+
+  /**
+   * @param {number} index of the plan
+   * @param {number} buffer
+   */
+  #where(index, buffer) {
+    return where(this.#loaded, index, buffer, this.#bound);
+  }
+
+  /** @param {Plan} plan @param {Tensor[]} inputs */
+  #feeds(plan, inputs) {
+    const feeds = feedsOf(plan, inputs);
+    checkSlots(plan, feeds);
+    return feeds;
+  }
+
+  /**
+   * @param {number} index of the plan
+   * @param {readonly {buffer: number, data: Uint8Array}[]} feeds
+   */
+  #write(index, feeds) {
+    for (const { buffer, data } of feeds) this.device.write(this.#where(index, buffer).buffer, 0, padded(data));
+  }
+
+  /** @param {readonly Call[]} calls of a plan, after its inputs were written */
+  #run(calls) {
+    calls.forEach(({ commands }, i) => {
+      if (i && i % SUBMITTED_CALLS === 0) this.device.flush();
+      this.device.encode(commands);
+    });
+  }
+
+  /**
+   * All outputs in one readback.
+   * @param {number} index of the plan
+   * @returns {Promise<Tensor[]>}
+   */
+  async #outputs(index) {
+    const { outputs } = this.#loaded.plans[index];
+    const parts = outputs.map(({ spec, buffer }) => ({ ...this.#where(index, buffer), size: words(specBytes(spec)) }));
+    const read = this.#gather.start(parts);
+    parts.forEach((_, i) => read.copy(i));
+    const data = await read.bytes();
+    return outputs.map(({ spec }, i) => ({ ...spec, data: data[i].slice(0, specBytes(spec)) }));
+  }
+
+  /**
+   * @param {readonly Call[]} calls of the plan
+   * @param {number} index of the plan
+   * @param {Tap[]} taps
+   */
+  async #runTapped(calls, index, taps) {
+    // whole words around what is asked for
+    const parts = taps.map(({ buffer, offset, nbytes }) => {
+      const at = this.#where(index, buffer);
+      const begin = Math.floor(offset / 4) * 4;
+      return { ...at, offset: at.offset + begin, size: Math.min(words(offset + nbytes), at.size) - begin };
+    });
+    const read = this.#gather.start(parts);
+    calls.forEach(({ commands }, step) => {
+      this.device.encode(commands);
+      taps.forEach((tap, i) => tap.step === step && read.copy(i));
+    });
+    const data = await read.bytes();
+    return taps.map(({ offset, nbytes }, i) => data[i].slice(offset % 4, (offset % 4) + nbytes));
+  }
+}
+
+/** @param {BufferSource} source */
+const bytesOf = (source) => (source instanceof Uint8Array ? source : new Uint8Array(/** @type {ArrayBuffer} */ (source)));

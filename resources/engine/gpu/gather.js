@@ -1,0 +1,38 @@
+/** Parts of many buffers, brought back in one readback. */
+
+/** @import { Binding, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+
+export class Gather {
+  /** @type {GpuBuf | null} grows and stays */ #buffer = null;
+
+  /** @param {GpuDevice} device */
+  constructor(device) {
+    this.device = device;
+  }
+
+  /**
+   * @param {readonly Binding[]} parts
+   * @returns {{copy: (part: number) => void, bytes: () => Promise<Uint8Array[]>}} `copy` takes a part as it is
+   * then, `bytes` brings all back, in their order
+   */
+  start(parts) {
+    const { device } = this;
+    const starts = [0];
+    for (const { size } of parts) starts.push(starts[starts.length - 1] + size);
+    const total = starts[parts.length];
+    if ((this.#buffer?.nbytes ?? 0) < total) {
+      if (this.#buffer) device.destroyBuffer(this.#buffer);
+      this.#buffer = device.createBuffer(total, "outputs");
+    }
+    const to = /** @type {GpuBuf} */ (this.#buffer);
+    const copy = (/** @type {number} */ part) => {
+      const { buffer: from, offset: fromOffset, size: nbytes } = parts[part];
+      device.encode([{ op: "copy", from, fromOffset, to, toOffset: starts[part], nbytes }]);
+    };
+    const bytes = async () => {
+      const all = total ? await device.read(to, 0, total) : new Uint8Array(0);
+      return parts.map(({ size }, i) => all.subarray(starts[i], starts[i] + size));
+    };
+    return { copy, bytes };
+  }
+}

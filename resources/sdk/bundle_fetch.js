@@ -1,0 +1,108 @@
+/** The files of a bundle: fetched, and compared with their manifest. */
+import { EngineError } from "../engine/errors.js";
+import { PREFILL } from "../engine/plan.js";
+
+export const MANIFEST_VERSION = 1;
+
+/** @import { Bundle, FileEntry, Manifest, Plan } from "../types/engine.js" */
+
+/**
+ * Manifest and plans of a bundle.
+ * @param {URL} base address of its manifest
+ * @returns {Promise<Bundle>}
+ */
+export async function fetchBundle(base) {
+  const manifest = readManifest(await download(base, "manifest.json"));
+  /** @type {Plan} */
+  const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
+  const { prefill } = manifest.generation ?? {};
+  /** @type {Record<string, Plan>} */
+  const others = prefill ? { [PREFILL]: parse(await fetchFile(base, prefill), prefill.file) } : {};
+  if (manifest.weights.nbytes !== plan.weights_bytes)
+    throw new EngineError(
+      `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,
+      "Export the bundle again.",
+    );
+  return { base, manifest, plan, others };
+}
+
+/** @param {Uint8Array<ArrayBuffer>} bytes @returns {Manifest} */
+function readManifest(bytes) {
+  const manifest = parse(bytes, "manifest.json");
+  if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
+  if (manifest.version !== MANIFEST_VERSION)
+    throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
+  return manifest;
+}
+
+/** @param {Uint8Array} bytes @param {string} file */
+function parse(bytes, file) {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    throw new EngineError(`${file} of the bundle is not JSON.`, "Export the bundle again.");
+  }
+}
+
+/** @param {URL} base @param {string} file @returns {Promise<Response>} */
+async function request(base, file) {
+  let response;
+  try {
+    response = await fetch(new URL(file, base));
+  } catch (e) {
+    throw new EngineError(`${file} of the bundle cannot be fetched: ${/** @type {Error} */ (e).message}.`, "Check the address and the server.");
+  }
+  if (!response.ok)
+    throw new EngineError(`${file} of the bundle cannot be fetched: the server answers ${response.status}.`, "Upload the whole bundle.");
+  return response;
+}
+
+/** @param {URL} base @param {string} file */
+const download = async (base, file) => new Uint8Array(await (await request(base, file)).arrayBuffer());
+
+/** @param {URL} base @param {FileEntry} entry */
+export async function fetchFile(base, entry) {
+  const bytes = await download(base, entry.file);
+  await check(entry, bytes);
+  return bytes;
+}
+
+/**
+ * The weights file in parts, as they come; its hash is for who has all of it to check.
+ * @param {URL} base
+ * @param {FileEntry} entry
+ * @param {(offset: number, bytes: Uint8Array<ArrayBuffer>) => unknown} take awaited
+ */
+export async function streamFile(base, entry, take) {
+  if (entry.nbytes === 0) return;
+  const { body } = await request(base, entry.file);
+  if (!body) throw new EngineError(`${entry.file} of the bundle is empty.`, "Export the bundle again.");
+  const reader = body.getReader();
+  let at = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (at + value.length > entry.nbytes) throw wrongSize(entry, at + value.length);
+    await take(at, value);
+    at += value.length;
+  }
+  if (at !== entry.nbytes) throw wrongSize(entry, at);
+}
+
+export const canHash = () => typeof globalThis.crypto?.subtle?.digest === "function";
+
+/** @param {FileEntry} entry @param {Uint8Array<ArrayBuffer>} bytes */
+export async function check(entry, bytes) {
+  if (bytes.length !== entry.nbytes) throw wrongSize(entry, bytes.length);
+  if (!canHash()) return;
+  // the browser hashes no shared memory: a copy, until the hash is made
+  const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", own));
+  const hex = Array.from(digest, (b) => b.toString(16).padStart(2, "0")).join("");
+  if (hex !== entry.sha256)
+    throw new EngineError(`${entry.file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
+}
+
+/** @param {FileEntry} entry @param {number} nbytes */
+const wrongSize = (entry, nbytes) =>
+  new EngineError(`${entry.file} of the bundle has ${nbytes} bytes, its manifest says ${entry.nbytes}.`, "Upload the whole bundle again.");

@@ -1,0 +1,76 @@
+/** What can run a bundle: WebGPU and Wasm, each with the ladder of its tiers. */
+import { Engine } from "../engine/engine.js";
+import { EngineError } from "../engine/errors.js";
+import { bestTier, hasTier, TIERS } from "../engine/features.js";
+import { Team } from "../engine/team.js";
+import { check, fetchFile, streamFile } from "./bundle_fetch.js";
+
+/** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { Bundle, KernelEntry } from "../types/engine.js" */
+/**
+ * A model that is ready to run.
+ * @typedef {{engine: Engine | GpuEngine, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
+ */
+/** What opened, why one before it did not, and what is left to try. @typedef {{opened: Opened, provider: string, reason: string, left: string[]}} Choice */
+
+/** By the name of the execution provider. @type {Record<string, (bundle: Bundle, threads: number) => Promise<Opened>>} */
+export const PROVIDERS = { webgpu: openOnGpu, wasm: openInWasm };
+
+/**
+ * The first provider that works here.
+ * @param {string[]} names at least one
+ * @param {Bundle} bundle
+ * @param {number} threads of Wasm
+ * @returns {Promise<Choice>}
+ */
+export async function openFirst(names, bundle, threads) {
+  /** @type {string[]} */
+  const reasons = [];
+  for (let [provider, ...left] = names; ; [provider, ...left] = left)
+    try {
+      const opened = await PROVIDERS[provider](bundle, threads);
+      return { opened, provider, reason: reasons.join(" "), left };
+    } catch (e) {
+      if (!left.length) throw e;
+      reasons.push(e instanceof EngineError ? e.error : String(e));
+    }
+}
+
+/** @param {Bundle} bundle @param {number} threads @returns {Promise<Opened>} */
+async function openInWasm({ base, manifest, plan, others }, threads) {
+  const tier = bestTier();
+  if (!tier) throw new EngineError("This browser has no Wasm SIMD.", "Use Chrome 91, Firefox 89, Safari 16.4 or later.");
+  const team = threads > 1 ? await Team.start(threads) : null;
+  try {
+    const engine = new Engine(team);
+    const memory_bytes = engine.load(plan, others);
+    const [kernels] = await Promise.all([
+      Promise.all(manifest.kernels.map((k) => fetchWasm(base, k))),
+      streamFile(base, manifest.weights, (at, bytes) => engine.setWeights(at, bytes)),
+    ]);
+    if (manifest.weights.nbytes) await check(manifest.weights, engine.weights(manifest.weights.nbytes));
+    await engine.register(kernels);
+    const close = () => {
+      team?.close();
+      engine.dispose();
+    };
+    return { engine, tier, threads: team?.threads ?? 1, memory_bytes, close };
+  } catch (e) {
+    team?.close();
+    throw e;
+  }
+}
+
+/** @param {URL} base @param {KernelEntry} entry */
+async function fetchWasm(base, { tiers, ...header }) {
+  const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);
+  if (!file) throw new EngineError(`The bundle has no kernel of ${header.workload} that this browser can run.`, "Export it with the simd128 tier.");
+  return { ...header, bytes: await fetchFile(base, file) };
+}
+
+/** @param {Bundle} bundle @returns {Promise<Opened>} */
+async function openOnGpu(bundle) {
+  if (!bundle.manifest.gpu_kernels?.length) throw new EngineError("The bundle has no kernels for WebGPU.", "Export it with --webgpu.");
+  const gpu = await import("./gpu/provider.js"); // only bundles with such kernels hold it
+  return gpu.openOnGpu(bundle);
+}

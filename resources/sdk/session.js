@@ -1,0 +1,289 @@
+/** A session of ONNX Runtime Web, as far as it goes, on a bundle. */
+import { EngineError } from "../engine/errors.js";
+import { ARRAYS, onGpu } from "../engine/plan.js";
+import { canShare, MAX_THREADS } from "../engine/team.js";
+import { ENGINE_VERSION } from "../engine/version.js";
+import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
+import { openFirst, PROVIDERS } from "./providers.js";
+
+export { EngineError, MANIFEST_VERSION };
+
+/** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
+/** @import { Bundle, Generation, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
+/** @import { Choice, Opened } from "./providers.js" */
+/** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
+
+/** Dtypes by ONNX Runtime's names. @type {Record<string, string>} */
+const DTYPES = { float32: "f32", float16: "f16", int64: "i64", int32: "i32", int8: "i8", uint8: "u8", bool: "bool" };
+const NAMES = Object.fromEntries(Object.entries(DTYPES).map(([name, dtype]) => [dtype, name]));
+
+/** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
+const AUTO_THREADS = 4;
+
+/** Settings under the names of ONNX Runtime Web; `numThreads: 0` chooses by the machine. */
+export const env = { versions: { nnjit: ENGINE_VERSION }, wasm: { numThreads: 1 } };
+
+export class Tensor {
+  /**
+   * `new Tensor(type, data, dims)`, or `new Tensor(data, dims)` with a typed array.
+   * @param {any} typeOrData
+   * @param {any} dataOrDims
+   * @param {readonly number[]} [dims]
+   */
+  constructor(typeOrData, dataOrDims, dims) {
+    const named = typeof typeOrData === "string";
+    const type = named ? typeOrData : typeOf(typeOrData);
+    const values = named ? dataOrDims : typeOrData;
+    if (!(type in DTYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(DTYPES).join(", ")}.`);
+    const Typed = ARRAYS[DTYPES[type]];
+    if (ArrayBuffer.isView(values) && !(values instanceof Typed))
+      throw new EngineError(`A ${type} tensor takes a ${Typed.name}, not a ${values.constructor.name}.`);
+    /** @type {string} */
+    this.type = type;
+    /** @type {any} */
+    this.data = values instanceof Typed ? values : Typed.from(values, type === "int64" ? BigInt : Number);
+    /** @type {readonly number[]} */
+    this.dims = [...((named ? dims : dataOrDims) ?? [this.data.length])];
+    if (this.dims.reduce((n, d) => n * d, 1) !== this.data.length)
+      throw new EngineError(`A tensor of shape [${this.dims}] cannot hold ${this.data.length} values.`);
+  }
+
+  get size() {
+    return this.data.length;
+  }
+
+  get location() {
+    return "cpu";
+  }
+
+  async getData() {
+    return this.data;
+  }
+
+  /** @param {readonly number[]} dims */
+  reshape(dims) {
+    return new Tensor(this.type, this.data, dims);
+  }
+
+  /**
+   * Gives the data up, as in ONNX Runtime: nothing may read it any more. The memory of
+   * a session's output is used again by a later run, which saves much of a short run's time.
+   */
+  dispose() {
+    disposals.get(this)?.();
+    disposals.delete(this);
+    this.data = new this.data.constructor(0);
+  }
+}
+
+/** What else happens when a tensor is disposed of. @type {WeakMap<Tensor, () => void>} */
+const disposals = new WeakMap();
+
+/** @param {unknown} data */
+function typeOf(data) {
+  // bool shares its array with uint8 and has to be named
+  return Object.keys(DTYPES).find((name) => data instanceof ARRAYS[DTYPES[name]]) ?? typeof data;
+}
+
+export class InferenceSession {
+  #bundle;
+  /** @type {Opened} */ #opened;
+  /** @type {string[]} */ #providers;
+  #threads;
+  #generating = false;
+  /** @type {Promise<Choice> | null} */ #next = null;
+
+  /**
+   * @param {Bundle} bundle
+   * @param {Choice} choice what opened, and what may still
+   * @param {number} threads of Wasm
+   */
+  constructor(bundle, choice, threads) {
+    const { inputs, outputs } = bundle.plan;
+    this.#bundle = bundle;
+    this.#threads = threads;
+    this.#opened = choice.opened;
+    this.#providers = choice.left;
+    /** What runs the model: `webgpu` or `wasm`. */
+    this.executionProvider = choice.provider;
+    /** Why a provider that was asked for first does not; empty where it does. */
+    this.fallbackReason = choice.reason;
+    /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
+    this.verified = canHash();
+    this.manifest = bundle.manifest;
+    this.inputNames = inputs.map((p) => p.spec.name);
+    this.outputNames = outputs.map((p) => p.spec.name);
+    this.inputMetadata = inputs.map((p) => metadata(p.spec));
+    this.outputMetadata = outputs.map((p) => metadata(p.spec));
+  }
+
+  /** Best instruction tier in use. */
+  get tier() {
+    return this.#opened.tier;
+  }
+
+  get memoryBytes() {
+    return this.#opened.memory_bytes;
+  }
+
+  /** How many run a kernel; 1 on a GPU and in a page that is not cross-origin isolated. */
+  get threads() {
+    return this.#opened.threads;
+  }
+
+  /**
+   * Fetches a bundle; the weights stream straight into the engine's memory. The first of the
+   * execution providers that works here runs it; `fallbackReason` says why one before did not.
+   * @param {string | URL} source address of the bundle's manifest.json
+   * @param {SessionOptions} [options]
+   */
+  static async create(source, options = {}) {
+    const { threads, providers } = checkOptions(options);
+    const bundle = await fetchBundle(new URL(source, globalThis.location?.href ?? new URL("..", import.meta.url)));
+    return new InferenceSession(bundle, await openFirst(providers, bundle, threads), threads);
+  }
+
+  /**
+   * Where the GPU is lost, the next provider runs the model.
+   * @template T
+   * @param {(engine: Opened["engine"]) => T | Promise<T>} call
+   */
+  async #steady(call) {
+    const opened = this.#opened;
+    try {
+      return await call(opened.engine);
+    } catch (e) {
+      await this.#replace(opened, e);
+      return await call(this.#opened.engine);
+    }
+  }
+
+  /**
+   * Once for all calls that failed on `opened`.
+   * @param {Opened} opened
+   * @param {any} e
+   */
+  async #replace(opened, e) {
+    const done = opened !== this.#opened;
+    if (!/^gpu-(lost|memory)$/.test(e.code) || !(done || this.#providers.length)) throw e;
+    if (done) return;
+    this.#next ??= (opened.close(), openFirst(this.#providers, this.#bundle, this.#threads));
+    const choice = await this.#next.finally(() => (this.#next = null));
+    this.#opened = choice.opened;
+    this.#providers = choice.left;
+    this.executionProvider = choice.provider;
+    this.fallbackReason = e.error;
+  }
+
+  /**
+   * @param {Record<string, Tensor>} feeds
+   * @param {readonly string[] | Record<string, unknown>} [fetches] names of the outputs wanted; all when absent
+   * @returns {Promise<Record<string, Tensor>>}
+   */
+  async run(feeds, fetches) {
+    const inputs = Object.entries(feeds).map(toBytes);
+    const { outputs } = await this.#steady((engine) => engine.infer(inputs));
+    const { engine } = this.#opened;
+    const recycle = "recycle" in engine ? engine.recycle.bind(engine) : undefined;
+    const all = Object.fromEntries(outputs.map((o) => [o.name, fromBytes(o, recycle)]));
+    const wanted = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {}).filter((name) => name in all);
+    if (!wanted.length) return all;
+    const unknown = wanted.find((name) => !(name in all));
+    if (unknown !== undefined)
+      throw new EngineError(`The model has no output "${unknown}".`, `Its outputs are ${this.outputNames.join(", ")}.`);
+    return Object.fromEntries(wanted.map((name) => [name, all[name]]));
+  }
+
+  /**
+   * Goes on with a text, for a bundle of a decoder with a cache. The tokens come as they are
+   * made; leaving the loop early ends the text.
+   *
+   *     for await (const { id, ms } of session.generate([464, 3280], { maxTokens: 40, signal })) show(id);
+   *
+   * @param {readonly (number | bigint)[] | BigInt64Array | Int32Array} ids of the prompt
+   * @param {Options} [options]
+   * @returns {AsyncGenerator<Token, Reason>}
+   */
+  generate(ids, options = {}) {
+    const facts = this.manifest.generation?.facts;
+    if (!facts) throw new EngineError("This bundle makes no text.", "Export a decoder with past keys and values.");
+    return this.#text(facts, Array.from(ids, Number), options);
+  }
+
+  /**
+   * @param {Generation} facts
+   * @param {number[]} ids
+   * @param {Options} options
+   * @returns {AsyncGenerator<Token, Reason>}
+   */
+  async *#text(facts, ids, options) {
+    if (this.#generating) throw new EngineError("A text is being made already; there is one cache.", "Let it end first.");
+    this.#generating = true;
+    const opened = this.#opened;
+    try {
+      const { generate } = await import("../engine/generation/generate.js"); // only bundles that make text hold it
+      return yield* generate(opened.engine, facts, ids, options);
+    } catch (e) {
+      await this.#replace(opened, e);
+      throw e;
+    } finally {
+      this.#generating = false;
+    }
+  }
+
+  /**
+   * Milliseconds of each run, and the median and the threads of each step of the plan.
+   * @param {Record<string, Tensor>} feeds
+   * @param {number} runs
+   */
+  async profile(feeds, runs = 10) {
+    const inputs = Object.entries(feeds).map(toBytes);
+    const { runs_ms, steps_ms, steps_threads } = await this.#steady((engine) => engine.infer(inputs, { runs, profile: true }));
+    const { plan } = this.#bundle;
+    const steps = (this.executionProvider === "webgpu" ? onGpu(plan) : plan).steps.filter(({ op }) => op === "call");
+    return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
+  }
+
+  /** Frees memory and kernels, and ends the threads. */
+  async release() {
+    this.#opened.close();
+  }
+}
+
+/**
+ * @param {SessionOptions} options
+ * @returns {{threads: number, providers: string[]}} threads to run on, and what to try in order
+ */
+function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.numThreads }) {
+  const names = executionProviders.map((p) => (typeof p === "string" ? p : p.name));
+  const providers = names.filter((name) => name in PROVIDERS);
+  if (!providers.length)
+    throw new EngineError(`No execution provider of ${names.join(", ")} is in this engine.`, 'Use executionProviders: ["webgpu", "wasm"].');
+  if (!(Number.isInteger(numThreads) && numThreads >= 0 && numThreads <= MAX_THREADS))
+    throw new EngineError(`numThreads is ${numThreads}.`, `Use 0 to ${MAX_THREADS}; 0 chooses by the machine.`);
+  if (canShare()) return { threads: numThreads || Math.min(AUTO_THREADS, navigator.hardwareConcurrency), providers };
+  if (numThreads > 1)
+    console.warn(`nnjit: ${numThreads} threads were asked for; this page is not cross-origin isolated, so one runs.`);
+  return { threads: 1, providers };
+}
+
+/** @param {TensorSpec} spec */
+const metadata = ({ name, dtype, shape }) => ({ name, isTensor: true, type: NAMES[dtype], shape });
+
+/** @param {[string, Tensor]} feed */
+function toBytes([name, tensor]) {
+  if (!(tensor instanceof Tensor)) throw new EngineError(`The input "${name}" is not a Tensor of nnjit.js.`);
+  const { buffer, byteOffset, byteLength } = tensor.data;
+  const data = new Uint8Array(buffer, byteOffset, byteLength);
+  return { name, dtype: DTYPES[tensor.type], shape: [...tensor.dims], data };
+}
+
+/**
+ * @param {Bytes} output
+ * @param {((bytes: Uint8Array) => void) | undefined} recycle takes the bytes when the tensor is disposed of
+ */
+function fromBytes({ dtype, shape, data }, recycle) {
+  const tensor = new Tensor(NAMES[dtype], new ARRAYS[dtype](data.buffer), shape);
+  if (recycle) disposals.set(tensor, () => recycle(data));
+  return tensor;
+}

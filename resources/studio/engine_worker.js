@@ -1,0 +1,82 @@
+/** The long-lived worker that holds the model and runs it. */
+import { Engine } from "../engine/engine.js";
+import { EngineError } from "../engine/errors.js";
+import { generate } from "../engine/generation/generate.js";
+import { Team } from "../engine/team.js";
+import { serve } from "./serve.js";
+
+/** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { Header } from "./frames.js" */
+/** @type {Engine | GpuEngine} */
+let engine = new Engine();
+/** @type {(() => void) | null} forces a loss of the GPU, where a test asked for it */
+let lose = null;
+/** @type {AbortController | null} of the generation that runs */
+let generation = null;
+
+/**
+ * @param {Header} header of a `load`
+ * @returns {Promise<Engine | GpuEngine>}
+ */
+async function start({ backend = "wasm", implementation = "navigator", bridge, debug = false, threads = 1 }) {
+  if (backend === "wasm") return new Engine(threads > 1 ? await Team.start(threads) : null);
+  const [{ GpuEngine }, { openGpu }] = await Promise.all([import("../engine/gpu/engine.js"), import("./gpu/open.js")]);
+  const device = await openGpu({ implementation, bridge });
+  if (debug) lose = () => device.lose();
+  return new GpuEngine(device);
+}
+
+/**
+ * Posts each token as soon as it is known.
+ * @param {Header} header
+ */
+async function stream({ id, facts, ids, max_tokens, top_k, temperature, seed, stop_tokens }) {
+  generation = new AbortController();
+  const options = { maxTokens: max_tokens, topK: top_k, temperature, seed, stopTokens: stop_tokens, signal: generation.signal };
+  try {
+    const tokens = generate(engine, facts, ids, options);
+    for (let made = 0; ; made++) {
+      const { done, value } = await tokens.next();
+      if (done) return { type: "generated", made, reason: value, memory_bytes: engine.memoryBytes };
+      postMessage({ header: { type: "token", of: id, token: value.id, ms: value.ms, margin: value.margin } });
+    }
+  } finally {
+    generation = null;
+  }
+}
+
+serve(async ({ header, blobs }) => {
+  switch (header.type) {
+    case "load": {
+      // the page starts a worker for each model: there is never an older team or device
+      const { plan, others, threads = 1 } = header;
+      engine = await start(header);
+      return { header: { type: "ok", memory_bytes: await engine.load(plan, others), threads } };
+    }
+    case "weights":
+      await engine.setWeights(header.offset, blobs[0]);
+      return { header: { type: "ok" } };
+    case "register": {
+      const kernels = header.kernels.map((/** @type {any} */ k, /** @type {number} */ i) => ({ ...k, bytes: blobs[i] }));
+      return { header: { type: "ok", ...(await engine.register(kernels, { only: header.only })) } };
+    }
+    case "infer": {
+      const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
+      const { runs, profile, least_step_ms, taps, plan } = header;
+      const { outputs, taps: copies, ...times } = await engine.infer(inputs, { runs, profile, least_step_ms, taps, plan });
+      const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
+      return { header: { type: "inferred", outputs: specs, ...times }, blobs: [...outputs.map((t) => t.data), ...copies] };
+    }
+    case "generate":
+      return { header: await stream(header) };
+    case "gpu_lose":
+      if (!lose) throw new EngineError("The GPU is lost on purpose only after a load with `debug`.");
+      setTimeout(lose, header.after_ms ?? 0);
+      return { header: { type: "ok" } };
+    case "generate_stop":
+      generation?.abort();
+      return { header: { type: "ok" } };
+    default:
+      throw new EngineError(`The engine worker has no answer to "${header.type}".`);
+  }
+});

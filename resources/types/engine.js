@@ -1,0 +1,96 @@
+/** Types of the engine: nothing here runs, so no bundle ships it. */
+
+/**
+ * New rows `[heads, rows, width]` of a cache `[heads, capacity, width]`, or with
+ * `columns` of `[heads, width, capacity]`; elements of `nbytes`.
+ * @typedef {{heads: number, rows: number, width: number, capacity: number, nbytes: number, columns: boolean}} Append
+ */
+/** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
+/** @typedef {{spec: TensorSpec, buffer: number}} PlanPort */
+/** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
+/** @typedef {{op: string, workload: string, args: number[], node: string, append?: Append}} PlanStep */
+/**
+ * @typedef {object} Plan
+ * @property {number} version
+ * @property {string} name
+ * @property {PlanPort[]} inputs
+ * @property {PlanPort[]} outputs
+ * @property {PlanBuffer[]} buffers
+ * @property {PlanStep[]} steps
+ * @property {PlanStep[]} [gpu_steps] in a bundle: what a GPU runs in place of `steps`
+ * @property {number} weights_bytes
+ * @property {number} arena_bytes
+ * @property {number} [state_bytes] memory that keeps its contents from run to run
+ */
+/**
+ * Byte addresses in linear memory.
+ * @typedef {object} Layout
+ * @property {number[][]} addresses of each plan's buffers
+ * @property {number} state where the state begins
+ * @property {number} total_bytes
+ * @property {number} pages
+ */
+/**
+ * What travels beside a kernel's bytes (records.Kernel.header).
+ * @typedef {object} KernelHeader
+ * @property {string} workload
+ * @property {string} settings
+ * @property {string} [tier]
+ * @property {string} [sha256]
+ * @property {[number, number][]} panels argument index and panel width it wants
+ * @property {number} parallel_extent
+ */
+/** @typedef {(...pointersBeginEnd: number[]) => void} Run */
+/**
+ * Bytes of a buffer right after a step, before the memory is used again; `step` is the
+ * index of a plan step, `offset` lies in the buffer.
+ * @typedef {{step: number, buffer: number, offset: number, nbytes: number}} Tap
+ */
+/** @typedef {{buffer: PlanBuffer, pack: [number, number], width: number}} Weight in panels of `width`, 0 = row-major */
+/** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
+/** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
+/**
+ * @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_iqr_ms: number[],
+ *   steps_threads: number[], steps_chunks: number[][], taps: Uint8Array[]}} Inference
+ */
+/**
+ * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
+ * @typedef {{header: KernelHeader, run: Run, id: number, choice: {team: boolean, run: (solo: () => void, team: () => void) => void} | null}} Registered
+ */
+/**
+ * One instruction, bound; `kernel` is null where none runs.
+ * @typedef {{kernel: Registered | null, solo: () => void, team: () => void}} Call
+ */
+/**
+ * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel.
+ * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], calls: Call[] | null}} Loaded
+ */
+/** @typedef {{file: string, sha256: string, nbytes: number}} FileEntry */
+/** @typedef {KernelHeader & {tiers: Partial<Record<string, FileEntry>>}} KernelEntry */
+/** @typedef {{workload: string, settings: string, tiers: Partial<Record<string, FileEntry>>}} GpuKernelEntry */
+/**
+ * Which inputs and outputs play which part (nnjit_studio/model/generation.py).
+ * @typedef {object} Generation
+ * @property {number} capacity slots of the cache
+ * @property {number} rows tokens that the prefill plan takes; 0 without one
+ * @property {string} ids
+ * @property {string} mask
+ * @property {string} logits
+ * @property {string} positions may be empty
+ * @property {string} slot
+ * @property {string} last may be empty
+ */
+/**
+ * @typedef {object} Manifest
+ * @property {string} format
+ * @property {number} version
+ * @property {string} name
+ * @property {FileEntry} plan
+ * @property {FileEntry} weights
+ * @property {KernelEntry[]} kernels
+ * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
+ * @property {{facts: Generation, prefill: FileEntry | null}} [generation] of a decoder
+ */
+/** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan, others: Record<string, Plan>}} Bundle */
+
+export {};

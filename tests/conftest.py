@@ -1,0 +1,30 @@
+"""Recorded files: compared by default, rewritten by ``pytest --bless``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import nnjit_studio  # noqa: F401  (switches ONNX Runtime's telemetry off before a test loads it)
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite recorded files")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden(name, text)`` compares with, or writes, ``tests/golden/name``."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("bless"):
+            path.write_text(text, encoding="utf-8", newline="\n")
+        assert path.exists(), f"{name} is missing: run pytest --bless"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

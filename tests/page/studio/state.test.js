@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { came, closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started, threadsText, tokenRate } from "../../../resources/studio/state.js";
+
+const load = { type: "load", plan: { name: "minilm" } };
+const measure = { type: "measure", challenger: { workload: "matmul:8x8x8:f32", settings: "x0=8" } };
+const infer = { type: "infer" };
+const after = (state, request, reply) => done(started(state, request), request, reply);
+const loaded = after(connected(START), load, { type: "ok" });
+
+test("from waiting to ready, running and measuring", () => {
+  assert.equal(connected(START).phase, "waiting");
+  assert.equal(started(connected(START), load).phase, "loading");
+  assert.deepEqual([loaded.phase, loaded.model], ["ready", "minilm"]);
+  assert.equal(started(loaded, infer).phase, "running");
+  const measuring = started(loaded, measure);
+  assert.equal(measuring.phase, "measuring");
+  assert.deepEqual(measuring.kernel, { workload: "matmul:8x8x8:f32", settings: "x0=8" });
+  const measured = done(measuring, measure, { type: "measured" });
+  assert.deepEqual([measured.phase, measured.measured], ["ready", 1]);
+  const other = after(measured, { type: "load", plan: { name: "other" } }, { type: "ok" });
+  assert.deepEqual([other.model, other.kernel, other.measured], ["other", null, 0]);
+});
+
+test("the last latencies are kept, a new model clears them", () => {
+  const runs_ms = Array.from({ length: 100 }, (_, i) => i);
+  const twice = [0, 1].reduce((s) => after(s, infer, { type: "inferred", runs_ms }), loaded);
+  assert.equal(twice.latencies_ms.length, LATENCIES_SHOWN);
+  assert.equal(twice.latencies_ms.at(-1), 99);
+  assert.deepEqual(started(twice, load).latencies_ms, []);
+});
+
+test("the threads are those of the loaded model", () => {
+  const two = after(loaded, load, { type: "ok", threads: 2 });
+  assert.deepEqual([loaded.threads, two.threads, after(two, infer, { type: "inferred", runs_ms: [1] }).threads], [1, 2, 2]);
+  assert.deepEqual([1, 2].map(threadsText), ["1 thread", "2 threads"]);
+});
+
+test("an error is shown and leaves the state as it was; a failed load leaves no model", () => {
+  const failed = after(loaded, infer, { type: "error", error: "It broke.", hint: "Try again." });
+  assert.deepEqual([failed.phase, failed.warning], ["ready", "It broke. Try again."]);
+  const unloaded = after(loaded, load, { type: "error", error: "No.", hint: "" });
+  assert.deepEqual([unloaded.phase, unloaded.model], ["waiting", ""]);
+});
+
+test("a closed link says why", () => {
+  assert.deepEqual([closed(loaded, "gone").phase, closed(loaded, "gone").closed], ["closed", "gone"]);
+});
+
+test("milliseconds have three digits", () => {
+  assert.deepEqual([0.1234, 5, 12.34, 123.4].map(formatMs), ["0.12", "5.00", "12.3", "123"]);
+});
+
+test("the sparkline ends at the right edge and stays inside", () => {
+  const points = sparkline([1, 2, 4], 119, 50).split(" ").map((p) => p.split(",").map(Number));
+  assert.deepEqual(points.map(([x]) => x), [117, 118, 119]);
+  assert.ok(points.every(([, y]) => y >= 0 && y <= 50));
+  assert.ok(points[0][1] > points[2][1]);
+});
+
+test("a text shows its rate, without the token that waited for the prompt", () => {
+  const busy = after(loaded, infer, { type: "inferred", runs_ms: [7] });
+  const generate = { type: "generate" };
+  const text = [900, 20, 25, 40].reduce((s, ms) => came(s, { type: "token", ms }), started(busy, generate));
+  assert.deepEqual([text.phase, text.tokens, text.latencies_ms], ["running", 4, [20, 25, 40]]);
+  const rest = done(text, generate, { type: "generated", made: 4 });
+  assert.deepEqual([rest.phase, rest.tokens], ["ready", 4]);
+  const next = started(rest, infer);
+  assert.deepEqual([next.tokens, next.latencies_ms], [0, []]);
+  assert.equal(tokenRate([]), 0);
+  assert.equal(Math.round(tokenRate([20, 25, 40])), 35);
+  assert.equal(tokenRate([5000, ...Array(10).fill(100)]), 10, "of the last second alone");
+});
+
+test("a model on a GPU says so in the place of its threads", () => {
+  const load = { type: "load", plan: { name: "m" } };
+  const on = (fields) => done(started(START, load), { ...load, ...fields }, { type: "ok", threads: 2 }).backend;
+  assert.equal(on({}), "");
+  assert.equal(on({ backend: "webgpu", implementation: "navigator" }), "WebGPU");
+  assert.equal(on({ backend: "webgpu", implementation: "bridge" }), "WebGPU through the Studio");
+});
