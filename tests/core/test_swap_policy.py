@@ -12,7 +12,7 @@ from nnjit_studio.records.records import CompileResult, Kernel, MeasurePolicy, R
 from nnjit_studio.tuner.evaluator import Outcome, duel, measured_event
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
-    _t_quantile,
+    _student_quantile,
     convincing,
     decide,
     gflops_of,
@@ -257,7 +257,7 @@ def test_a_win_that_a_busy_machine_may_have_made_is_none_when_the_time_is_over()
 def test_quantiles_of_students_t_are_those_of_the_tables() -> None:
     known = {(0.995, 1): 63.657, (0.975, 2): 4.303, (0.995, 3): 5.841, (0.95, 10): 1.812}
     for (p, df), value in known.items():
-        assert _t_quantile(p, df) == pytest.approx(value, abs=6e-4)
+        assert _student_quantile(p, df) == pytest.approx(value, abs=6e-4)
 
 
 def test_gate_one_at_its_border() -> None:
