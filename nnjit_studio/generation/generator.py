@@ -25,8 +25,8 @@ from nnjit_studio.model import (
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.records import TIERS, Kernel, KernelKey
 from nnjit_studio.space.lite_space import build_lite_space
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.events import Event
-from nnjit_studio.tuner.session import TuneOptions, TuningSession
 from nnjit_studio.workbench import SystemClock, Workbench, example_feeds
 
 PREFILL = "prefill"
@@ -140,16 +140,17 @@ class TextGenerator:
             bench.runner.register([], only=True)
             runner = bench.runner.for_plan(name) if name else bench.runner
             session = TuningSession(
-                model.graph.name,
-                model.plan,
-                model.workloads,
-                runner,
-                bench.compiler,
-                bench.database,
-                bench.connect(),
-                SystemClock(),
-                example_feeds([p.spec for p in model.plan.inputs]),
-                TuneOptions(seconds=seconds / len(models), packable=model.packable),
+                TunedModel(
+                    model.graph.name,
+                    model.plan,
+                    model.workloads,
+                    example_feeds([p.spec for p in model.plan.inputs]),
+                    model.packable,
+                ),
+                TuningContext(
+                    runner, bench.compiler, bench.database, bench.connect(), SystemClock()
+                ),
+                TuneOptions(seconds=seconds / len(models)),
                 cancelled,
             )
             for event in session.run():

@@ -131,6 +131,11 @@ def decide(
     return _compare(result, policy)
 
 
+def import_scipy() -> None:
+    """Load what an interval needs, ahead of the first one."""
+    import scipy.stats  # noqa: F401
+
+
 def gflops_of(flops: int, ms: float) -> float:
     """10^9 operations a second; 0 when nothing was counted or timed."""
     return flops / ms / 1e6 if ms > 0 else 0.0

@@ -26,6 +26,7 @@ from nnjit_studio.records.lab import is_lab
 from nnjit_studio.records.records import Kernel, KernelKey
 from nnjit_studio.space import explain
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import (
     Event,
@@ -37,7 +38,6 @@ from nnjit_studio.tuner.events import (
     Swapped,
 )
 from nnjit_studio.tuner.own_candidate import try_candidate
-from nnjit_studio.tuner.session import TuneOptions, TuningSession
 from nnjit_studio.workbench.model import Events, ModelBench
 from nnjit_studio.workbench.open_model import OpenedModel, killed_on_cancel
 from nnjit_studio.workbench.page import SystemClock
@@ -128,18 +128,10 @@ class Workbench(ModelBench):
         events: list[Event] = []
         self.events = events
         session = TuningSession(
-            model.graph.name,
-            model.plan,
-            model.workloads,
-            self.runner,
-            self.compiler,
-            self.database,
-            self.connect(),
-            SystemClock(),
-            self._feeds,
+            TunedModel(model.graph.name, model.plan, model.workloads, self._feeds, model.packable),
+            self._tuning_context(),
             TuneOptions(
                 seconds=seconds,
-                packable=model.packable,
                 exhaustive=exhaustive,
                 full_speed=full_speed,
                 served=self._served if self._serving else None,
@@ -171,6 +163,11 @@ class Workbench(ModelBench):
         finally:
             self._session = None
 
+    def _tuning_context(self) -> TuningContext:
+        return TuningContext(
+            self.runner, self.compiler, self.database, self.connect(), SystemClock()
+        )
+
     def try_candidate(self, workload: str, settings: str) -> Iterator[Event]:
         """Compile, check and time a candidate of the user's beside the kernel that runs.
 
@@ -188,11 +185,7 @@ class Workbench(ModelBench):
             found,
             candidate,
             incumbent,
-            self.runner,
-            self.compiler,
-            self.database,
-            self.connect(),
-            SystemClock(),
+            self._tuning_context(),
         ):
             if isinstance(event, Swapped):
                 self.choose(workload, candidate)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnjit_studio.records.records import CompileResult, Kernel, MeasurePolicy, RunResult
-from nnjit_studio.tuner.evaluator import Outcome, duel, measured_event
+from nnjit_studio.tuner.evaluator import duel, measured_event
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
     _student_quantile,
@@ -71,8 +71,9 @@ def test_a_wrong_kernel_is_called_wrong_though_the_page_takes_no_samples_of_it(
     verdict = decide(result, FLOPS, 50.0)
     assert verdict.state == "wrong"
     assert word in verdict.reason
-    outcome = Outcome(CompileResult("matmul:1x1x1:f32#", None), verdict, None, result, FLOPS)
-    assert measured_event(outcome, "w", 0.0).error_ratio == result.error_ratio
+    compiled = CompileResult("matmul:1x1x1:f32#", None)
+    measured = measured_event(compiled, result, verdict, FLOPS, 0.0)
+    assert measured.error_ratio == result.error_ratio
 
 
 def test_gates_stand_in_order() -> None:

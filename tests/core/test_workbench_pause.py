@@ -23,7 +23,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
     stage = Stage()
     monkeypatch.setattr(
         "nnjit_studio.workbench.workbench.TuningSession",
-        lambda *given: stage.session(seconds=given[9].seconds, cancelled=given[10]),
+        lambda model, context, options, cancelled: stage.session(options.seconds, cancelled),
     )
     made.device = DEVICE
     made.model = OpenedModel(

@@ -18,7 +18,7 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.records.records import Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner import TuneOptions, TuningSession
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.events import Failed, Measured, Swapped
 from nnjit_studio.tuner.queue import KernelQueue
 from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval
@@ -250,16 +250,15 @@ def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
     clock = SystemClock()
     began_s = clock.monotonic_s()
     session = TuningSession(
-        opened.graph.name,
-        opened.plan,
-        opened.workloads,
-        bench.runner,
-        bench.compiler,
-        Forgetful(),
-        bench.connect(),
-        clock,
-        example_feeds([port.spec for port in opened.plan.inputs]),
-        TuneOptions(seconds=None, packable=opened.packable),
+        TunedModel(
+            opened.graph.name,
+            opened.plan,
+            opened.workloads,
+            example_feeds([port.spec for port in opened.plan.inputs]),
+            opened.packable,
+        ),
+        TuningContext(bench.runner, bench.compiler, Forgetful(), bench.connect(), clock),
+        TuneOptions(seconds=None),
     )
     incumbents: list[tuple[int, AnyCandidate | None]] = [(0, None)]
     order: list[str] = []

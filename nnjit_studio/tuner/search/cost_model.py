@@ -35,7 +35,7 @@ from nnjit_studio.space.wasm import dot as dot_space
 from nnjit_studio.space.wasm.conv2d import CONV2D, conv_problem
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 from nnjit_studio.space.wasm.heuristics import LANES, block_bytes, intensity
-from nnjit_studio.tuner import gpu_cost_model as predict_gpu
+from nnjit_studio.tuner.search import gpu_cost_model
 
 Array = NDArray[np.float64]
 
@@ -233,13 +233,13 @@ def point_of(
 def _gpu_point(
     group: str, c: GpuCandidate, workload: Workload, gpu: GpuProfile, peak: float
 ) -> Point:
-    share, numbers, family = predict_gpu.seen(c, workload, gpu)
+    share, numbers, family = gpu_cost_model.prior_of(c, workload, gpu)
     shared = (group, family, (c.x0, c.y0), c.r1, (c.x1, c.y1), c.split, c)
     codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
     return Point(math.log(peak) + LEVEL + share, numbers, codes)
 
 
-class Predictor:
+class CostModel:
     """Learns rates, predicts others; a function of what it learned, in that order."""
 
     def __init__(self) -> None:
@@ -299,7 +299,7 @@ def covariance(left: Sequence[Point], right: Sequence[Point]) -> Array:
     return np.asarray(group * here + family * kin, dtype=np.float64)
 
 
-def expected_gain(mean: Array, deviation: Array, incumbent: float, least: float) -> Array:
+def expected_improvement(mean: Array, deviation: Array, incumbent: float, least: float) -> Array:
     """Share of a kernel's time that each candidate is expected to save.
 
     Only gains of at least ``least`` lead to a swap: the mean over the part of the
