@@ -30,9 +30,9 @@ from nnjit_studio.model import (
     Workload,
     workload_from_json,
 )
+from nnjit_studio.records import CompileResult, Fixture, FixtureArg, Kernel
 from nnjit_studio.records.candidate import Candidate, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import CompileResult, Fixture, FixtureArg, Kernel
 
 IMPORT_TIMEOUT_S = 600.0
 COMPILE_TIMEOUT_S = 20.0
@@ -276,7 +276,7 @@ class CompileProcess:
         return [(c["id"], c["deficit"]) for c in header["choices"]]
 
     def define(self, spec: str) -> tuple[Workload, bool]:
-        """A workload from its spelling (:mod:`nnjit_studio.compiler.programs.builders`).
+        """A workload from its spelling (:mod:`nnjit_studio.compiler.spelling`).
 
         Returns
         -------

@@ -10,13 +10,14 @@ from functools import partial
 
 from nnjit_studio.compiler.ir.program_text import program_text
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import PASSES, compile_program
+from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES, compile_wgsl
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts, PassText
 from nnjit_studio.compiler.wasm.context import STORAGE_BYTES
-from nnjit_studio.compiler.wasm.pipeline import PASSES, Artifact, compile_program
-from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES, compile_wgsl
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS, Kernel
 
 FORMS = {
     "schedule": "loops", "encode": "bytes",

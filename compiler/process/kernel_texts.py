@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nnjit_studio.records.records import Kernel
+from nnjit_studio.records import Kernel
 
 
 @dataclass(frozen=True)

@@ -236,8 +236,10 @@ class _Worker:
     def op_define(
         self, blobs: list[bytes], spec: str, weights_file: str
     ) -> tuple[dict[str, Any], list[bytes]]:
-        from nnjit_studio.compiler.programs.builders import program_for
-        from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of, workload_for
+        from nnjit_studio.compiler.recognize.subject import packed_weight
+        from nnjit_studio.compiler.recognize.workload import workload_for
+        from nnjit_studio.compiler.spelling import program_for
+        from nnjit_studio.compiler.templates import subject_of
 
         program = program_for(spec)
         subject = subject_of(program)
@@ -267,11 +269,11 @@ class _Worker:
         passes_off: Sequence[str] = (),
         dump_after: str | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
-        from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, compile_program
-        from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+        from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
+        from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+        from nnjit_studio.records import GPU_TIERS, Kernel
         from nnjit_studio.records.candidate import DEFAULT_SETTINGS
         from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
-        from nnjit_studio.records.records import GPU_TIERS, Kernel
 
         candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
         if passes is None:
@@ -314,8 +316,8 @@ class _Worker:
     def op_texts(
         self, blobs: list[bytes], workload: str, settings: str, tier: str, passes_off: Sequence[str]
     ) -> tuple[dict[str, Any], list[bytes]]:
+        from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
         from nnjit_studio.compiler.process.inspection import kernel_texts
-        from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
         from nnjit_studio.records.candidate import DEFAULT_SETTINGS
         from nnjit_studio.records.gpu_candidate import parse_candidate
 
@@ -367,8 +369,9 @@ class _Worker:
         self, blobs: list[bytes], tiers: list[str]
     ) -> tuple[dict[str, Any], list[bytes]]:
         from nnjit_studio.compiler.microbench.variants import common_matmul, variants
-        from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
-        from nnjit_studio.records.records import Kernel
+        from nnjit_studio.compiler.recognize.workload import workload_for
+        from nnjit_studio.compiler.templates import subject_of
+        from nnjit_studio.records import Kernel
 
         program = common_matmul()
         workload = workload_for(program, subject_of(program))
@@ -398,7 +401,7 @@ class _Worker:
     def op_peak(
         self, blobs: list[bytes], tiers: list[str], wide: bool
     ) -> tuple[dict[str, Any], list[bytes]]:
-        from nnjit_studio.compiler.wasm.pipeline import peak_kernel
+        from nnjit_studio.compiler.wasm.peak import peak_kernel
 
         kernels = [peak_kernel(tier, wide) for tier in tiers]
         return {"flops": [flops for _, flops in kernels]}, [data for data, _ in kernels]

@@ -11,8 +11,8 @@ from nnjit_studio.analysis.profile import Steady
 from nnjit_studio.analysis.profile.run import STEP_QUANTA, WARM_MS, steady
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Plan, PlanStep
+from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.backend import WASM, Backend
-from nnjit_studio.records.records import DeviceProfile, Inference
 
 UPLOAD, READBACK = "upload", "readback"
 EVEN = 1.05

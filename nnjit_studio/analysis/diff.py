@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, Graph, Node, Plan, TensorSpec
-from nnjit_studio.records.records import Tap
+from nnjit_studio.records import Tap
 
 TOLERANCE = 1e-3
 """Of the largest error relative to the tensor's scale, above which a tensor is bad."""

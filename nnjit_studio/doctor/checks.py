@@ -17,7 +17,7 @@ from nnjit_studio.doctor.gpu_survey import BrowserFinding, survey_bridge, survey
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.support import display
 
 PACKAGES = (

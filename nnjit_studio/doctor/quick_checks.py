@@ -16,8 +16,8 @@ from nnjit_studio.doctor.gpu_survey import survey_bridge, survey_browser
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.samples.minilm import PACKAGE, write_minilm
 from nnjit_studio.samples.zoo import write_model
 

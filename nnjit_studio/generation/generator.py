@@ -22,8 +22,8 @@ from nnjit_studio.model import (
     Token,
     Workload,
 )
+from nnjit_studio.records import TIERS, Kernel, KernelKey
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
-from nnjit_studio.records.records import TIERS, Kernel, KernelKey
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.events import Event

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import CompileResult, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
-from nnjit_studio.records.records import CompileResult, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator

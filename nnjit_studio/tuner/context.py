@@ -9,8 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnjit_studio.model import Plan, Workload
+from nnjit_studio.records import CompileResult, DeviceProfile, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.records.records import CompileResult, DeviceProfile, MeasurePolicy
 from nnjit_studio.records.serving import ServingStats
 from nnjit_studio.tuner.events import Compiled, Trying
 from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner

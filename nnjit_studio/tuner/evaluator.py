@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
     Kernel,
@@ -20,6 +18,8 @@ from nnjit_studio.records.records import (
     RunResult,
     TuningRecord,
 )
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.tuner.context import TuningContext
 from nnjit_studio.tuner.events import Measured, Trying
 from nnjit_studio.tuner.other_tiers import check_other_tiers, other_tiers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.records import Kernel, TuningRecord
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.records.records import Kernel, TuningRecord
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.events import Swapped
 from nnjit_studio.tuner.search.stored_records import stored_winner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     TIERS,
     CompileResult,
     DeviceProfile,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import KernelKey, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import KernelKey, MeasurePolicy
 from nnjit_studio.tuner.context import TuningContext, compiled_event
 from nnjit_studio.tuner.evaluator import Evaluator, at_once
 from nnjit_studio.tuner.events import Event, Swapped

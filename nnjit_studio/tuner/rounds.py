@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
+from nnjit_studio.records import CompileResult, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.records.records import CompileResult, MeasurePolicy
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Drift, Event, Measured, RoundDone

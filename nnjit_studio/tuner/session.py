@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import build_spaces, check_defaults
 from nnjit_studio.tuner.context import SessionState, TunedModel, TuneOptions, TuningContext

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from nnjit_studio.analysis.profile import DONE, Phases
 from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Inference, Kernel, Tap, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import DeviceProfile, Inference, Kernel, Tap, TuningRecord
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.workbench.open_model import OpenedModel, example_feeds, import_model
@@ -93,7 +93,7 @@ class ModelBench(PageBench):
             self._rested = None
 
     def open_workload(self, spec: str) -> OpenedModel:
-        """Open a model of one kernel, from a workload's spelling; see ``compiler.builders``.
+        """Open a model of one kernel, from a workload's spelling; see ``compiler.spelling``.
 
         Raises
         ------

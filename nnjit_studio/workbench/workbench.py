@@ -19,11 +19,11 @@ from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.doctor.microbench import measure_device
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import Kernel, KernelKey
 from nnjit_studio.records.backend import WASM, Backend, choose_backend
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.records.records import Kernel, KernelKey
 from nnjit_studio.space import explain
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession

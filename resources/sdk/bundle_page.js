@@ -14,10 +14,7 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 const shared = { session: null, lastInputs: null, lastOutputs: null, runsMs: [] };
 Object.assign(globalThis, { nnjit: shared });
 
-/**
- * @param {"loading" | "running" | "done" | "failed"} state
- * @param {string} text
- */
+/** @param {"loading" | "running" | "done" | "failed"} state @param {string} text */
 function enter(state, text) {
   document.body.dataset.state = state;
   document.title = `${state}: ${element("model").textContent}`;
@@ -97,10 +94,7 @@ function preview(outputs) {
   element("outputs").hidden = false;
 }
 
-/**
- * @param {InferenceSession} session
- * @param {Record<string, Tensor>} feeds
- */
+/** @param {InferenceSession} session @param {Record<string, Tensor>} feeds */
 async function run(session, feeds) {
   enter("running", "Running");
   /** @type {HTMLButtonElement} */ (element("run")).disabled = true;

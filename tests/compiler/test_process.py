@@ -14,8 +14,8 @@ from onnx_models import mlp
 from nnjit_studio.compiler.process import client as process
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS
 
 CANDIDATE = Candidate(8, 4, 2, 8, 4, 6)
 

@@ -20,7 +20,7 @@ from nnjit_studio.model import (
     TensorSpec,
     Workload,
 )
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 
 MATMUL = Workload("matmul", (8, 8, 8), "f32", flops=1024)
 TRANSPOSE = Workload("transpose", (8, 8), "f32")

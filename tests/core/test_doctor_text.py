@@ -23,8 +23,8 @@ from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Confinement, Sandbox
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import TargetError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 
 KNOWN = DeviceProfile(
     "a" * 16, "embedded", l1_bytes=49152, l2_bytes=1 << 21, sources={"l1_bytes": FROM_SYSTEM}

@@ -22,9 +22,9 @@ from nnjit_studio.analysis.backends import (
 )
 from nnjit_studio.analysis.profile import Steady
 from nnjit_studio.errors import UserError
+from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, Inference
 
 GPU = Backend("webgpu", "navigator")
 

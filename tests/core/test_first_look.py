@@ -10,8 +10,8 @@ from nnjit_studio.doctor.quick_checks import BAD, GOOD, NOTE
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.errors import TargetError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 
 WELL = DeviceProfile(
     "a", "embedded", tiers=("simd128", "relaxed-simd"), peak_gflops={"relaxed-simd": 52.4},

@@ -13,8 +13,8 @@ from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.device.host import device_id
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import KernelKey, TuningRecord
 from nnjit_studio.tuner.events import SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenedModel, Workbench, example_feeds
 from nnjit_studio.workbench.stored_best import stored_best

@@ -14,8 +14,8 @@ from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.generation.session import TextEvent, TextRequest
+from nnjit_studio.records import DeviceProfile, TuningRecord
 from nnjit_studio.records.backend import Backend
-from nnjit_studio.records.records import DeviceProfile, TuningRecord
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner.events import Event

@@ -19,7 +19,7 @@ from nnjit_studio.analysis.profile.memory import (
 )
 from nnjit_studio.analysis.profile.records import ModelProfile, Steady
 from nnjit_studio.analysis.profile.rows import step_rows
-from nnjit_studio.records.records import DeviceProfile, Inference
+from nnjit_studio.records import DeviceProfile, Inference
 
 STEP_QUANTA = 20
 """A step is looked at for so many quanta of the page's timer: 5 % of it at most are lost."""

@@ -1,7 +1,8 @@
 /** Samples of GPU time and of the page's time, contenders in turns. */
 import { idle, recorderOf } from "./record.js";
 
-/** @typedef {import("./contenders.js").Contender} Contender */
+/** @import { Contender } from "./contenders.js" */
+/** @import { Warmer } from "./warm.js" */
 /** @typedef {"submit" | "pass"} Style */
 /**
  * @typedef {object} GpuPolicy
@@ -22,11 +23,7 @@ const MOST_CALLS = 1024;
 /** Of one recording: two stamps each. */
 const MOST_PASSES = 2000;
 
-/**
- * @param {Contender} contender
- * @param {Style} style
- * @param {number} calls
- */
+/** @param {Contender} contender @param {Style} style @param {number} calls */
 export async function recorded(contender, style, calls) {
   const recorder = recorderOf(contender.library ?? contender.name);
   recorder.start();
@@ -68,7 +65,7 @@ export async function callsFor(contender, style, depth, policy) {
 /**
  * @param {Contender[]} contenders
  * @param {number} depth
- * @param {import("./warm.js").Warmer} warmer
+ * @param {Warmer} warmer
  * @param {GpuPolicy} policy
  * @returns {Promise<Record<string, Record<Style, Timed>>>}
  */
@@ -100,7 +97,7 @@ export async function timeAll(contenders, depth, warmer, policy) {
 /**
  * One product with its result in the page's memory, as a page that needs it waits for it.
  * @param {Contender[]} contenders
- * @param {import("./warm.js").Warmer} warmer
+ * @param {Warmer} warmer
  * @param {GpuPolicy} policy
  * @returns {Promise<Record<string, number[]>>} ms
  */
@@ -121,7 +118,7 @@ export async function readbacks(contenders, warmer, policy) {
 /**
  * What the libraries say themselves: a check of the clock that is common to all.
  * @param {Contender[]} contenders
- * @param {import("./warm.js").Warmer} warmer
+ * @param {Warmer} warmer
  * @param {GpuPolicy} policy
  * @returns {Promise<Record<string, number[]>>} ms of one product in a pass, of those that have a clock
  */
