@@ -150,9 +150,9 @@ class Rounds:
             self._runner.prepare(made)
         for entry in self._search.ranked(state)[:AHEAD]:
             self._queue.ahead(state.workload, entry.candidate, (self._session.tier,))
-        others = [s for s in self._session.tunable if not (s.swept or s is state or s.converged)]
-        if not state.swept and others:
-            self._queue.fixture_ahead(max(others, key=lambda s: s.share).workload)
+        others = (s for s in self._session.tunable if not (s.swept or s is state or s.converged))
+        if not state.swept and (following := next(others, None)):
+            self._queue.fixture_ahead(following.workload)
 
     def _round(
         self, state: WorkloadState, compiled: CompileResult, again: bool = False

@@ -137,9 +137,19 @@ def test_the_order_is_a_function_of_database_and_results() -> None:
     assert run(other)[0] != first
 
 
-def test_a_sweep_gives_every_workload_its_first_round_the_largest_share_first() -> None:
+def test_a_sweep_gives_every_workload_its_first_round_most_work_first() -> None:
     rounds, _ = run(Stage())
     assert [w for w, _ in rounds[:2]] == [BIG.key, SMALL.key]
+
+
+@pytest.mark.parametrize("big_ms", [0.01, 20.0, 300.0])
+def test_cold_sessions_begin_alike_whatever_their_machine_measures(big_ms: float) -> None:
+    """The workload of each first round, and the first candidate of all."""
+    cold = Stage()
+    cold.runner.speed = lambda w, c: big_ms if c is None and w == BIG.key else best_is_6x8(w, c)
+    first, again = run(Stage())[0], run(cold)[0]
+    assert again[0] == first[0]
+    assert [w for w, _ in again[:2]] == [w for w, _ in first[:2]]
 
 
 def test_it_converges_long_before_the_space_ends_and_finds_the_best_tile() -> None:

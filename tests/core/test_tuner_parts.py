@@ -107,10 +107,10 @@ def test_first_a_round_for_each_then_the_highest_priority_until_nothing_is_expec
     big, small = state(BIG, share=0.9), state(SMALL, share=0.1)
     big.gain, small.gain = 0.1, 0.5
     big.candidates = small.candidates = 100
+    assert next_turn([small, big]) is small, "whatever their measured shares are"
+    small.swept = True
     assert next_turn([small, big]) is big
     big.swept = True
-    assert next_turn([small, big]) is small
-    small.swept = True
     assert next_turn([small, big]) is big
     big.gain = MIN_GAIN / 2
     assert big.converged and next_turn([small, big]) is small

@@ -14,7 +14,13 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse
 from nnjit_studio.space.lite_space import SpaceEntry
 from nnjit_studio.space.registry import row_of
 from nnjit_studio.tuner.events import Measured
-from nnjit_studio.tuner.search.cost_model import CostModel, Point, expected_improvement, point_of
+from nnjit_studio.tuner.search.cost_model import (
+    Array,
+    CostModel,
+    Point,
+    expected_improvement,
+    point_of,
+)
 from nnjit_studio.tuner.search.stored_records import stored_winner
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 
@@ -86,12 +92,14 @@ class SearchStrategy:
         The exploitation set; then by expected gain, and in the order of the
         space. Blocks per core, the paper's order (section 5.2), tie on Wasm;
         on a GPU small tiles win by them and lose by their loads, so they are
-        among what the gain is expected from.
+        among what the gain is expected from. While nothing of the workload was
+        measured but its default kernel, by expected rate: that needs no measured
+        time, so that cold sessions begin alike.
         """
-        gains = self._gains(state)
-        by_gain = sorted(range(len(gains)), key=lambda i: (-gains[i], i))
+        scores = self._gains(state) if state.tried else list(map(float, self._predict(state)[0]))
+        by_score = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
         exploit = [e for e in state.exploit if e in state.pending]
-        return exploit + [state.pending[i] for i in by_gain if state.pending[i] not in exploit]
+        return exploit + [state.pending[i] for i in by_score if state.pending[i] not in exploit]
 
     def take(self, state: WorkloadState) -> SpaceEntry:
         """Remove the next entry from what is pending and return it."""
@@ -124,15 +132,19 @@ class SearchStrategy:
         incumbent = state.log_rates.get(state.incumbent.settings)
         if not state.pending or incumbent is None:
             return [1.0] * len(state.pending)
+        mean, deviation = self._predict(state)
+        gains = expected_improvement(mean, deviation, incumbent, self._least_gain)
+        return list(map(float, gains))
+
+    def _predict(self, state: WorkloadState) -> tuple[Array, Array]:
+        """Mean and deviation of the logarithm of each pending entry's rate."""
         key = state.workload.key
         for entry in state.pending:
             if (key, entry.candidate) not in self._points:
                 self._points[key, entry.candidate] = point_of(
                     key, entry.candidate, state.workload, self._device, self._peak(state)
                 )
-        points = [self._points[key, entry.candidate] for entry in state.pending]
-        mean, deviation = self._cost_model.predict(points)
-        return list(map(float, expected_improvement(mean, deviation, incumbent, self._least_gain)))
+        return self._cost_model.predict([self._points[key, e.candidate] for e in state.pending])
 
     def _peak(self, state: WorkloadState) -> float:
         known = self._device.peak(self._tier, state.workload.kind)

@@ -128,20 +128,22 @@ def next_turn(
 ) -> WorkloadState | None:
     """The workload of the next turn, or None when tuning is over.
 
-    First the sweep, a round for each, the largest share first; then the
-    highest priority until all have converged.
+    First the sweep, a round for each in the order given, which no measured time
+    enters; then the highest priority until all have converged.
 
     Parameters
     ----------
+    states
+        Most work first.
     minimum
         Go on after that until each has :data:`MIN_ROUNDS`.
     exhaustive
         Go on after that until no candidate is left.
     """
     hopeful = [s for s in states if not s.converged]
-    first = [s for s in hopeful if not s.swept]
-    if first:
-        return max(first, key=lambda s: s.share)
+    first = next((s for s in hopeful if not s.swept), None)
+    if first is not None:
+        return first
     if not hopeful and minimum:
         hopeful = [s for s in states if s.pending and s.tried < MIN_ROUNDS]
     if not hopeful and exhaustive:
