@@ -1,4 +1,4 @@
-"""Where tuning starts: default kernels that are right, and what is known of each lite space."""
+"""The start of tuning: default kernels that are right, and lite spaces with their known results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session is given, and what its parts share while it runs."""
+"""Model, rooms and options of a session, and the state that its parts share while it runs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def at_once(steps: Generator[Any, None, T]) -> T:
-    """What a generator returns, for whom what it yields does not matter."""
+    """The result of a generator, whatever it yields."""
     while True:
         try:
             next(steps)
@@ -131,15 +131,8 @@ class Evaluator:
     def _looks(
         self, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
     ) -> Generator[Trying, None, tuple[RunResult, Verdict]]:
-        steps = looks(
-            self._runner,
-            kernel,
-            state.incumbent,
-            state.workload.flops,
-            self._peak(state),
-            policy,
-            self._thresholds,
-        )
+        flops, peak, thresholds = state.workload.flops, self._peak(state), self._thresholds
+        steps = looks(self._runner, kernel, state.incumbent, flops, peak, policy, thresholds)
         phase = "check"
         while True:
             try:
@@ -193,7 +186,7 @@ def duel(
     policy: MeasurePolicy,
     thresholds: SwapPolicy,
 ) -> tuple[RunResult, Verdict]:
-    """What :func:`looks` comes to."""
+    """The result and verdict of :func:`looks`."""
     return at_once(looks(runner, challenger, incumbent, flops, peak_gflops, policy, thresholds))
 
 

@@ -1,4 +1,4 @@
-"""What a user asks of a running session: to pause, and to measure a candidate next."""
+"""Requests to a running session: to pause, and to measure a candidate next."""
 
 from __future__ import annotations
 

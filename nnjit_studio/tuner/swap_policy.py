@@ -1,4 +1,4 @@
-"""When a challenger replaces the incumbent: a pure function of what was measured.
+"""The decision to replace the incumbent: a pure function of what was measured.
 
 SciPy is imported where it is first used: ``scipy.stats`` takes 0.6 s, and the window reads
 :func:`gflops_of` from here before its first picture.

@@ -1,4 +1,4 @@
-"""How long a session still takes: the rounds that are expected, by how long rounds took."""
+"""The time that a session still takes: expected rounds, by how long rounds took so far."""
 
 from __future__ import annotations
 

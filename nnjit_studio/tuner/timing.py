@@ -1,4 +1,4 @@
-"""The running model: timed before and after the rounds, and run in between or asked what it served.
+"""The model's time: before and after the rounds, and now and then between them.
 
 A model that serves meanwhile is timed without getting in its way: what its inferences take
 is asked, not made. The page keeps the budget of such a session

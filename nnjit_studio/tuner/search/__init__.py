@@ -1,1 +1,1 @@
-"""Which candidate next, and of which workload: cost model, search strategy, task scheduler."""
+"""Search: cost model, search strategy, task scheduler, and the records of earlier sessions."""

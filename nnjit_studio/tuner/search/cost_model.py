@@ -1,4 +1,4 @@
-"""Which candidate next: what a small regression over measured candidates predicts.
+"""The cost model: a small regression over measured candidates that predicts the others.
 
 A Gaussian process on the logarithm of the rate. Its mean is a formula, weights of
 :data:`FEATURES` that were fitted once (:data:`PRIOR_WEIGHTS`). Its covariance says what

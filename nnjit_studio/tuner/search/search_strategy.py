@@ -1,4 +1,4 @@
-"""The order of candidates: what won for something alike, then what the regression expects."""
+"""The order of candidates: what won for something alike, then what the cost model expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier sessions have settled, and what deserves another look."""
+"""Records of earlier sessions: their winners, what they have settled, what is measured again."""
 
 from __future__ import annotations
 

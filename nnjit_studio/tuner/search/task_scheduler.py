@@ -1,4 +1,4 @@
-"""Which workload the next rounds go to, and when there is nothing left to gain."""
+"""The task scheduler: the workload of the next rounds, and the end of the search."""
 
 from __future__ import annotations
 
