@@ -35,13 +35,7 @@ from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_int8
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.templates import (
-    attention,
-    conv2d,
-    matmul,
-    matmul_4bit,
-    matmul_int8,
-)
+from nnjit_studio.compiler.wgsl.templates import attention, conv2d, matmul, matmul_4bit, matmul_int8
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space import registry

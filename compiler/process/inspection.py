@@ -27,6 +27,26 @@ FORMS = {
 BYTES_A_LINE = 16
 
 
+def in_tier(
+    program: Program, candidate: AnyCandidate | None, tier: str, passes: Collection[str]
+) -> Callable[[str | None], Artifact]:
+    """The compiler of a kernel in a tier: a function of the pass whose text is wanted, if any.
+
+    Raises
+    ------
+    CompileError
+        When the settings are of another backend than the tier.
+    """
+    if tier in GPU_TIERS:
+        return partial(compile_wgsl, program, candidate, tier)
+    if isinstance(candidate, GpuCandidate):
+        raise CompileError(
+            f"{candidate} are settings of a WGSL kernel, not of {tier}.",
+            f"Choose one of the tiers {', '.join(GPU_TIERS)}.",
+        )
+    return partial(compile_program, program, candidate, tier, passes)
+
+
 def kernel_texts(
     workload: str,
     program: Program,
@@ -43,20 +63,10 @@ def kernel_texts(
     CompileError
         When the candidate does not compile in this tier.
     """
-    on_gpu = tier in GPU_TIERS
-    compiled: Callable[..., Artifact]
-    if on_gpu:
-        compiled = partial(compile_wgsl, program, candidate, tier)
-    elif isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} are settings of a WGSL kernel, not of {tier}.",
-            f"Choose one of the tiers {', '.join(GPU_TIERS)}.",
-        )
-    else:
-        compiled = partial(compile_program, program, candidate, tier, passes)
-    compiled()  # the first one reads the program; its time says nothing
-    names = WGSL_PASSES if on_gpu else PASSES
-    artifacts = [compiled(dump_after=name) for name in names]
+    compiled = in_tier(program, candidate, tier, passes)
+    compiled(None)  # the first one reads the program; its time says nothing
+    names = WGSL_PASSES if tier in GPU_TIERS else PASSES
+    artifacts = [compiled(name) for name in names]
     texts = []
     form = text = ""
     for name, artifact in zip(names, artifacts, strict=True):

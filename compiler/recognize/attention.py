@@ -24,12 +24,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.softmax import (
-    COLUMN,
-    QUOTIENT,
-    Softmax,
-    recognize_softmax,
-)
+from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax, recognize_softmax
 from nnjit_studio.space.webgpu.attention import ATTENTION
 
 DEPTHS = 128

@@ -29,7 +29,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
-from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.depthwise import (
     GUESSED_PIXELS,
     guess_depthwise,

@@ -25,7 +25,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
-from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue

@@ -17,6 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from nnjit_studio.analysis.line_plot import Plot, Series, line_plot
 from nnjit_studio.errors import UserError
 from nnjit_studio.support.files import replacing
+from nnjit_studio.support.tables import text_table
 from nnjit_studio.support.terminal import printable
 
 TEMPLATES = {False: "report.html.j2", True: "report.md.j2"}
@@ -24,6 +25,8 @@ TEMPLATES = {False: "report.html.j2", True: "report.md.j2"}
 PLOTTED_WORKLOADS = 6
 MINOR_SHARE = 0.01
 """Workloads that were not tuned and take less of the time than this are summed up."""
+
+COLUMNS = ("workload", "uses", "rounds", "tried", "GFLOP/s before", "after", "gain", "share")
 
 NONE = "–"  # noqa: RUF001
 
@@ -266,7 +269,7 @@ def gain(workload: Mapping[str, Any]) -> str:
 
 
 def _clock(target: Mapping[str, Any]) -> str:
-    """What a model's milliseconds hold on a GPU, beside its kernels' own."""
+    """What a model's milliseconds hold on a GPU, besides its kernels' own."""
     return " by the page's clock, its result read back" if target.get("gpu") else ""
 
 
@@ -286,30 +289,23 @@ def summary_table(finished: Mapping[str, Any]) -> str:
         f"{number(ms['after'])} ms ({ratio(ms['before'], ms['after'])}){_clock(target)}",
         "",
     ]
-    head = ["workload", "uses", "rounds", "tried", "GFLOP/s before", "after", "gain", "share"]
-    rows, minor = [head], []
-    for w in finished["workloads"]:
-        if not w["rounds"] and w["share"] < MINOR_SHARE:
-            minor.append(w["share"])
-            continue
-        gflops = w["gflops"]
-        rows.append(
-            [
-                short_name(w["workload"]),
-                f"{w['uses']:.0f}",
-                str(w["rounds"]),
-                str(w["candidates"]),
-                number(gflops["before"]),
-                number(gflops["after"]),
-                gain(w),
-                percent(w["share"]),
-            ]
+    workloads = finished["workloads"]
+    minor = [w["share"] for w in workloads if _is_minor(w)]
+    rows = (
+        (
+            short_name(w["workload"]),
+            f"{w['uses']:.0f}",
+            w["rounds"],
+            w["candidates"],
+            number(w["gflops"]["before"]),
+            number(w["gflops"]["after"]),
+            gain(w),
+            percent(w["share"]),
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells))
+        for w in workloads
+        if not _is_minor(w)
+    )
+    lines.append(text_table(COLUMNS, rows))
     if minor:
         lines.append(f"and {len(minor)} more, not tuned, {percent(sum(minor))} of the time")
     compile_ms = finished["compile_ms"]
@@ -320,3 +316,7 @@ def summary_table(finished: Mapping[str, Any]) -> str:
         f"{number(finished['seconds_to_best'])} s.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _is_minor(workload: Mapping[str, Any]) -> bool:
+    return not workload["rounds"] and bool(workload["share"] < MINOR_SHARE)

@@ -53,6 +53,11 @@ class BridgeFinding:
     adapters: tuple[dict[str, Any], ...] = ()
     reason: str = ""
 
+    @property
+    def hardware(self) -> list[dict[str, Any]]:
+        """Adapters that are GPUs."""
+        return [adapter for adapter in self.adapters if not adapter["software"]]
+
 
 def survey_browser(browser: Browser, no_sandbox: bool, gpu: str = "hardware") -> BrowserFinding:
     """Start a browser headless on the engine's page and ask it for its adapter.

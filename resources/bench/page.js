@@ -60,5 +60,10 @@ export const versionsOf = (ort, tf) => ({
   ...(tf ? { tfjs: tf.version_core ?? tf.version?.["tfjs-core"] } : {}),
 });
 
+/** Each of a list once a round; who begins changes from round to round. @template T @param {T[]} list @param {number} rounds */
+export function* turns(list, rounds) {
+  for (let round = 0; round < rounds; round++) for (let turn = 0; turn < list.length; turn++) yield list[(round + turn) % list.length];
+}
+
 /** The middle one. @param {number[]} numbers */
 export const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];

@@ -15,7 +15,8 @@ from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.programs.conv2d import conv2d_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.conv2d import Conv2d, recognize_conv2d
+from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d
+from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of

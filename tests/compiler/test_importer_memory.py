@@ -18,6 +18,8 @@ from small_programs import softmax
 
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
+from nnjit_studio.compiler.importer.names import OnnxNames
+from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
@@ -151,7 +153,7 @@ def planned(again: bool, rows: int = 512, columns: int = 600) -> list[PlanBuffer
     calls = ImportedCalls((x,), outputs, (first, middle, last))
     with TemporaryDirectory() as folder:
         labels = ["out", "scores"][: len(outputs)]
-        plan = build("m", calls, ["x"], labels, {}, {}, Path(folder) / "w.bin").plan
+        plan = build("m", calls, OnnxNames(["x"], labels), Path(folder) / "w.bin", Import()).plan
     step = plan.steps[1]
     return [plan.buffers[step.args[i]] for i in (0, 1)]
 

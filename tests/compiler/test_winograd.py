@@ -25,9 +25,9 @@ from nnjit_studio.compiler.recognize.winograd import (
     input_program,
     output_program,
     product_program,
-    transformed_weights,
     winograd_of,
 )
+from nnjit_studio.compiler.recognize.winograd_lines import transformed_weights
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.templates import subject_of

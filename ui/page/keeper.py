@@ -24,7 +24,7 @@ class PageKeeper(QObject):
         Shows the page.
     expect
         Called with whether a page comes, and why the last one was lost; see
-        ``Workbench.expect_page``.
+        ``EnginePage.expect``.
 
     Signals
     -------

@@ -120,13 +120,13 @@ class StudioWindow(QMainWindow):
             self.session,
             self.actions_by_id["tune"],
             self.actions_by_id["stop"],
-            workbench.badges,
+            workbench.page.badges,
             self.backend,
         )
-        self.engine_view = make_engine_view(workbench.page_url, self)
+        self.engine_view = make_engine_view(workbench.page.url, self)
         self.keeper: PageKeeper | None = None
         if isinstance(self.engine_view, EnginePage):
-            self.keeper = PageKeeper(self.engine_view, workbench.expect_page, self)
+            self.keeper = PageKeeper(self.engine_view, workbench.page.expect, self)
             self.keeper.lost.connect(self._page_lost)
             self.keeper.gave_up.connect(self._page_gave_up)
             QTimer.singleShot(0, self.keeper.start)
@@ -513,7 +513,6 @@ class StudioWindow(QMainWindow):
         self._clock.stop()
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self.log_handler)
-        self.session.texts.close()
         self._closed = True
         self.close()
         # Deleting or quitting inside an event of the web view crashes: defer both.

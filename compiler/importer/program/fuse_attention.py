@@ -10,13 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnjit_studio.compiler.importer.build import BuiltModel
+from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
-from nnjit_studio.compiler.recognize.attention import (
-    Attention,
-    recognize_attention,
-)
+from nnjit_studio.compiler.recognize.attention import Attention, recognize_attention
 from nnjit_studio.compiler.recognize.softmax import recognize_softmax
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.model import Graph, Node, PlanStep, Workload

@@ -12,7 +12,7 @@ from dataclasses import replace
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
-from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates.depthwise import depthwise
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled

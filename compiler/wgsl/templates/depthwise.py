@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.rewrite import substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Program, Var
-from nnjit_studio.compiler.recognize.conv2d import CHANNEL, COLUMN, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.recognize.convolution import CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.shader import Shader

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from nnjit_studio.analysis.kernel.changes import ADDED, MOST_LINES, REMOVED, ChangedLine, changes
 from nnjit_studio.analysis.kernel.line_map import LineMap, maps_of
+from nnjit_studio.analysis.profile.rows import at_most
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
@@ -208,9 +209,8 @@ def _limits(
     moved_bytes: int,
     bandwidth_gbs: Mapping[int, float],
 ) -> Limits:
-    fewer = [n for n in bandwidth_gbs if n <= device.threads]
     return Limits(
         device.peak(tier, workload.kind),
-        bandwidth_gbs[max(fewer)] if fewer else None,
+        at_most(bandwidth_gbs, device.threads),
         workload.flops / moved_bytes if moved_bytes else 0.0,
     )

@@ -16,7 +16,7 @@ from nnjit_studio.bench.peers.kernels import load_average, utc_now
 from nnjit_studio.bench.tables import conditions
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import UserError
-from nnjit_studio.generation.generator import TextGenerator, collect, compare, tokens_per_s
+from nnjit_studio.generation.texts import collect, compare, tokens_per_s
 from nnjit_studio.model import Sampling
 from nnjit_studio.workbench import Workbench
 
@@ -26,7 +26,7 @@ SETTLED_TEXTS = 3
 
 
 def soak(
-    bench: Workbench, generator: TextGenerator, seconds: float, check: bool = True, seed: int = 0
+    bench: Workbench, seconds: float, check: bool = True, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
     """Make text after text, each until the cache is full, for ``seconds`` of generation.
 
@@ -44,19 +44,19 @@ def soak(
     UserError
         When the cache holds no more than a prompt.
     """
-    opened = generator.opened
-    if opened.facts.capacity <= PROMPT_TOKENS:
+    opened, facts = bench.model.current, bench.model.decoder
+    if facts.capacity <= PROMPT_TOKENS:
         raise UserError(
-            f"A cache of {opened.facts.capacity} slots is too small for a long run.",
+            f"A cache of {facts.capacity} slots is too small for a long run.",
             "Choose a larger --capacity.",
         )
-    logits = next(p for p in opened.decode.plan.outputs if p.spec.name == opened.facts.logits)
+    logits = next(p for p in opened.plan.outputs if p.spec.name == facts.logits)
     rng = np.random.default_rng(seed)
     before, generated_s = load_average(), 0.0
     texts: list[dict[str, Any]] = []
     while generated_s < seconds:
         prompt = rng.integers(0, logits.spec.shape[-1], PROMPT_TOKENS).tolist()
-        made, ended = collect(generator.generate(prompt, Sampling(opened.facts.capacity)))
+        made, ended = collect(bench.model.generate(prompt, Sampling(facts.capacity)))
         generated_s += sum(token.ms for token in made) / 1000
         resident = renderer_memory()
         text = {
@@ -74,16 +74,15 @@ def soak(
             text["check"] = compare(made, choices)
         texts.append(text)
         yield text
-    yield _summary(bench, generator, texts, before)
+    yield _summary(bench, texts, before)
 
 
 def _summary(
     bench: Workbench,
-    generator: TextGenerator,
     texts: Sequence[Mapping[str, Any]],
     before: Sequence[float] | None,
 ) -> dict[str, Any]:
-    opened, device = generator.opened, bench.connect()
+    device = bench.page.connect()
     rates = [t["tokens_per_s"] for t in texts]
     settled = [t["resident_bytes"] for t in texts[SETTLED_TEXTS:] if t["resident_bytes"]]
     checks = [t["check"] for t in texts if "check" in t]
@@ -95,9 +94,9 @@ def _summary(
         "browser": device.user_agent,
         "versions": {"nnjit-studio": __version__, "system": platform.system()},
         "load_average": {"before": before, "after": load_average()},
-        "model": opened.path.name,
+        "model": bench.model.current.path.name,
         "threads": device.threads,
-        "capacity": opened.facts.capacity,
+        "capacity": bench.model.decoder.capacity,
         "seconds": texts[-1]["t_s"],
         "texts": len(texts),
         "tokens": sum(t["tokens"] for t in texts),

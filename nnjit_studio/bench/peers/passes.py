@@ -53,10 +53,10 @@ def bench_passes(
         When a variant does not compile or gives wrong results.
     """
     before = load_average()
-    device = bench.connect()
+    device, runner = bench.page.connect(), bench.page.runner
     tier = device.best_tier
     workload, _ = bench.compiler.define(str(spec))
-    bench.runner.set_fixture(bench.compiler.fixture(workload))
+    runner.set_fixture(bench.compiler.fixture(workload))
 
     def build(passes: tuple[str, ...]) -> tuple[Kernel, float]:
         times = []
@@ -71,7 +71,7 @@ def bench_passes(
     rows: list[dict[str, Any]] = []
     for name, passes in variants():
         kernel, compile_ms = build(passes)
-        result = bench.runner.measure(kernel, full, POLICY)
+        result = runner.measure(kernel, full, POLICY)
         if result.error or not result.error_ratio <= 1 or not result.guard_ok:
             raise CompileError(
                 f"The variant {name} is wrong: {result.error or 'its result is off'}."

@@ -94,7 +94,7 @@ def bench_duels(
         When a right kernel does not compile or the page is lost.
     """
     before = load_average()
-    device = bench.connect()
+    device, runner = bench.page.connect(), bench.page.runner
     policy, thresholds = MeasurePolicy(), SwapPolicy()
     result: dict[str, Any] = {
         "ok": True,
@@ -112,16 +112,16 @@ def bench_duels(
         arenas = [make_arena(spec, device) for spec in SPECS]
         names = itertools.count()
         if aa:
-            result["aa"] = _aa(bench.runner, arenas, aa, names, note)
+            result["aa"] = _aa(runner, arenas, aa, names, note)
         if slower or faster:
-            slow = [_slowed(bench.runner, arena, note) for arena in arenas]
+            slow = [_slowed(runner, arena, note) for arena in arenas]
             result["slowed"] = [row for _, row in slow]
             twins = [artifact for artifact, _ in slow]
             for role, count in (("slower", slower), ("faster", faster)):
                 if count:
-                    result[role] = _roles(bench.runner, arenas, twins, role, count, names, note)
+                    result[role] = _roles(runner, arenas, twins, role, count, names, note)
     if mutants:
-        result["mutants"] = bench_mutants(bench.runner, device, mutants, note)
+        result["mutants"] = bench_mutants(runner, device, mutants, note)
     result["load_average"] = {"before": before, "after": load_average()}
     return result
 

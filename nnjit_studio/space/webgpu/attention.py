@@ -25,11 +25,7 @@ from nnjit_studio.space.webgpu.cost import (
     SUM_COST,
     WORKGROUP_COST,
 )
-from nnjit_studio.space.webgpu.matmul import (
-    ANY_GPU,
-    FIXED_REGISTERS,
-    MOST_PARTS_PER_CORE,
-)
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, MOST_PARTS_PER_CORE
 from nnjit_studio.space.webgpu.problem import GpuProblem
 
 ATTENTION = "attention"

@@ -5,9 +5,9 @@ import { flushTensorFlow, onnxRuntime, tensorFlow } from "./peers.js";
 import { own, recorderOf } from "./record.js";
 import { timed } from "./variants.js";
 
+/** @import { KernelDocument } from "../../engine/gpu/document.js" */
 /** @import { GpuDevice } from "../../types/gpu.js" */
 
-/** @typedef {{version: number, scratch: number[], requires: string[], dispatches: {code: string, entry: string, workgroups: [number, number, number], bindings: string[], access: ("read" | "read_write")[]}[]}} KernelDocument */
 /** @typedef {{settings: string, document: KernelDocument}} Candidate */
 /**
  * @typedef {object} Shape

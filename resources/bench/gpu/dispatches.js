@@ -1,6 +1,6 @@
 /** The page of `nnjit bench dispatches`: a chain of tiny additions, ours and the peers in turns. */
 import { whole } from "../../engine/gpu/commands.js";
-import { file, report } from "../page.js";
+import { file, report, turns } from "../page.js";
 import { begin, conductGpu } from "./page.js";
 import { onnxRuntime, tensorFlow, versions } from "./peers.js";
 import { dispatched } from "./record.js";
@@ -106,14 +106,12 @@ await conductGpu(async () => {
   for (const chain of chains) for (let i = 0; i < warmups; i++) await sample(chain, count);
   /** @type {Record<string, {ms: number[], queued_ms: number[]}>} */
   const samples = Object.fromEntries(chains.map((c) => [c.name, { ms: [], queued_ms: [] }]));
-  for (let round = 0; round < rounds; round++)
-    for (let turn = 0; turn < chains.length; turn++) {
-      const chain = chains[(round + turn) % chains.length];
-      await warmer.ready(warm_ms);
-      const { ms, queued_ms } = await sample(chain, count);
-      samples[chain.name].ms.push(ms);
-      samples[chain.name].queued_ms.push(queued_ms);
-    }
+  for (const chain of turns(chains, rounds)) {
+    await warmer.ready(warm_ms);
+    const { ms, queued_ms } = await sample(chain, count);
+    samples[chain.name].ms.push(ms);
+    samples[chain.name].queued_ms.push(queued_ms);
+  }
   await report({ type: "row", samples });
   return { versions: versions() };
 });

@@ -1,4 +1,5 @@
 /** Samples of GPU time and of the page's time, contenders in turns. */
+import { turns } from "../page.js";
 import { idle, recorderOf } from "./record.js";
 
 /** @import { Contender } from "./contenders.js" */
@@ -78,18 +79,16 @@ export async function timeAll(contenders, depth, warmer, policy) {
       const calls = await callsFor(contender, style, depth, policy);
       (found[contender.name] ??= /** @type {any} */ ({}))[style] = { calls, gpu_ms: [], wall_ms: [], passes: 0, dispatches: 0, submits: 0 };
     }
-    for (let round = 0; round < policy.rounds; round++)
-      for (let turn = 0; turn < able.length; turn++) {
-        const contender = able[(round + turn) % able.length];
-        const timed = found[contender.name][style];
-        await warmer.ready(policy.warm_ms);
-        const taken = await recorded(contender, style, timed.calls);
-        if (!taken.complete) throw new Error(`Not every pass of ${contender.name} was recorded.`);
-        timed.gpu_ms.push(taken.gpu_ms / timed.calls);
-        for (const what of /** @type {const} */ (["passes", "dispatches", "submits"])) timed[what] = taken[what] / timed.calls;
-        await warmer.ready(policy.warm_ms);
-        timed.wall_ms.push(await wall(contender, style, timed.calls));
-      }
+    for (const contender of turns(able, policy.rounds)) {
+      const timed = found[contender.name][style];
+      await warmer.ready(policy.warm_ms);
+      const taken = await recorded(contender, style, timed.calls);
+      if (!taken.complete) throw new Error(`Not every pass of ${contender.name} was recorded.`);
+      timed.gpu_ms.push(taken.gpu_ms / timed.calls);
+      for (const what of /** @type {const} */ (["passes", "dispatches", "submits"])) timed[what] = taken[what] / timed.calls;
+      await warmer.ready(policy.warm_ms);
+      timed.wall_ms.push(await wall(contender, style, timed.calls));
+    }
   }
   return found;
 }
@@ -104,14 +103,12 @@ export async function timeAll(contenders, depth, warmer, policy) {
 export async function readbacks(contenders, warmer, policy) {
   /** @type {Record<string, number[]>} */
   const found = Object.fromEntries(contenders.map((c) => [c.name, []]));
-  for (let round = 0; round < policy.readbacks; round++)
-    for (let turn = 0; turn < contenders.length; turn++) {
-      const contender = contenders[(round + turn) % contenders.length];
-      await warmer.ready(policy.warm_ms / 4);
-      const start = performance.now();
-      await contender.output();
-      found[contender.name].push(performance.now() - start);
-    }
+  for (const contender of turns(contenders, policy.readbacks)) {
+    await warmer.ready(policy.warm_ms / 4);
+    const start = performance.now();
+    await contender.output();
+    found[contender.name].push(performance.now() - start);
+  }
   return found;
 }
 
