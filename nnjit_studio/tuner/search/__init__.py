@@ -1,0 +1,1 @@
+"""Which candidate next, and of which workload: cost model, search strategy, task scheduler."""
