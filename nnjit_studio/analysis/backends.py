@@ -1,4 +1,4 @@
-"""Which is faster here, Wasm or WebGPU: both on one page, whole and by step, and why."""
+"""Comparison of Wasm and WebGPU on one page: whole and by step, and the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the window needs of things that tests play: protocols.
+"""Protocols of things that tests play for the window.
 
 All else that it drives is a :class:`~nnjit_studio.workbench.Workbench`.
 """
