@@ -26,7 +26,7 @@ from PySide6.QtWidgets import QApplication
 
 import nnjit_studio.ui
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.ui.records.dock import DatabasePanel
 from nnjit_studio.ui.records.store import Listing
 from nnjit_studio.ui.widgets.theme import LIGHT

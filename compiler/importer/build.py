@@ -21,15 +21,11 @@ from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import Load, Program
 from nnjit_studio.compiler.onnx_file.check import content_key
-from nnjit_studio.compiler.recognize.subject import (
-    PackedWeight,
-    packed_weight,
-    prepared,
-    subject_of,
-    workload_for,
-)
+from nnjit_studio.compiler.recognize.softmax import overwritten
+from nnjit_studio.compiler.recognize.subject import PackedWeight, packed_weight
 from nnjit_studio.compiler.recognize.winograd import INPUT, PRODUCT
-from nnjit_studio.compiler.schedule.softmax import overwritten
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.compiler.tvm_adapter import (
     APPEND_COLUMNS,
     ImportedCalls,

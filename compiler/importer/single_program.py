@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nnjit_studio.compiler.importer.build import BuiltModel, build
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
-from nnjit_studio.compiler.programs.builders import seeded_input
+from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 

@@ -18,6 +18,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.programs.parts import Spelling, f32
+from nnjit_studio.space.webgpu.attention import ATTENTION
 
 LOWEST = -3.4028234663852886e38
 """Where a softmax begins to look for the largest value, as the importer writes it."""
@@ -109,7 +111,7 @@ def attention(
     spaces = (whole, whole, rows, whole, rows, whole)
     results = Buffer("out0", "f32", (queries, width), "output")
     workspaces = (Buffer(f"ws{n}", "f32", s, "workspace") for n, s in enumerate(spaces))
-    return Program("attention", (*inputs, results, *workspaces), stages)
+    return Program(ATTENTION, (*inputs, results, *workspaces), stages)
 
 
 def plus(*terms: Expr) -> Expr:
@@ -125,5 +127,16 @@ def times(var: str, factor: int) -> Expr:
     return Binary("mul", Var(var), Const(factor, "i32"))
 
 
-def f32(value: float) -> Const:
-    return Const(value, "f32")
+def _spelt(kind: str, dims: tuple[int, ...], epilogue: tuple[str, ...]) -> Program:
+    return attention(*dims)
+
+
+ATTENTIONS = (
+    Spelling(
+        ATTENTION,
+        "BxMxNxD",
+        _spelt,
+        "B heads of M queries, N keys and a width of D, in one kernel on a GPU",
+        (),
+    ),
+)

@@ -29,6 +29,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.matmul import Fused, SumOfProducts, fuse, sum_of_products
+from nnjit_studio.space.wasm.conv2d import CONV2D
 
 BATCH, GROUP, CHANNEL, ROW, COLUMN = "b", "g", "o", "y", "x"
 """Variables of the epilogue: image, group, output channel in its group, output row, column."""
@@ -70,6 +71,17 @@ class Conv2d:
     pad: tuple[int, int]
     stores: tuple[Store, ...]
     labels: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return CONV2D
+
+    @property
+    def packed(self) -> None:
+        return None
+
+    def tunable(self, dtype: str) -> bool:
+        return True
 
     @property
     def depthwise(self) -> bool:

@@ -28,8 +28,10 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
+from nnjit_studio.compiler.recognize.remembered import remembered
 
 
+@remembered
 def recognize(program: Program) -> Contraction | None:
     """Read a program as ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``, if it is one.
 
@@ -57,6 +59,18 @@ def recognize(program: Program) -> Contraction | None:
     if fused is None:
         return None
     return _classify(program, total, fused)
+
+
+def recognize_columns(program: Program) -> Contraction | None:
+    """A matmul whose B has neighbouring columns, or can be packed so."""
+    found = recognize(program)
+    return found if found is not None and found.has_columns else None
+
+
+def recognize_dots(program: Program) -> Contraction | None:
+    """A matmul whose operands both lie along the reduction."""
+    found = recognize(program)
+    return found if found is not None and found.along_k else None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import LANES, affine, bounds_of, loads, rewrite, variables
 from nnjit_studio.compiler.ir.dtypes import computed
+from nnjit_studio.compiler.ir.lanes import Lanes
 from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
@@ -48,7 +49,6 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     stores_in,
 )
 from nnjit_studio.compiler.ir.tensor_ir import Statement as Step
-from nnjit_studio.compiler.schedule.lanes import Lanes
 from nnjit_studio.compiler.schedule.padding import Padding, padded, padding_of
 from nnjit_studio.errors import CompileError
 

@@ -42,6 +42,8 @@ from nnjit_studio.compiler.schedule.tiles import (
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
+GUESSED_PIXELS, _GUESSED_ROWS = 8, 4
+
 
 @dataclass(frozen=True)
 class _Plan:
@@ -90,6 +92,13 @@ def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> 
     if conv.batch > 1:
         body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(conv.groups)), body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * conv.groups)
+
+
+def guess_depthwise(conv: Conv2d) -> Candidate:
+    """One good tile."""
+    widest = max(LANES, conv.out_width // LANES * LANES)
+    count, rows = min(GUESSED_PIXELS, widest), min(conv.out_height, _GUESSED_ROWS)
+    return Candidate(count, rows, 1, conv.out_height, rows, conv.taps, "mn", False)
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:

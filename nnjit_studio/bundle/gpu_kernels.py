@@ -9,7 +9,7 @@ from typing import Any
 from nnjit_studio.bundle.manifest import BundleKernel, gpu_file_name
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import Plan
-from nnjit_studio.records.records import GPU_TIERS, Kernel
+from nnjit_studio.records import GPU_TIERS, Kernel
 
 DOCUMENT_VERSION = 1
 ACCESSES = ("read", "read_write")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
-from nnjit_studio.records.records import GPU_TIERS, TIERS
+from nnjit_studio.records import GPU_TIERS, TIERS
 
 FORMAT = "nnjit-bundle"
 VERSION = 1

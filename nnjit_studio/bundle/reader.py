@@ -26,9 +26,9 @@ from nnjit_studio.bundle.manifest import (
 from nnjit_studio.errors import BundleError, UserError
 from nnjit_studio.model import Plan
 from nnjit_studio.model.plan import PLAN_VERSION, STATELESS_VERSION
+from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
-from nnjit_studio.records.records import Kernel
 from nnjit_studio.wasm_module.reader import kernel_pointers
 
 CHUNK_BYTES = 1 << 20

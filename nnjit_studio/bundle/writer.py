@@ -26,7 +26,7 @@ from nnjit_studio.bundle.manifest import (
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
-from nnjit_studio.records.records import TIERS, Kernel
+from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing
 
 PLAN_FILE = "plan.json"

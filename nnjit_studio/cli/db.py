@@ -12,7 +12,7 @@ import click
 
 from nnjit_studio.cli.common import database_option, default_database, json_option, print_json
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.records import code_of
+from nnjit_studio.records import code_of
 
 
 @click.group()

@@ -12,16 +12,16 @@ import click
 from nnjit_studio.analysis.kernel import inspect_kernel, inspection_json, inspection_text
 from nnjit_studio.cli.common import backend_option, compile_process, json_option, note, print_json
 from nnjit_studio.cli.import_options import shape_options
-from nnjit_studio.compiler.programs.builders import SPELLING, looks_like_spec
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, PASSES
-from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, PASSES
+from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES
+from nnjit_studio.compiler.spelling import SPELLING, looks_like_spec
 from nnjit_studio.device.gpu_constants import CONSTANTS, typical
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.space import build_lite_space, explain
 
 EMIT = "emit"

@@ -45,7 +45,7 @@ from nnjit_studio.database.transfer import (
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.errors import BugError, DatabaseError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.support.files import replacing
 
 HISTORY_LIMIT = 2000

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.records.records import TuningRecord, code_of
+from nnjit_studio.records import TuningRecord, code_of
 
 TIMED_STATES = ("won", "slower", "default")
 """States whose time is that of a kernel with right results."""

@@ -15,7 +15,7 @@ from sqlite_utils import Database
 
 from nnjit_studio.database.schema import KEY_COLUMNS
 from nnjit_studio.errors import BugError
-from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.records import KernelKey, TuningRecord
 
 SELECT_RECORDS = (
     "SELECT r.*, m.wasm, "

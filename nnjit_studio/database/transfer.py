@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nnjit_studio.database.rows import record_from_json, record_to_json
 from nnjit_studio.errors import DatabaseError
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 
 FORMAT = "nnjit-records"
 VERSION = 1

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 
 _CPUINFO = Path("/proc/cpuinfo")
 _LINUX_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -8,8 +8,8 @@ from typing import Any
 
 from nnjit_studio.device.curves import break_point, cache_levels, register_file
 from nnjit_studio.device.primitives import Effect, consistent_primitives
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.records.records import DeviceProfile
 
 SPILL, LATENCY, READ, COPY = "spill", "latency", "read", "copy"
 UNSTEADY = 0.1

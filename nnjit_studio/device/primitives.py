@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.records.records import PRIMITIVE_VECTOR
+from nnjit_studio.records import PRIMITIVE_VECTOR
 
 TEMPLATE, PASS, TIER, SPACE = "template", "pass", "tier", "space"
 

@@ -9,7 +9,7 @@ from nnjit_studio.doctor.examination import Examination
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 
 GOOD, NOTE, BAD = "good", "note", "bad"
 LEAST_FREE_BYTES = 1 << 30

@@ -7,7 +7,7 @@ from typing import Any
 
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, MeasuredDevice, binary_size
 from nnjit_studio.device.primitives import PRIMITIVES, preference
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.support.tables import text_table
 
 BAR = 32

@@ -12,8 +12,8 @@ from nnjit_studio.engine.gpu_bridge.bridge import list_adapters
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.gpu_runner import gpu_device
 from nnjit_studio.errors import NnjitError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 
 PAGE_TIMEOUT_S = 30.0
 PROBE_TIMEOUT_S = 60.0

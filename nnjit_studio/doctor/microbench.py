@@ -18,7 +18,7 @@ from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, Meas
 from nnjit_studio.device.primitives import Effect
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     DeviceProfile,
     Fixture,
     Kernel,

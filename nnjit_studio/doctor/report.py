@@ -16,13 +16,20 @@ from nnjit_studio.doctor.device_report import source_of
 from nnjit_studio.doctor.examination import Examination
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.support import display
 from nnjit_studio.support.tables import text_table
 
 PACKAGES = (
-    "apache-tvm", "PySide6", "pyqtgraph", "onnx", "onnxruntime", "numpy", "sqlite-utils", "wgpu",
-)  # fmt: skip
+    "apache-tvm",
+    "PySide6",
+    "pyqtgraph",
+    "onnx",
+    "onnxruntime",
+    "numpy",
+    "sqlite-utils",
+    "wgpu",
+)
 
 
 def report_json(found: Examination) -> dict[str, Any]:

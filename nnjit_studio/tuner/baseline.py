@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
     KernelKey,

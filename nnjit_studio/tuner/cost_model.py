@@ -24,35 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
-from nnjit_studio.space.wasm import dot as dot_space
-from nnjit_studio.space.wasm.conv2d import CONV2D, conv_problem
-from nnjit_studio.space.wasm.dot import DOT_KINDS
-from nnjit_studio.space.wasm.heuristics import LANES, block_bytes, intensity
+from nnjit_studio.space.features import Features
+from nnjit_studio.space.registry import row_of
 from nnjit_studio.tuner import gpu_cost_model as predict_gpu
 
 Array = NDArray[np.float64]
 
-FEATURES = (
-    "intensity",
-    "few_sums",
-    "spilled",
-    "tail_rows",
-    "tail_columns",
-    "unroll",
-    "no_unroll",
-    "blocks_of_k",
-    "over_l1",
-    "streamed",
-    "order_mn",
-    "narrow_rows",
-    "block_rows",
-)
-"""What the formula looks at; see :func:`features`."""
-BLOCKS_OF_K, BLOCK_ROWS = FEATURES.index("blocks_of_k"), FEATURES.index("block_rows")
+FEATURES = Features._fields
 
 PRIOR_WEIGHTS: dict[str, tuple[float, ...]] = {
     "matmul": (0.19, -0.21, -0.51, -0.06, 0.09, 0.03, -0.04, -0.03, -0.09, -0.05, -0.01, -0.06, 0),
@@ -94,91 +76,9 @@ LEVEL = -0.25
 """Logarithm of the share of the peak that a workload's kernels are expected at."""
 
 
-def features(c: Candidate, workload: Workload, device: DeviceProfile) -> tuple[float, ...]:
-    """The numbers of a candidate, in the order of :data:`FEATURES`; around 0 to 2 each.
-
-    intensity
-        log2 of multiply-adds by loaded element (:func:`heuristics.intensity`).
-    few_sums
-        Share of eight sums that the tile lacks: two multiply-add units with a
-        latency of four cycles want eight that do not wait for each other.
-    spilled
-        Vectors that find no register (sums, one row of B, one splat of A; of dot products
-        the operands and the engine's own), by all registers.
-    tail_rows, tail_columns
-        Share of M (of N) in remainders, which are smaller tiles.
-    unroll, no_unroll
-        log2 of r0; 1 where r0 is 1.
-    blocks_of_k
-        log2 of K by r1.
-    over_l1
-        log2 of the block's bytes by L1, where it is larger.
-    streamed
-        log2 of the operand that is read again for each block by half of L2, where larger.
-    order_mn
-        1 for the order ``mn``.
-    narrow_rows
-        1 where four columns are read out of the rows of a B that is not packed; of dot
-        products with an epilogue: share of columns that fill no whole vector of results.
-    block_rows
-        Of a convolution: log2 of output rows by rows of a block; of dot products: 1 where
-        a block holds several tiles; else 0.
-    """
-    if workload.kind in DOT_KINDS.values():
-        return _dot_features(c, workload, device)
-    m, k, n, rows = _extents(workload, device)
-    vectors = math.ceil(c.x0 / LANES)
-    sums, registers = c.y0 * vectors, device.vector_registers
-    streamed = (m * k if c.order == "nm" else k * n) * 4
-    is_conv = workload.kind == CONV2D
-    over_l1 = block_bytes(c.x0, c.y0, min(c.r1, k)) / device.l1_bytes
-    return (
-        math.log2(intensity(c.x0, c.y0)),
-        max(0.0, 1 - sums / 8),
-        max(0.0, (sums + vectors + 1) / registers - 1),
-        (m % c.y0) / m,
-        (n % c.x0) / n,
-        math.log2(c.r0),
-        float(c.r0 == 1),
-        0.0 if is_conv else math.log2(k / min(c.r1, k)),
-        0.0 if is_conv else max(0.0, math.log2(over_l1)),
-        0.0 if is_conv else max(0.0, math.log2(2 * streamed / device.l2_bytes)),
-        float(c.order == "mn"),
-        float(not is_conv and not c.pack and c.x0 == LANES and n > LANES),
-        math.log2(rows / c.x1) if is_conv else 0.0,
-    )
-
-
-def _dot_features(c: Candidate, workload: Workload, device: DeviceProfile) -> tuple[float, ...]:
-    """:func:`features` of dot products: each sum is a vector, r0 counts vectors."""
-    m, k, n = workload.dims[-3:]
-    blocked = c.y1 > c.y0
-    streamed = 0 if blocked else (m if c.order == "nm" else n) * k * 4
-    over_l1 = dot_space.block_bytes(c, k) / device.l1_bytes
-    return (
-        math.log2(intensity(c.x0, c.y0)),
-        max(0.0, 1 - c.x0 * c.y0 / 8),
-        max(0.0, (dot_space.vectors(c.x0, c.y0) + 1) / device.vector_registers - 1),
-        (m % c.y0) / m,
-        (n % c.x0) / n,
-        math.log2(c.r0),
-        float(c.r0 == 1),
-        0.0,
-        max(0.0, math.log2(over_l1)),
-        max(0.0, math.log2(max(1, 2 * streamed) / device.l2_bytes)),
-        float(c.order == "mn"),
-        dot_space.partial(c.x0) if workload.epilogue else 0.0,
-        float(blocked),
-    )
-
-
-def _extents(workload: Workload, device: DeviceProfile) -> tuple[int, int, int, int]:
-    """M, K, N as the tile sees them, and the output rows of a convolution."""
-    if workload.kind == CONV2D:
-        p = conv_problem(workload, device)
-        return p.rows, p.depth, p.out_width, p.out_height
-    m, k, n = workload.dims[-3:]
-    return m, k, n, 1
+def features(c: Candidate, workload: Workload, device: DeviceProfile) -> Features:
+    """The numbers of a candidate that :data:`PRIOR_WEIGHTS` weigh."""
+    return row_of(workload.kind).features(c, workload, device)
 
 
 @dataclass(frozen=True)
@@ -203,14 +103,8 @@ class Point:
 
 
 def family_of(workload: Workload) -> str:
-    """Which weights a workload has: ``matmul``, ``row`` (its M is 1), ``dot``, ``conv2d`` or
-    ``depthwise``.
-    """
-    if workload.kind == CONV2D:
-        return "depthwise" if workload.dims[-1] > 1 else CONV2D
-    if workload.kind in DOT_KINDS.values():
-        return "dot"
-    return "row" if workload.dims[-3] == 1 else "matmul"
+    """Which of :data:`PRIOR_WEIGHTS` a workload has."""
+    return row_of(workload.kind).family(workload)
 
 
 def point_of(
@@ -220,7 +114,7 @@ def point_of(
     if isinstance(candidate, GpuCandidate):
         return _gpu_point(group, candidate, workload, device.gpu or GpuProfile(), peak)
     c, family, numbers = candidate, family_of(workload), features(candidate, workload, device)
-    blocks = numbers[BLOCKS_OF_K], numbers[BLOCK_ROWS]
+    blocks = numbers.blocks_of_k, numbers.block_rows
     shared = (group, family, (c.x0, c.y0), c.r0, c.order, blocks, c)
     codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
     mean = math.log(peak) + LEVEL + float(np.dot(PRIOR_WEIGHTS[family], numbers))

@@ -7,8 +7,7 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
     Kernel,
@@ -17,6 +16,7 @@ from nnjit_studio.records.records import (
     RunResult,
     TuningRecord,
 )
+from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.tuner.events import KnownCandidate, Measured
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import (

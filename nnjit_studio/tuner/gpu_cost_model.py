@@ -7,8 +7,8 @@ import math
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.space.webgpu.matmul import GpuProblem
-from nnjit_studio.space.webgpu.spaces import gpu_space_of
+from nnjit_studio.space.registry import row_of
+from nnjit_studio.space.webgpu.problem import GpuProblem
 
 BUSY_THREADS = 512
 """Of a core: fewer cannot hide what a load waits for."""
@@ -62,5 +62,5 @@ def seen(
     UserError
         When the workload has no lite space on a GPU.
     """
-    space = gpu_space_of(workload, gpu)
-    return log_share(c, space.problem), features(c, space.problem), space.family
+    problem = row_of(workload.kind).webgpu(workload, gpu).problem
+    return log_share(c, problem), features(c, problem), problem.family

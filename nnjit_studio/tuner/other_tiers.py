@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnjit_studio.records.records import TIERS, CompileResult, DeviceProfile
+from nnjit_studio.records import TIERS, CompileResult, DeviceProfile
 from nnjit_studio.tuner.baseline import TWIN_POLICY
 from nnjit_studio.tuner.evaluator import Outcome
 from nnjit_studio.tuner.protocols import Runner

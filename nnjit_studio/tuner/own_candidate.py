@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, KernelKey, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import DeviceProfile, KernelKey, MeasurePolicy
 from nnjit_studio.tuner.evaluator import at_once, evaluate, measured_event, record_of
 from nnjit_studio.tuner.events import Compiled, Event, Swapped
 from nnjit_studio.tuner.other_tiers import other_tiers, with_twins

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from nnjit_studio.model import Plan, Workload
-from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
     Fixture,
@@ -22,6 +21,7 @@ from nnjit_studio.records.records import (
     RunResult,
     TuningRecord,
 )
+from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 
 class Compiler(Protocol):

@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from nnjit_studio.model import Workload
+from nnjit_studio.records import CompileResult, Fixture, Kernel
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import CompileResult, Fixture, Kernel
 from nnjit_studio.tuner.protocols import Compiler
 
 Job = tuple[Workload, AnyCandidate | None, Sequence[str]]

@@ -9,9 +9,10 @@ from itertools import groupby
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
-from nnjit_studio.records.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import SpaceEntry
+from nnjit_studio.space.registry import row_of
 from nnjit_studio.tuner.cost_model import Point, Predictor, expected_gain, point_of
 from nnjit_studio.tuner.evaluator import Outcome, stored_winner
 from nnjit_studio.tuner.task_scheduler import WorkloadState
@@ -199,7 +200,7 @@ def _choice(c: AnyCandidate) -> AnyCandidate:
 
 def _fitted(c: AnyCandidate, its: KernelKey, mine: KernelKey) -> AnyCandidate:
     """A near shape's winner with blocks of the reduction that fit this shape."""
-    if isinstance(c, GpuCandidate) or its.kind.startswith("conv"):
+    if isinstance(c, GpuCandidate) or not row_of(its.kind).blocks_k:
         return c
     theirs, here = (workload_of(key).dims[-2] for key in (its, mine))
     depth = here if c.r1 == theirs else min(c.r1, here)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from nnjit_studio.records.records import Pulse
+from nnjit_studio.records import Pulse
 from nnjit_studio.tuner.protocols import Clock
 
 INTERVAL_S = 1.0

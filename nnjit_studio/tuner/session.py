@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Plan, Workload
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
     Kernel,
@@ -23,6 +21,8 @@ from nnjit_studio.records.records import (
     MeasurePolicy,
     TuningRecord,
 )
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import (
     BESIDE_RUNS,

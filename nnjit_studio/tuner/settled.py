@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 
 FAILURES = 2
 """A candidate that failed so often in the same engine is not tried again."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.tuner.events import WorkloadSummary
 from nnjit_studio.tuner.swap_policy import gflops_of
 from nnjit_studio.tuner.task_scheduler import WorkloadState

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.records.records import RunResult
+from nnjit_studio.records import RunResult
 
 BOOTSTRAP_PAIRS = 8
 """From so many on the interval is a bootstrap's; fewer have too few resamples of their own."""

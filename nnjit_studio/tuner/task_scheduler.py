@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Plan, Workload
-from nnjit_studio.records.records import Kernel, KernelKey
+from nnjit_studio.records import Kernel, KernelKey
 from nnjit_studio.space.lite_space import SpaceEntry
 
 MIN_ROUNDS = 10

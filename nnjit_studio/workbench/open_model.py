@@ -153,7 +153,7 @@ def _importing(page: EnginePage, weights: Path) -> Iterator[None]:
 
 
 def define_model(page: EnginePage, spec: str) -> OpenModel:
-    """A model of one kernel, from a workload's spelling; see ``compiler.programs.builders``.
+    """A model of one kernel, from a workload's spelling; see ``compiler.spelling``.
 
     Raises
     ------

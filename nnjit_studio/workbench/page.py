@@ -21,9 +21,9 @@ from nnjit_studio.device.primitives import passes_off
 from nnjit_studio.engine.browsers.sandbox import Sandbox, look
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import Backend, choose_backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.workbench.phases import OnPhase
 from nnjit_studio.workbench.runners import (
     compiler_version,

@@ -12,9 +12,9 @@ from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.gpu_runner import GpuGone, GpuRunner
 from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.engine.runner.steady_runner import SteadyRunner
+from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.records.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.workbench.stored_best import known_device
 
 __all__ = [

@@ -9,9 +9,9 @@ from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import CompileError, PageError
 from nnjit_studio.model import Plan, Workload
+from nnjit_studio.records import DeviceProfile, KernelKey
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import DeviceProfile, KernelKey
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.workbench.open_model import MAIN, OpenModel
 

@@ -8,11 +8,11 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id, host_profile
 from nnjit_studio.device.measured import with_measured
 from nnjit_studio.model import Workload
+from nnjit_studio.records import TIERS, DeviceProfile, TuningRecord
 from nnjit_studio.records.backend import is_software
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.records.records import TIERS, DeviceProfile, TuningRecord
 
 
 def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfile:

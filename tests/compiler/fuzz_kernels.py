@@ -39,13 +39,15 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.oracle.rounding import UNIT
-from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS, DeviceProfile
 from nnjit_studio.space import build_lite_space
 
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 21, 33, 64)

@@ -15,7 +15,7 @@ from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.errors import ModelError, UnsupportedOpError
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 
 TABLE = Path(__file__).parents[2] / "docs" / "operators.md"
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"

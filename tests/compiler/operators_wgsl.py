@@ -18,7 +18,7 @@ from wgsl_harness import has_subgroups
 
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.errors import CompileError, ModelError, UnsupportedOpError
-from nnjit_studio.records.records import GPU_TIERS
+from nnjit_studio.records import GPU_TIERS
 
 RUNS = "runs"
 

@@ -15,17 +15,18 @@ from nnjit_studio.bench.llm.decoder.config import TINY
 from nnjit_studio.bench.llm.decoder.plan import decoder_plan
 from nnjit_studio.compiler.microbench import kernels as microbench
 from nnjit_studio.compiler.microbench.variants import common_matmul, variants
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
 from nnjit_studio.compiler.programs.attention import attention
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, compile_program, peak_kernel
+from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space
+from nnjit_studio.records import GPU_TIERS, TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import GPU_TIERS, TIERS
 
 
 def by_hand() -> Recorded:

@@ -23,7 +23,7 @@ from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.errors import CompileError, ModelError, UnsupportedOpError
 from nnjit_studio.model import GenerationRequest
-from nnjit_studio.records.records import GPU_TIERS, TIERS
+from nnjit_studio.records import GPU_TIERS, TIERS
 from nnjit_studio.samples.zoo import MODELS, write_model
 
 PARTS = 3

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.oracle.fixture import make_fixture
-from nnjit_studio.records.records import Fixture
+from nnjit_studio.records import Fixture
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from nnjit_studio.compiler.microbench import kernels
 from nnjit_studio.compiler.microbench.variants import common_matmul, variants
 from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.device.primitives import PRIMITIVES
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 
 SIZE = 48
 PAGES = 20

@@ -19,7 +19,7 @@ from nnjit_studio.model import (
     Workload,
 )
 from nnjit_studio.model.memory import forecast, live_bytes
-from nnjit_studio.records.records import DeviceProfile, Inference
+from nnjit_studio.records import DeviceProfile, Inference
 
 MATMUL = Workload("matmul", (8, 8, 8), "f32", flops=1024)
 TRANSPOSE = Workload("transpose", (8, 8), "f32")

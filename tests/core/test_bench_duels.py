@@ -25,10 +25,10 @@ from nnjit_studio.bench.tuner.duels import (
     make_arena,
     upper_bound,
 )
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Plan
-from nnjit_studio.records.records import DeviceProfile, Fixture, Kernel, MeasurePolicy, RunResult
+from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy, RunResult
 
 DEVICE = DeviceProfile("cpu", "embedded", tiers=("simd128", "relaxed-simd"))
 SMALL = "matmul:12x16x20:f32"

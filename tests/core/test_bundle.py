@@ -19,8 +19,8 @@ from nnjit_studio.bundle import engine, read_bundle, verify_bundle, write_bundle
 from nnjit_studio.bundle.manifest import Manifest, safe_path
 from nnjit_studio.errors import BugError, BundleError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import Kernel
 
 CREATED = "2026-11-20T12:00:00+00:00"
 CANDIDATE = Candidate(x0=8, y0=6, r0=4, x1=8, y1=6, r1=384)

@@ -16,8 +16,8 @@ from nnjit_studio.bundle import read_bundle, verify_bundle
 from nnjit_studio.bundle.gpu_kernels import document_arguments
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import PlanStep
+from nnjit_studio.records import Kernel
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import Kernel
 
 CANDIDATE = GpuCandidate(4, 4, 1, 16, 16, 8)
 

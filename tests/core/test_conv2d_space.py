@@ -8,7 +8,7 @@ import pytest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain, naive_size
 
 DEVICE = DeviceProfile("test", "test")

@@ -22,7 +22,7 @@ from nnjit_studio.database import database as database_module
 from nnjit_studio.database.schema import APPLICATION_ID, SCHEMA_VERSION, migrations
 from nnjit_studio.errors import BugError, DatabaseError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.records import KernelKey, TuningRecord
 
 KEY = KernelKey(
     kind="matmul",

@@ -16,7 +16,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from nnjit_studio.database import KernelDatabase, database
-from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.records import KernelKey, TuningRecord
 import hashlib
 
 if sys.argv[2]:

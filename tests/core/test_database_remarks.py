@@ -14,7 +14,7 @@ from nnjit_studio.cli.main import cli
 from nnjit_studio.database import KernelDatabase, Measurement
 from nnjit_studio.database.measurement import groups, mean_ratio, side_by_side
 from nnjit_studio.errors import DatabaseError, UserError
-from nnjit_studio.records.records import KernelKey, TuningRecord
+from nnjit_studio.records import KernelKey, TuningRecord
 
 KEY = KernelKey(
     "matmul", "8x8x8", "f32", "row-major", "0123456789ab", "unroll=1", "cpu-1", "embedded",

@@ -16,7 +16,7 @@ from nnjit_studio.analysis import diff as diff_module
 from nnjit_studio.analysis.diff import Placed, as_text, compare, details
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
-from nnjit_studio.records.records import Tap
+from nnjit_studio.records import Tap
 from nnjit_studio.workbench.jobs.diff import diff_tensors
 
 SHAPE = (2, 3)

@@ -9,7 +9,7 @@ import pytest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain, naive_size
 from nnjit_studio.space.wasm.dot import vectors
 from nnjit_studio.space.wide_space import build_wide_space

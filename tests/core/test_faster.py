@@ -15,9 +15,9 @@ from profiles import GRAPH, PLAN
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, as_text, why
 from nnjit_studio.analysis.profile import Steady
 from nnjit_studio.errors import UserError
+from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, Inference
 from nnjit_studio.workbench.jobs.compare import (
     READBACK,
     UPLOAD,

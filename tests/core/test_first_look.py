@@ -7,13 +7,13 @@ import pytest
 from nnjit_studio.doctor import checks as checks_module
 from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import BAD, GOOD, NOTE
-from nnjit_studio.doctor.examination import examine
+from nnjit_studio.doctor.examination import Survey, examine
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.errors import TargetError, UserError
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.samples import first
 
 WELL = DeviceProfile(
@@ -39,7 +39,8 @@ def look(tmp_path, device=WELL, sandbox=UNTOUCHED, survey=False):
         return device
 
     phases = []
-    found = examine(probe, lambda: sandbox, tmp_path, survey, on_phase=phases.append)
+    asked = Survey(no_sandbox=False) if survey else None
+    found = examine(probe, lambda: sandbox, tmp_path, asked, phases.append)
     return {check.name: check for check in checks_module.checks(found)}, phases
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.lite_space import explain
 from nnjit_studio.space.webgpu.matmul_4bit import four_bit_problem

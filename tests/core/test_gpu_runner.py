@@ -15,9 +15,9 @@ from nnjit_studio.engine.messages.connection import RequestError
 from nnjit_studio.engine.runner.gpu_runner import MOST_LOSSES, GpuGone, GpuRunner
 from nnjit_studio.errors import PageError, TargetError, UserError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
+from nnjit_studio.records import Fixture, FixtureArg, Kernel, MeasurePolicy
 from nnjit_studio.records.backend import WASM, Backend, choose_backend
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.records.records import Fixture, FixtureArg, Kernel, MeasurePolicy
 
 NAVIGATOR = Backend("webgpu", "navigator")
 PROBED = {

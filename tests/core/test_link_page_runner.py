@@ -15,8 +15,7 @@ from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import CHUNK_BYTES, PageRunner
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     Fixture,
     FixtureArg,
     Kernel,
@@ -26,6 +25,7 @@ from nnjit_studio.records.records import (
     RateRequest,
     Tap,
 )
+from nnjit_studio.records.candidate import Candidate
 
 KERNEL = Kernel("copy:4:f32#0", None, "simd128", b"\0asm", "ab")
 OTHER = Kernel(

@@ -26,7 +26,7 @@ from nnjit_studio.device.primitives import (
 )
 from nnjit_studio.doctor.device_report import device_json, device_text
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import PRIMITIVE_VECTOR, DeviceProfile, KernelKey
+from nnjit_studio.records import PRIMITIVE_VECTOR, DeviceProfile, KernelKey
 from nnjit_studio.space import build_lite_space
 
 K0 = Workload("matmul", (384, 768, 768), "f32", (), "f" * 12, 1, 1, True)

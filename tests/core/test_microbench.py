@@ -13,7 +13,7 @@ from nnjit_studio.device.primitives import PRIMITIVES
 from nnjit_studio.doctor import microbench
 from nnjit_studio.errors import CompileError, PageError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import DeviceProfile, Kernel, RunResult
+from nnjit_studio.records import DeviceProfile, Kernel, RunResult
 
 MATMUL = Workload("matmul", (576, 576, 576), "f32", (), "f" * 12, 1, 2 * 576**3, True)
 DEVICE = DeviceProfile(

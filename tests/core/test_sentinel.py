@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tuner_fakes import FakeClock, FakeRunner, Stage
 
-from nnjit_studio.records.records import Pulse
+from nnjit_studio.records import Pulse
 from nnjit_studio.tuner.events import Drift, Event, Measured
 from nnjit_studio.tuner.sentinel import INTERVAL_S, Change, Sentinel
 

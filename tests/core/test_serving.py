@@ -17,7 +17,7 @@ from nnjit_studio.bench.tuner.serving import ENOUGH, compared, latencies
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import BugError, PageError, UserError
-from nnjit_studio.records.records import MeasurePolicy
+from nnjit_studio.records import MeasurePolicy
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Finished, ModelTimed, Served
 

@@ -19,8 +19,8 @@ from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import PageLost
 from nnjit_studio.engine.runner.steady_runner import MOST_LOSSES, PAGE_BACK_S, SteadyRunner
 from nnjit_studio.errors import PageError
+from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import Kernel, MeasurePolicy
 
 KERNELS = [
     Kernel("copy", Candidate(4, 4, 1, 16, 16, 8), "simd128", b"\0asm", "ab"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnjit_studio.records.records import CompileResult, Kernel, MeasurePolicy, RunResult
+from nnjit_studio.records import CompileResult, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.tuner.evaluator import Outcome, duel, measured_event
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,

@@ -10,10 +10,10 @@ from tuner_fakes import DEFAULT_MS, TUNABLE, WORKLOADS, FakeRunner, Stage
 
 from nnjit_studio.device.gpu_constants import with_constants
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.webgpu.cost import expected_cost
 from nnjit_studio.space.webgpu.matmul import gpu_problem

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tuner_fakes import DEVICE, TUNABLE, FakeRecords, Stage, best_is_6x8
 
 from nnjit_studio.model import Workload
+from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.cost_model import (
     FEATURES,

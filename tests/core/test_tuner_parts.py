@@ -14,8 +14,7 @@ from tuner_fakes import DEVICE, TUNABLE, FakeClock, FakeCompiler, FakeRunner, St
 
 from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Plan, PlanStep, Workload
-from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     Fixture,
     Kernel,
@@ -23,6 +22,7 @@ from nnjit_studio.records.records import (
     MeasurePolicy,
     RunResult,
 )
+from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import state_of, time_model, timing_runs
 from nnjit_studio.tuner.evaluator import at_once, evaluate

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tuner_fakes import TUNABLE, WORKLOADS, Stage
 
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.tuner.events import (
     Event,
     Finished,

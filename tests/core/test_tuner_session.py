@@ -20,8 +20,8 @@ from tuner_fakes import (
 )
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.records import TIERS, Pulse
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import TIERS, Pulse
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,

@@ -22,8 +22,8 @@ from nnjit_studio.model import (
     TensorSpec,
     Workload,
 )
+from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import KernelKey, TuningRecord
 from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
 from nnjit_studio.workbench import workbench as module

@@ -11,8 +11,8 @@ from device_fakes import effects, measured_device
 
 from nnjit_studio.device.host import device_id, host_profile
 from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.records import PRIMITIVE_VECTOR
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import PRIMITIVE_VECTOR
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import device as module
 from nnjit_studio.workbench.jobs import measure_device

@@ -18,7 +18,7 @@ from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 from nnjit_studio.analysis.profile import ModelProfile, findings, trace_events
 from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.errors import ModelError, PageError, UserError
-from nnjit_studio.records.records import Inference, Tap
+from nnjit_studio.records import Inference, Tap
 from nnjit_studio.tuner.events import FellBack
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench import workbench as module

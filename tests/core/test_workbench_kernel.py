@@ -11,7 +11,7 @@ import pytest
 from profiles import DEVICE
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.records import Kernel, KernelKey, TuningRecord
+from nnjit_studio.records import Kernel, KernelKey, TuningRecord
 from nnjit_studio.tuner.events import Swapped
 from nnjit_studio.workbench import OpenModel, Workbench
 from nnjit_studio.workbench.jobs import inspect, run_kernel

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Plan, PlanStep, Workload
-from nnjit_studio.records.candidate import Candidate, settings_of
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
     Fixture,
@@ -26,6 +25,7 @@ from nnjit_studio.records.records import (
     RunResult,
     TuningRecord,
 )
+from nnjit_studio.records.candidate import Candidate, settings_of
 from nnjit_studio.tuner import TuneOptions, TuningSession
 
 BIG = Workload("matmul", (384, 768, 768), "f32", fingerprint="aa", uses=4, flops=453_000_000)

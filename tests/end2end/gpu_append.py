@@ -12,7 +12,7 @@ import pytest
 from nnjit_studio.engine.runner.gpu_runner import GpuRunner
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Append, Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.records.records import Kernel
+from nnjit_studio.records import Kernel
 
 HEADS, CAPACITY = 3, 6
 WORKLOAD = "copy#append"

@@ -15,8 +15,8 @@ from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import RequestError
 from nnjit_studio.engine.runner.gpu_runner import GpuRunner
 from nnjit_studio.errors import PageError
+from nnjit_studio.records import Kernel, MeasurePolicy, Tap
 from nnjit_studio.records.backend import Backend
-from nnjit_studio.records.records import Kernel, MeasurePolicy, Tap
 from nnjit_studio.records.serving import ServeOptions
 
 POLICY = MeasurePolicy(pairs=4, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0, digest=True)

@@ -10,7 +10,7 @@ import tiny
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import PageRunner
-from nnjit_studio.records.records import MeasurePolicy
+from nnjit_studio.records import MeasurePolicy
 
 POLICY = MeasurePolicy(pairs=2, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0)
 

@@ -8,7 +8,7 @@ import numpy as np
 import wasmtime
 
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
-from nnjit_studio.records.records import Fixture, FixtureArg, Kernel
+from nnjit_studio.records import Fixture, FixtureArg, Kernel
 
 N = 6
 WORKLOAD = f"add:{N}:f32#tiny"

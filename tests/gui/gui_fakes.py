@@ -18,9 +18,9 @@ from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.analysis.kernel import inspect_kernel
 from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
@@ -29,11 +29,11 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
 from nnjit_studio.model.memory import forecast
+from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QTextBrowser, QVBoxLayout, QW
 from nnjit_studio.analysis.diff import Diff
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.model import Node
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, warning_of
 from nnjit_studio.ui.graph.links import DO
 from nnjit_studio.ui.graph.scene import Box

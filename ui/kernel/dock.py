@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QTabWidget, Q
 
 from nnjit_studio.analysis.kernel import KernelInspection
 from nnjit_studio.errors import NnjitError
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.records.records import TuningRecord
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of

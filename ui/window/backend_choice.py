@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.tuner.events import FellBack
 from nnjit_studio.ui.state.session import Problem, Session
 from nnjit_studio.ui.widgets.theme import named

@@ -17,7 +17,6 @@ import numpy as np
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.conv2d import CHANNEL, Conv2d
-from nnjit_studio.compiler.recognize.subject import subject_of
 from nnjit_studio.compiler.recognize.winograd import (
     TILES,
     Winograd,
@@ -30,6 +29,7 @@ from nnjit_studio.compiler.recognize.winograd import (
 )
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.winograd import BLOCK
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
 from nnjit_studio.model import DTYPE_BYTES
 

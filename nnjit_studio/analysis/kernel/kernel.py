@@ -12,11 +12,12 @@ from nnjit_studio.analysis.profile.rows import at_most
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import GPU_TIERS, DeviceProfile, Kernel
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import GPU_TIERS, DeviceProfile, Kernel
 from nnjit_studio.space import explain
-from nnjit_studio.space.lite_space import Usage, Verdict, usage_of
+from nnjit_studio.space.lite_space import Verdict, usage_of
+from nnjit_studio.space.rules import Usage
 
 LOOPS, CODE = ("loops",), ("wasm", "wgsl")
 

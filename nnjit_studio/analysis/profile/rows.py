@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nnjit_studio.analysis.profile.records import StepProfile
 from nnjit_studio.model import Graph, Node, Plan, Workload
-from nnjit_studio.records.records import DeviceProfile, Inference
+from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.tuner.swap_policy import gflops_of
 
 GATHERS = ("take", "gather", "gather_nd", "gather_elements")

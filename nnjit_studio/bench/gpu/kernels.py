@@ -19,14 +19,14 @@ from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
 from nnjit_studio.bench.peers.onnx_models import IR_VERSION, OPSET
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, seeded_input
+from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
     FEATURES,
     matrix_product,
     matrix_space,
 )
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.records import DeviceProfile, gpu_tiers
+from nnjit_studio.records import DeviceProfile, gpu_tiers
 from nnjit_studio.space import build_lite_space
 
 SHAPES = {name: WASM_SHAPES[name] for name in ("K0", "K1", "K2", "K3")} | {

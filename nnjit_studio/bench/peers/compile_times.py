@@ -16,11 +16,11 @@ import numpy as np
 from nnjit_studio import __version__
 from nnjit_studio.bench.peers.kernels import load_average, utc_now
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import cpu_name, host_profile
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 from nnjit_studio.space import Candidate, build_lite_space
 
 LINKERS = {"wasm-ld": "lld", "emcc": "emscripten"}

@@ -23,11 +23,11 @@ from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, program_for, seeded_input
+from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.records import TIERS
+from nnjit_studio.records import TIERS
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 

@@ -10,12 +10,12 @@ from typing import Any
 from nnjit_studio import __version__
 from nnjit_studio.bench.peers.kernels import load_average, utc_now
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
+from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import Kernel, MeasurePolicy
 from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval
 from nnjit_studio.workbench import Workbench
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Kernel, MeasurePolicy
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import DeviceProfile, Kernel, MeasurePolicy
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.tuner.protocols import Runner
 

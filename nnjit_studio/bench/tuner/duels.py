@@ -18,14 +18,17 @@ from nnjit_studio.bench.tuner.mutants import bench_mutants, kernel_of
 from nnjit_studio.bench.tuner.program_mutants import make_slower
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.fixture import make_fixture
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.subject import packed_weight
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.records.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.protocols import Runner

@@ -10,12 +10,12 @@ from typing import Any
 
 from nnjit_studio import __version__
 from nnjit_studio.bench.peers.kernels import load_average, utc_now
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, looks_like_spec
+from nnjit_studio.compiler.spelling import WorkloadSpec, looks_like_spec
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
+from nnjit_studio.records import Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.wide_space import build_wide_space
 from nnjit_studio.tuner import TuneOptions

@@ -18,9 +18,9 @@ from nnjit_studio.engine.runner.page_runner import GPU_LOST, NO_PLANS
 from nnjit_studio.engine.runner.steady_runner import MOST_LOSSES, SteadyRunner
 from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.model import Plan
+from nnjit_studio.records import DeviceProfile, Kernel, gpu_tiers
 from nnjit_studio.records.backend import SOFTWARE_SUFFIX, Backend
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.records import DeviceProfile, Kernel, gpu_tiers
 
 GPU_MEMORY = "gpu-memory"
 GPU_PRIMITIVES = "cache_shared=1,unroll=1,vectorize=1"

@@ -29,7 +29,7 @@ from nnjit_studio.model import (
     TensorSpec,
     Token,
 )
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     DeviceProfile,
     Fixture,
     Inference,

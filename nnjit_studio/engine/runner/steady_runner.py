@@ -14,7 +14,7 @@ from nnjit_studio.engine.messages.connection import PageLost
 from nnjit_studio.engine.runner.page_runner import NO_PLANS, PageRunner
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Plan
-from nnjit_studio.records.records import (
+from nnjit_studio.records import (
     Fixture,
     Inference,
     Kernel,

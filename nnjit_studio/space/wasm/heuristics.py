@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.lab import lab_of
 from nnjit_studio.records.quantised import FLOAT32, Storage
-from nnjit_studio.records.records import DeviceProfile
 
 LANES = 4
 ELEMENT_BYTES = 4
@@ -66,6 +66,12 @@ PANEL_CAPACITY = 16
 VARIED_TILES = 4
 """How many tiles, the most intense first, are tried with every unroll ``r0``."""
 BASE_ORDER = "nm"
+
+WIDE_X0_CHOICES = (4, 8, 12, 16, 20, 24, 32)
+WIDE_Y0_CHOICES = tuple(range(1, 17))
+WIDE_REGISTER_RANGE = (0.3, 2.0)
+"""Of Heuristic 4 in wider spaces: from tiles that leave most registers idle to those that spill
+half of their sums."""
 
 
 @dataclass(frozen=True)

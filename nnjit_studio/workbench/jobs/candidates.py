@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from nnjit_studio.analysis.kernel import KernelInspection, inspect_kernel
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import DeviceProfile, KernelKey
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
-from nnjit_studio.records.records import DeviceProfile, KernelKey
 from nnjit_studio.space import explain as rules_on
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import own_candidate

@@ -11,8 +11,8 @@ from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ra
 from nnjit_studio.analysis.profile import Steady
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Plan, PlanStep
+from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
-from nnjit_studio.records.records import DeviceProfile
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.phases import OnPhase, quiet

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
-from nnjit_studio.records.records import Tap
+from nnjit_studio.records import Tap
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.phases import OnPhase, quiet
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from nnjit_studio.analysis.report import write_report
 from nnjit_studio.bundle import engine_files, write_bundle
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.records.records import TIERS, Kernel
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import PREFILL

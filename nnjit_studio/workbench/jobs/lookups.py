@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.records.records import TuningRecord
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.workbench.model import ModelOnPage
 
 

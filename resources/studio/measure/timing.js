@@ -1,9 +1,9 @@
 /** Timing of kernels (docs/protocol.md, design section 6). The clock is a parameter. */
-import { median } from "../../engine/engine.js";
+import { median } from "../../engine/quantile.js";
 
 /** @typedef {() => number} Clock milliseconds */
 /**
- * nnjit_studio.records.records.MeasurePolicy as JSON.
+ * nnjit_studio.records.MeasurePolicy as JSON.
  * @typedef {object} MeasurePolicy
  * @property {number} pairs
  * @property {number} min_sample_ms

@@ -1,25 +1,23 @@
 /** The GPU layer on navigator.gpu (types/gpu.js says what it promises). */
+import { bufferBytes, checkAccess, checkBindings, checkCopy, checkRange, checkStamp, checkStamps, checkWorkgroups, keyOf } from "../commands.js";
+import { newCounters } from "../counters.js";
+import { GpuError } from "../errors.js";
+import { withClock } from "../quantum.js";
 import { describe, findAdapter, infoOf } from "./adapter.js";
 import { BindGroups } from "./bindings.js";
-import { checkBindings, checkCopy, checkRange, checkStamp, checkWorkgroups } from "./commands.js";
-import { newCounters } from "./counters.js";
-import { GpuError } from "./errors.js";
 import { passesOf } from "./passes.js";
-import { timestampQuantum } from "./quantum.js";
 import { StagingPool } from "./staging.js";
 import { Watch } from "./watch.js";
 
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").PipelineSpec} PipelineSpec */
+/** @import { Command, Copy, Dispatch, GpuBuf, GpuDevice, GpuInfo, PipelineSpec, Stamp } from "../../../types/gpu.js" */
+/** @import { Pass } from "./passes.js" */
 /** @typedef {import("./bindings.js").Bound & {nbytes: number, label: string, alive: boolean}} Buf */
 /** @typedef {{spec: PipelineSpec, ms: number, handle: GPUComputePipeline, layout: GPUBindGroupLayout, used: boolean}} Pipeline */
 /** @typedef {{op: "fetch", from: GPUBuffer, offset: number, to: GPUBuffer, nbytes: number}} Fetch */
 /** @typedef {{op: "resolve", count: number}} Resolve */
 /** @typedef {{op: "dispatch", pipeline: GPUComputePipeline, group: GPUBindGroup, workgroups: readonly [number, number, number]}} Bound */
-/** @typedef {import("./passes.js").Pass<Bound> | import("../../types/gpu.js").Copy | Fetch | Resolve} Part */
-/** @typedef {Bound | import("../../types/gpu.js").Copy | import("../../types/gpu.js").Stamp | Fetch | Resolve} Pending */
+/** @typedef {Pass<Bound> | Copy | Fetch | Resolve} Part */
+/** @typedef {Bound | Copy | Stamp | Fetch | Resolve} Pending */
 
 const STAMP_SLOTS = 4096;
 const STAMP_BYTES = 8;
@@ -40,12 +38,7 @@ export async function openNative(gpu = globalThis.navigator?.gpu) {
     throw new GpuError("gpu-unavailable", `The GPU gives no device: ${/** @type {Error} */ (e).message}.`, "Close other pages that use the GPU, or use the Wasm backend.");
   }
   const info = infoOf(adapter, gpu?.wgslLanguageFeatures ?? []);
-  const device = new NativeDevice(handle, info, new Set(features), limits);
-  if (device.timestamps.available) {
-    const quantum_ns = await timestampQuantum(device);
-    device.timestamps = { ...device.timestamps, available: quantum_ns > 0, quantum_ns };
-  }
-  return device;
+  return withClock(new NativeDevice(handle, info, new Set(features), limits));
 }
 
 /** @implements {GpuDevice} */
@@ -65,7 +58,7 @@ export class NativeDevice {
 
   /**
    * @param {GPUDevice} device
-   * @param {import("../../types/gpu.js").GpuInfo} info
+   * @param {GpuInfo} info
    * @param {Set<string>} features
    * @param {Record<string, number>} limits
    */
@@ -91,10 +84,7 @@ export class NativeDevice {
   /** @param {number} nbytes */
   createBuffer(nbytes, label = "") {
     this.#watch.alive();
-    const { maxBufferSize } = this.limits;
-    if (!(nbytes >= 0 && nbytes <= maxBufferSize))
-      throw new GpuError("gpu-memory", `A buffer of ${nbytes} bytes is over this GPU's limit of ${maxBufferSize}.`, "Use a smaller model, or the Wasm backend.");
-    const size = Math.max(4, Math.ceil(nbytes / 4) * 4);
+    const size = bufferBytes(nbytes, this.limits);
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
     const handle = this.#watch.scoped(() => this.#device.createBuffer({ label, size, usage }));
     this.counters.buffers_made++;
@@ -115,11 +105,7 @@ export class NativeDevice {
     else buf.handle.destroy();
   }
 
-  /**
-   * @param {GpuBuf} buffer
-   * @param {number} offset
-   * @param {Uint8Array} bytes
-   */
+  /** @param {GpuBuf} buffer @param {number} offset @param {Uint8Array} bytes */
   write(buffer, offset, bytes) {
     this.#watch.alive();
     checkRange(buffer, offset, bytes.length);
@@ -129,13 +115,10 @@ export class NativeDevice {
     this.#device.queue.writeBuffer(own(buffer).handle, offset, /** @type {Uint8Array<ArrayBuffer>} */ (bytes));
   }
 
-  /**
-   * @param {PipelineSpec} spec
-   * @returns {Promise<Pipeline>}
-   */
+  /** @param {PipelineSpec} spec @returns {Promise<Pipeline>} */
   async pipeline(spec) {
     this.#watch.alive();
-    const key = `${spec.access.join()};${spec.entry};${spec.code}`;
+    const key = keyOf(spec);
     const known = this.#pipelines.get(key);
     if (known) {
       this.counters.pipelines_hit++;
@@ -176,11 +159,7 @@ export class NativeDevice {
     for (const { handle } of this.#doomed.splice(0)) handle.destroy();
   }
 
-  /**
-   * @param {GpuBuf} buffer
-   * @param {number} offset
-   * @param {number} nbytes
-   */
+  /** @param {GpuBuf} buffer @param {number} offset @param {number} nbytes */
   async read(buffer, offset, nbytes) {
     this.#watch.alive();
     checkRange(buffer, offset, nbytes);
@@ -191,9 +170,7 @@ export class NativeDevice {
   /** @param {number} count */
   async readStamps(count) {
     this.#watch.alive();
-    const { slots, available } = this.timestamps;
-    if (!available) throw new GpuError("", "This GPU has no timestamps.");
-    if (!(count >= 1 && count <= slots)) throw new GpuError("", `There are ${slots} stamps, not ${count}.`);
+    checkStamps(count, this.timestamps);
     this.#pending.push({ op: "resolve", count });
     const bytes = await this.#fetch(this.#query().buffer, 0, count * STAMP_BYTES);
     return new BigInt64Array(bytes.buffer);
@@ -214,15 +191,10 @@ export class NativeDevice {
     this.#device.destroy();
   }
 
-  /**
-   * @param {PipelineSpec} spec
-   * @returns {Promise<Pipeline>}
-   */
+  /** @param {PipelineSpec} spec @returns {Promise<Pipeline>} */
   async #compile(spec) {
     const device = this.#device;
-    const { maxStorageBuffersPerShaderStage: most = Infinity } = this.limits;
-    if (spec.access.length > most)
-      throw new GpuError("gpu-kernel", `The kernel binds ${spec.access.length} buffers, this GPU allows ${most}.`);
+    checkAccess(spec.access, this.limits);
     const start = performance.now();
     const layout = this.#groups.layout(spec.access);
     device.pushErrorScope("validation"); // an invalid module is told below, with its lines
@@ -248,10 +220,7 @@ export class NativeDevice {
     }
   }
 
-  /**
-   * @param {import("../../types/gpu.js").Dispatch} dispatch
-   * @returns {Bound}
-   */
+  /** @param {Dispatch} dispatch @returns {Bound} */
   #bound({ pipeline: given, bindings, workgroups }) {
     const pipeline = /** @type {Pipeline} */ (given);
     const { layout, handle, spec } = pipeline;
@@ -266,10 +235,7 @@ export class NativeDevice {
     return { op: "dispatch", pipeline: handle, group, workgroups };
   }
 
-  /**
-   * @param {GPUCommandEncoder} encoder
-   * @param {Part} part
-   */
+  /** @param {GPUCommandEncoder} encoder @param {Part} part */
   #record(encoder, part) {
     const { counters } = this;
     if (part.op === "pass") {
@@ -293,10 +259,7 @@ export class NativeDevice {
     else encoder.resolveQuerySet(this.#query().set, 0, part.count, this.#query().buffer, 0);
   }
 
-  /**
-   * @param {import("./passes.js").Pass<Bound>} pass
-   * @returns {GPUComputePassDescriptor}
-   */
+  /** @param {Pass<Bound>} pass @returns {GPUComputePassDescriptor} */
   #stamped({ begin, end }) {
     if (begin === null && end === null) return {};
     return {

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.wasm.pipeline import Artifact
+from nnjit_studio.compiler.pipeline.passes import Artifact, Passes, check_name, run_passes
+from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.emit import emit_group
 from nnjit_studio.compiler.wgsl.core.groups import Group, groups_of
 from nnjit_studio.compiler.wgsl.core.points import Buffers
 from nnjit_studio.compiler.wgsl.core.prepare import SCRATCH, Prepared, prepare
 from nnjit_studio.compiler.wgsl.core.text import group_text, prepared_text
-from nnjit_studio.compiler.wgsl.templates.attention import attention_template
-from nnjit_studio.compiler.wgsl.templates.conv2d import conv2d_template
-from nnjit_studio.compiler.wgsl.templates.matmul import matmul_template
-from nnjit_studio.compiler.wgsl.templates.matmul_4bit import matmul_4bit_template
-from nnjit_studio.compiler.wgsl.templates.matmul_int8 import matmul_int8_template
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.gpu_candidate import AnyCandidate
-from nnjit_studio.records.records import GPU_TIERS
+from nnjit_studio.records import GPU_TIERS
+from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 
 SUBGROUPS = "wgsl-subgroups"
 """The tier whose kernels may use subgroup operations."""
-
-Template = Callable[[Program, "AnyCandidate | None", str], "KernelDocument | None"]
-"""A tuned schedule: the document of a program, candidate (None: its first guess) and tier.
-
-None where the template has no use for the program. It raises
-:class:`CompileError` where the program is its own but the candidate is not.
-"""
-
-TEMPLATES: tuple[Template, ...] = (
-    matmul_template,
-    matmul_4bit_template,
-    matmul_int8_template,
-    conv2d_template,
-    attention_template,
-)
-"""Asked in order before the default schedule."""
 
 
 @dataclass
@@ -67,15 +46,42 @@ class _State:
 
 
 def _template(state: _State) -> None:
-    for template in TEMPLATES:
-        state.document = template(state.program, state.candidate, state.tier)
-        if state.document is not None:
-            return
-    if state.candidate is not None:
+    state.document = from_template(state.program, state.candidate, state.tier)
+
+
+def from_template(
+    program: Program, candidate: AnyCandidate | None, tier: str
+) -> KernelDocument | None:
+    """A program's document by its template; without a candidate by the first guess.
+
+    None where there is no candidate, and no template that takes the program.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not apply.
+    """
+    found = match(program)
+    made = None
+    if candidate is None:
+        # What has no place in a tile, such as results that share words, runs anyway.
+        with contextlib.suppress(CompileError):
+            if found is not None:
+                form, subject = found.template.wgsl, found.subject
+                made = form.document(program, subject, form.guess(subject), tier)
+        return made
+    if found is not None and not isinstance(candidate, GpuCandidate):
         raise CompileError(
-            f"No template of {state.tier} takes candidates for {state.program.name}.",
+            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
+        )
+    if found is not None and isinstance(candidate, GpuCandidate):
+        made = found.template.wgsl.document(program, found.subject, candidate, tier)
+    if made is None:
+        raise CompileError(
+            f"No template of {tier} takes candidates for {program.name}.",
             "Use the default schedule.",
         )
+    return made
 
 
 def _prepare(state: _State) -> None:
@@ -124,7 +130,7 @@ def document_text(document: KernelDocument) -> str:
     return "\n".join(lines) + "\n"
 
 
-def pass_list() -> tuple[tuple[str, Callable[[_State], None]], ...]:
+def pass_list() -> Passes[_State]:
     """All passes of the WGSL compiler, in order."""
     return (
         ("template", _template),
@@ -157,19 +163,9 @@ def compile_wgsl(
     CompileError
         When the candidate does not apply, or a pass, tier, dtype or operation has no kernel.
     """
-    if dump_after not in (None, *WGSL_PASSES):
-        raise CompileError(
-            f"There is no pass {dump_after} to choose.", f"The passes are {', '.join(WGSL_PASSES)}."
-        )
+    check_name(dump_after, WGSL_PASSES)
     if tier not in GPU_TIERS:
         raise CompileError(f"There is no GPU tier {tier}.", f"They are {', '.join(GPU_TIERS)}.")
     state = _State(program, candidate, tier)
-    pass_ms: dict[str, float] = {}
-    dump = ""
-    for name, run in pass_list():
-        start = time.perf_counter()
-        run(state)
-        pass_ms[name] = (time.perf_counter() - start) * 1e3
-        if name == dump_after:
-            dump = state.text()
+    pass_ms, dump = run_passes(pass_list(), state, dump_after)
     return Artifact(state.data, (), 1, pass_ms, dump)

@@ -1,5 +1,7 @@
 /** Buffers that bring bytes back, used again by later readbacks. */
 
+/** @import { GpuCounters } from "../../../types/gpu.js" */
+
 const SMALLEST_BYTES = 256;
 const KEPT_BYTES = 64 * 2 ** 20;
 
@@ -12,7 +14,7 @@ export class StagingPool {
 
   /**
    * @param {(size: number) => GPUBuffer} make
-   * @param {import("../../types/gpu.js").GpuCounters} counters
+   * @param {GpuCounters} counters
    * @param {number} largest size of a buffer
    */
   constructor(make, counters, largest) {

@@ -1,6 +1,6 @@
 /** From a list of commands to compute passes: as few as stamps and copies allow. */
 
-/** @typedef {import("../../types/gpu.js").Stamp} Stamp */
+/** @import { Stamp } from "../../../types/gpu.js" */
 /**
  * `begin` and `end` are stamp slots, null for none.
  * @template Dispatch

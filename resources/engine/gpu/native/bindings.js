@@ -1,7 +1,6 @@
 /** Bind groups, made once for each layout and tuple of buffers; they go with their buffers. */
 
-/** @typedef {import("../../types/gpu.js").Access} Access */
-/** @typedef {import("../../types/gpu.js").Binding} Binding */
+/** @import { Access, Binding, GpuBuf, GpuCounters } from "../../../types/gpu.js" */
 /** @typedef {{key: string, group: GPUBindGroup, layout: GPUBindGroupLayout, buffers: Bound[], dead: boolean}} Kept */
 /**
  * What the cache needs of a buffer of the layer.
@@ -12,10 +11,7 @@ export class BindGroups {
   /** @type {Map<string, GPUBindGroupLayout>} by accesses */ #layouts = new Map();
   /** @type {Map<string, Kept>} */ #groups = new Map();
   /** @type {WeakMap<readonly Binding[], Kept>} the same list of bindings comes again and again */ #recent = new WeakMap();
-  /**
-   * @param {GPUDevice} device
-   * @param {import("../../types/gpu.js").GpuCounters} counters
-   */
+  /** @param {GPUDevice} device @param {GpuCounters} counters */
   constructor(device, counters) {
     this.device = device;
     this.counters = counters;
@@ -90,12 +86,9 @@ export class BindGroups {
   }
 }
 
-/**
- * @param {GPUBindGroupLayout} layout
- * @param {readonly Binding[]} bindings
- */
+/** @param {GPUBindGroupLayout} layout @param {readonly Binding[]} bindings */
 const keyOf = (layout, bindings) =>
   bindings.reduce((text, { buffer, offset, size }) => `${text};${bound(buffer).id},${offset},${size}`, layout.label);
 
-/** @param {import("../../types/gpu.js").GpuBuf} buffer of this layer */
-const bound = (buffer) => /** @type {Bound & import("../../types/gpu.js").GpuBuf} */ (buffer);
+/** @param {GpuBuf} buffer of this layer */
+const bound = (buffer) => /** @type {Bound & GpuBuf} */ (buffer);

@@ -1,7 +1,9 @@
 /** What may go wrong on a device later, and those that wait for it. */
-import { Waits } from "./counters.js";
-import { GpuError, lostError } from "./errors.js";
+import { Waits } from "../counters.js";
+import { GpuError, lostError } from "../errors.js";
 import { notice } from "./notice.js";
+
+/** @import { GpuCounters } from "../../../types/gpu.js" */
 
 const FILTERS = /** @type {const} */ (["validation", "out-of-memory", "internal"]);
 /** Names of errors that may come of a loss, and how long after them it is told. */
@@ -15,10 +17,7 @@ export class Watch {
   /** Whether that was our own wish. */
   destroyed = false;
 
-  /**
-   * @param {GPUDevice} device
-   * @param {import("../../types/gpu.js").GpuCounters} counters
-   */
+  /** @param {GPUDevice} device @param {GpuCounters} counters */
   constructor(device, counters) {
     this.device = device;
     this.waits = new Waits(counters);

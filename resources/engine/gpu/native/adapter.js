@@ -1,7 +1,7 @@
 /** Finds the browser's GPU and asks for all of it that a kernel could use. */
-import { GpuError } from "./errors.js";
+import { GpuError } from "../errors.js";
 
-/** @typedef {import("../../types/gpu.js").GpuInfo} GpuInfo */
+/** @import { GpuInfo } from "../../../types/gpu.js" */
 
 /** The first answer of a fresh browser may be no: its GPU process is still settling. */
 const PATIENCE_MS = 2000;
@@ -30,10 +30,7 @@ export const LIMITS = [
 /** Software drivers that do not say so themselves. */
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|basic render|\bwarp\b/i;
 
-/**
- * @param {GPU | undefined} gpu
- * @returns {Promise<GPUAdapter>}
- */
+/** @param {GPU | undefined} gpu @returns {Promise<GPUAdapter>} */
 export async function findAdapter(gpu, now = () => performance.now()) {
   if (!gpu) throw new GpuError("gpu-unavailable", "This browser has no WebGPU here.", "Use a current Chrome, Chromium or Edge, or the Wasm backend.");
   const end = now() + PATIENCE_MS;
@@ -80,11 +77,7 @@ export function describe(adapter) {
   return { features: wanted, limits: /** @type {Record<string, number>} */ (Object.fromEntries(known)) };
 }
 
-/**
- * @param {GPUAdapter} adapter
- * @param {Iterable<string>} language_features
- * @returns {GpuInfo}
- */
+/** @param {GPUAdapter} adapter @param {Iterable<string>} language_features @returns {GpuInfo} */
 export function infoOf(adapter, language_features) {
   const info = /** @type {any} */ (adapter.info);
   const { vendor = "", architecture = "", device = "", description = "", driver = "" } = info;

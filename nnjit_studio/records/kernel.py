@@ -1,0 +1,83 @@
+"""Compiled kernels, and the result of a compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled kernel of one tier.
+
+    Attributes
+    ----------
+    data
+        The Wasm module. It exports ``run(pointers..., begin, end)`` and
+        imports ``env.memory`` alone. Of a GPU tier: the kernel document, see
+        ``docs/webgpu.md``.
+    panels
+        ``(argument index, panel width)`` for each weight that it wants in
+        panels; every other argument is row-major.
+    parallel_extent
+        The trip count of the outermost loop: ``run`` covers ``begin..end`` of
+        it, and ``0..parallel_extent`` is the whole kernel.
+    """
+
+    workload: str
+    candidate: AnyCandidate | None
+    tier: str
+    data: bytes
+    sha256: str
+    panels: tuple[tuple[int, int], ...] = ()
+    parallel_extent: int = 1
+
+    @property
+    def settings(self) -> str:
+        return settings_of(self.candidate)
+
+    def header(self) -> dict[str, Any]:
+        """Everything but the bytes, as JSON: what travels beside them."""
+        return {
+            "workload": self.workload,
+            "settings": self.settings,
+            "tier": self.tier,
+            "sha256": self.sha256,
+            "panels": [list(p) for p in self.panels],
+            "parallel_extent": self.parallel_extent,
+        }
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any], data: bytes) -> Kernel:
+        settings = header["settings"]
+        return cls(
+            header["workload"],
+            None if settings == DEFAULT_SETTINGS else parse_candidate(settings),
+            header["tier"],
+            data,
+            header["sha256"],
+            tuple((p[0], p[1]) for p in header["panels"]),
+            header["parallel_extent"],
+        )
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """A kernel in every tier asked for, or the reason why there is none.
+
+    ``ms`` is from settings to bytes, mean of the tiers; ``pass_ms`` splits it
+    by the names in the one list of passes.
+    """
+
+    workload: str
+    candidate: AnyCandidate | None
+    kernels: tuple[Kernel, ...] = ()
+    ms: float = 0.0
+    pass_ms: dict[str, float] = field(default_factory=dict)
+    error: str = ""
+
+    def kernel(self, tier: str) -> Kernel:
+        return next(k for k in self.kernels if k.tier == tier)

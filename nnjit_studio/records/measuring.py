@@ -1,0 +1,113 @@
+"""Measurements of kernels in the page: what is asked for, and the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MeasurePolicy:
+    """How samples are taken (design section 6).
+
+    A sample is a batch of runs that lasts at least ``min_sample_ms`` and
+    ``min_quanta`` quanta of the page's timer. Challenger and incumbent are
+    interleaved ABBA, ``pairs`` samples each. With ``digest`` the result says
+    what the outputs were, bit by bit.
+    """
+
+    pairs: int = 6
+    min_sample_ms: float = 5.0
+    min_quanta: int = 20
+    warmup_ms: float = 30.0
+    early_stop_ratio: float = 3.0
+    max_ms: float = 4000.0
+    digest: bool = False
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What the page measured for a challenger beside the incumbent.
+
+    Attributes
+    ----------
+    samples_ms, incumbent_ms
+        Milliseconds of one run, one entry a sample, in order of time.
+    error_ratio
+        Largest ``|got - expected| / bound`` over all outputs: at most 1 is
+        right. NaN counts as infinite unless the reference is NaN there.
+    guard_ok
+        False when the kernel wrote outside its outputs and workspaces.
+    digest
+        SHA-256 of all outputs, empty unless the policy asked for it.
+    gpu_clock
+        Of a GPU kernel: ``timestamp`` or ``wall``, by which it was timed.
+    pipeline_ms
+        Of a GPU kernel: what the implementation took to compile its WGSL.
+    late_ms, total_ms
+        Of a GPU kernel: waiting after the GPU had finished, and the whole measurement.
+    error
+        Empty, or why there are no samples.
+    """
+
+    workload: str
+    settings: str
+    tier: str
+    samples_ms: tuple[float, ...] = ()
+    incumbent_ms: tuple[float, ...] = ()
+    batch: int = 0
+    error_ratio: float = float("inf")
+    guard_ok: bool = False
+    stopped_early: bool = False
+    instantiate_ms: float = 0.0
+    digest: str = ""
+    error: str = ""
+    gpu_clock: str = ""
+    pipeline_ms: float = 0.0
+    late_ms: float = 0.0
+    total_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class RateItem:
+    """A kernel ``run(begin, end)`` to be timed.
+
+    Attributes
+    ----------
+    kernel
+        Index among the modules sent.
+    extent
+        Iterations of a call; 0 for as many as are timed well.
+    threads
+        1, or as many as every other item with threads.
+    chain_bytes
+        Length of the closed walk of addresses that it follows, 0 for none.
+    """
+
+    kernel: int
+    extent: int = 0
+    threads: int = 1
+    chain_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RateRequest:
+    """Kernels timed side by side, round by round, on one zeroed memory."""
+
+    items: tuple[RateItem, ...]
+    memory_bytes: int = 1 << 16
+    rounds: int = 5
+    sample_ms: float = 2.0
+    warmup_ms: float = 30.0
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """One look at a fixed kernel and at what surrounds the page.
+
+    ``gflops`` is the peak kernel's on one thread, the median of a few samples;
+    ``on_battery`` is None where the browser does not tell.
+    """
+
+    gflops: float
+    hidden: bool = False
+    on_battery: bool | None = None
