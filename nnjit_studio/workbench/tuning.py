@@ -32,12 +32,20 @@ def session_of(
     ``records`` takes the place of the database.
     """
     page, program = model.page, model.current.program(name)
-    feeds = example_feeds([p.spec for p in program.plan.inputs]) if name else model.feeds
-    runner = page.runner.for_plan(name) if name else page.runner
     return TuningSession(
-        TunedModel(program.graph.name, program.plan, program.workloads, feeds, program.packable),
+        TunedModel(
+            program.graph.name,
+            program.plan,
+            program.workloads,
+            example_feeds([p.spec for p in program.plan.inputs]) if name else model.feeds,
+            program.packable,
+        ),
         TuningContext(
-            runner, page.compiler, records or page.database, page.connect(), SystemClock()
+            page.runner.for_plan(name) if name else page.runner,
+            page.compiler,
+            records or page.database,
+            page.connect(),
+            SystemClock(),
         ),
         options,
         cancelled,

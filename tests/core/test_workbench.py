@@ -24,7 +24,7 @@ from nnjit_studio.model import (
 )
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.tuner import TunedModel, TuneOptions
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
 from nnjit_studio.workbench import workbench as module
@@ -181,8 +181,10 @@ def test_a_decoder_is_tuned_program_by_program(
         return ImportedModel(Graph("g", (), (), (), {}), (), plan, frozenset({packable}), Path("w"))
 
     class Session:
-        def __init__(self, model: TunedModel, _: object, options: TuneOptions, *rest: Any) -> None:
-            self.given = model, options
+        def __init__(
+            self, model: TunedModel, context: TuningContext, options: TuneOptions, cancelled: Any
+        ) -> None:
+            self.given = model, options.seconds
 
         def run(self) -> Iterator[Event]:
             asked.append(self.given)
@@ -198,7 +200,7 @@ def test_a_decoder_is_tuned_program_by_program(
         def register(self, kernels: object, only: bool) -> None:
             dropped.append(only)
 
-    asked: list[tuple[TunedModel, TuneOptions]] = []
+    asked: list[Any] = []
     dropped: list[bool] = []
     bench.page.device = DEVICE
     monkeypatch.setattr("nnjit_studio.workbench.tuning.TuningSession", Session)
@@ -208,7 +210,7 @@ def test_a_decoder_is_tuned_program_by_program(
     opened = bench.model.adopt(OpenModel(Path("d.onnx"), programs, generation=facts))
     names = [bench.tuning.program for _ in bench.tuning.start(8.0)]
     assert names == [MAIN, PREFILL] and dropped == [True, True]
-    for (model, options), rows, packable in zip(asked, (1, 8), "ab", strict=True):
+    for (model, seconds), rows, packable in zip(asked, (1, 8), "ab", strict=True):
         assert model.plan.name == f"plan of {rows}" and model.feeds["ids"].shape == (1, rows)
-        assert (options.seconds, model.packable) == (4.0, {packable})
+        assert (seconds, model.packable) == (4.0, {packable})
     assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]
