@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -295,3 +297,13 @@ def test_gate_three_at_its_border() -> None:
 def test_a_single_look_is_judged_like_one_of_several() -> None:
     assert SwapPolicy().look_confidence == pytest.approx(0.99)
     assert SwapPolicy(looks=(8,)).look_confidence == pytest.approx(0.95)
+
+
+def test_the_workbench_loads_scipy_only_for_an_interval() -> None:
+    program = (
+        "import sys, nnjit_studio.workbench; print('scipy' in sys.modules);"
+        "from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval;"
+        "speedup_interval((1.0, 1.1), (2.0, 2.1), SwapPolicy()); print('scipy' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert said.stdout.split() == ["False", "True"], said.stderr
