@@ -14,9 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from sqlite_utils import Database
 
+from nnjit_studio.database.connection import (
+    NeedsWriter,
+    OlderSchema,
+    connect,
+    empty_database,
+    lock_file,
+)
 from nnjit_studio.database.devices import NEWEST_FIRST, device_from_row, insert_device
 from nnjit_studio.database.measurement import SELECT_MEASUREMENTS, Measurement
 from nnjit_studio.database.rows import (
@@ -25,14 +32,8 @@ from nnjit_studio.database.rows import (
     insert_record,
     record_from_row,
 )
-from nnjit_studio.database.safety import database_error, journal_mode
-from nnjit_studio.database.schema import (
-    KEY_COLUMNS,
-    SCHEMA_VERSION,
-    check_header,
-    check_version,
-    migrate,
-)
+from nnjit_studio.database.safety import database_error
+from nnjit_studio.database.schema import KEY_COLUMNS, check_header
 from nnjit_studio.database.transfer import (
     OnProgress,
     read_json,
@@ -47,7 +48,6 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.support.files import replacing
 
-BUSY_TIMEOUT_S = 5.0
 HISTORY_LIMIT = 2000
 """Records that :meth:`KernelDatabase.history` gives at most, the newest."""
 AT_A_TIME, BREATH_S = 250, 0.001
@@ -92,12 +92,12 @@ class KernelDatabase:
                 raise DatabaseError(
                     f"There is no kernel database at {path}.", "Tune a model first, or import one."
                 )
-            lock = None if read_only else _lock(path)
+            lock = None if read_only else lock_file(path)
         except OSError as e:
             raise database_error(e, path) from e
         executor = ThreadPoolExecutor(1, thread_name_prefix="nnjit-database")
         try:
-            db, backup = executor.submit(_connect, path, read_only).result()
+            db, backup = executor.submit(connect, path, read_only).result()
         except BaseException as e:
             executor.shutdown()
             if lock:
@@ -125,10 +125,10 @@ class KernelDatabase:
         path = Path(path).absolute()
         if not (path.exists() and path.stat().st_size):
             executor = ThreadPoolExecutor(1, thread_name_prefix="nnjit-database")
-            return cls(path, executor, None, executor.submit(_empty).result())
+            return cls(path, executor, None, executor.submit(empty_database).result())
         try:
             return cls.open(path, read_only=True)
-        except _NeedsWriter:
+        except NeedsWriter:
             cls.open(path).close()
             return cls.open(path, read_only=True)
 
@@ -227,16 +227,6 @@ class KernelDatabase:
         )
         return newest[::-1]
 
-    def best(self, key: KernelKey) -> TuningRecord | None:
-        """The last record that won its comparison, else the last default kernel, else None."""
-        match = " AND ".join(f"k.{name} = :{name}" for name in KEY_COLUMNS)
-        found = self._select(
-            f"WHERE {match} AND r.state IN ('won', 'default') "
-            "ORDER BY r.state = 'won' DESC, r.id DESC LIMIT 1",
-            asdict(key),
-        )
-        return found[0] if found else None
-
     def record(self, record_id: int) -> TuningRecord | None:
         """The record of an id."""
         found = self._select("WHERE r.id = :id", {"id": record_id})
@@ -262,19 +252,6 @@ class KernelDatabase:
             return []
         wanted = ", ".join(f":{name}" for name in names)
         return self._select(f"WHERE r.workload IN ({wanted}) ORDER BY r.id DESC", names)
-
-    def rows(
-        self,
-        limit: int | None = None,
-        *,
-        workload: str = "",
-        state: str = "",
-        target: str = "",
-    ) -> list[dict[str, Any]]:
-        """The same as plain rows for a table: with the id, without the modules."""
-        where, values = _filter(workload, state, target, limit)
-        sql = f"SELECT * FROM measurements {where}"
-        return self._call(lambda: list(self._db.query(sql, values)))
 
     def count(self) -> int:
         """How many records there are."""
@@ -473,7 +450,7 @@ def _source(path: Path) -> Iterator[KernelDatabase]:
     """A database to read from, never changed: one of an older schema is upgraded in a copy."""
     try:
         database = KernelDatabase.open(path, read_only=True)
-    except _OlderSchema:
+    except OlderSchema:
         with tempfile.TemporaryDirectory(prefix="nnjit-") as folder:
             copy = Path(folder) / "kernels.db"
             old = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
@@ -484,66 +461,6 @@ def _source(path: Path) -> Iterator[KernelDatabase]:
         return
     with database:
         yield database
-
-
-def _lock(path: Path) -> FileLock:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Opened in one thread and closed in another is fine, so the lock is not a thread's own.
-    lock = FileLock(f"{path}.lock", timeout=0, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout as e:
-        raise DatabaseError(
-            f"The kernel database {path} is in use by another NNJIT Studio.",
-            "Close the other Studio, or choose another file with --database.",
-        ) from e
-    return lock
-
-
-class _NeedsWriter(DatabaseError):
-    """It cannot be read before somebody has written to it."""
-
-
-class _OlderSchema(_NeedsWriter):
-    """Its tables are those of an earlier Studio."""
-
-
-def _empty() -> Database:
-    db = Database(memory=True, execute_plugins=False)
-    migrate(db, Path())
-    return db
-
-
-def _connect(path: Path, read_only: bool) -> tuple[Database, Path | None]:
-    uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}"
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)
-    try:
-        # Plugins of sqlite-utils are other people's code: never loaded here.
-        db = Database(connection, execute_plugins=False)
-        if read_only:
-            try:
-                version = check_version(db, path)
-            except sqlite3.OperationalError as e:
-                if "readonly" not in str(e):
-                    raise
-                raise _NeedsWriter(
-                    f"The kernel database {path} was left in the middle of a record.",
-                    "`nnjit db vacuum` takes that back.",
-                ) from e
-            if version < SCHEMA_VERSION:
-                raise _OlderSchema(
-                    f"The kernel database {path} has an older schema.",
-                    "`nnjit db vacuum` upgrades it.",
-                )
-            return db, None
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute("PRAGMA foreign_keys=ON")
-        backup = migrate(db, path)
-        db.execute(f"PRAGMA journal_mode={journal_mode(sqlite3.sqlite_version_info)}").fetchone()
-        return db, backup
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _filter(

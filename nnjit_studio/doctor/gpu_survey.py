@@ -1,4 +1,4 @@
-"""Which WebGPU adapters the browsers of this machine and wgpu-native have."""
+"""WebGPU adapters of this machine's browsers and of wgpu-native."""
 
 from __future__ import annotations
 

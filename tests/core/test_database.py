@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlite_utils
 
-from nnjit_studio.database import KernelDatabase, journal_mode, sqlite_safety
+from nnjit_studio.database import KernelDatabase, connection, journal_mode, sqlite_safety
 from nnjit_studio.database import database as database_module
 from nnjit_studio.database.schema import APPLICATION_ID, SCHEMA_VERSION, migrations
 from nnjit_studio.errors import BugError, DatabaseError
@@ -118,18 +119,6 @@ def test_equal_modules_are_stored_once(db: KernelDatabase, path: Path) -> None:
     assert rows == [(hashlib.sha256(b"\0asm").hexdigest(), b"\0asm")]
 
 
-def test_best_is_the_last_winner_then_the_default(db: KernelDatabase) -> None:
-    assert db.best(KEY) is None
-    db.commit_record(record(1))
-    assert db.best(KEY) is None
-    db.commit_record(record(2, state="default"))
-    assert db.best(KEY) == record(2, state="default")
-    db.commit_record(record(3, state="won"))
-    db.commit_record(record(4, state="won"))
-    db.commit_record(record(5, state="default"))
-    assert db.best(KEY) == record(4, state="won")
-
-
 def test_history_holds_the_newest_of_a_kind_under_any_key_without_modules(
     db: KernelDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +132,14 @@ def test_history_holds_the_newest_of_a_kind_under_any_key_without_modules(
     assert db.history([]) == []
 
 
+def view(db: KernelDatabase) -> list[sqlite3.Row]:
+    """The view ``measurements``, which is for other programs, newest first."""
+    connection = sqlite3.connect(db.path)
+    connection.row_factory = sqlite3.Row
+    with closing(connection):
+        return connection.execute("SELECT * FROM measurements ORDER BY id DESC").fetchall()
+
+
 def test_filters(db: KernelDatabase) -> None:
     firefox = replace(KEY, target="firefox")
     db.commit_record(record(1, state="won"))
@@ -154,10 +151,10 @@ def test_filters(db: KernelDatabase) -> None:
     assert [r.settings for r in db.all_records(workload="MatMul")] == ["x0=3", "x0=1"]
     assert [r.settings for r in db.all_records(state="won", target="fire")] == ["x0=3"]
     assert db.all_records(workload="%") == []
-    rows = db.rows(1, workload="conv")
-    assert [(r["id"], r["settings"], r["wasm_bytes"], r["tier"]) for r in rows] == [
-        (2, "x0=2", 4, "relaxed-simd")
-    ]
+    row = view(db)[1]
+    assert (row["id"], row["settings"], row["wasm_bytes"], row["tier"]) == (
+        2, "x0=2", 4, "relaxed-simd",
+    )  # fmt: skip
 
 
 def test_many_threads_commit(db: KernelDatabase) -> None:
@@ -260,14 +257,14 @@ def test_the_journal_follows_the_version() -> None:
 
 
 def test_write_ahead_log_and_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "journal_mode", lambda version: "wal")
+    monkeypatch.setattr(connection, "journal_mode", lambda version: "wal")
     with KernelDatabase.open(path) as db:
         db.commit_record(record(1))
         assert db._call(lambda: db._db.journal_mode) == "wal"
         with KernelDatabase.open(path, read_only=True) as reader:
             assert reader.count() == 1
     monkeypatch.undo()
-    monkeypatch.setattr(database_module, "journal_mode", lambda version: "truncate")
+    monkeypatch.setattr(connection, "journal_mode", lambda version: "truncate")
     with KernelDatabase.open(path) as db:
         assert db._call(lambda: db._db.journal_mode) == "truncate"
         assert db.records(KEY) == [record(1)]
@@ -481,7 +478,7 @@ def test_an_older_schema_upgrades_with_a_copy(path: Path) -> None:
     with KernelDatabase.open(path) as db:
         assert db.backup == path.with_name("kernels.schema1-1.db")
         assert db.records(KEY) == [record(n) for n in range(5)]
-        assert len(db.rows()) == 5
+        assert len(view(db)) == 5
         assert db.integrity() == "ok"
     copy = sqlite3.connect(path.with_name("kernels.schema1-1.db"))
     assert copy.execute("SELECT count(*) FROM records").fetchone() == (5,)
@@ -527,7 +524,7 @@ def test_wgsl_kernels_say_so(db: KernelDatabase) -> None:
     db.commit_record(record(1))
     on_gpu = record(2, wasm=document, key=replace(KEY, tier="wgsl"), gpu_clock="timestamp")
     db.commit_record(replace(on_gpu, pipeline_ms=12.5))
-    gpu, cpu = db.rows()
+    gpu, cpu = view(db)
     assert (gpu["code"], gpu["code_bytes"], gpu["wasm_bytes"]) == ("WGSL", len(document), None)
     assert (gpu["gpu_clock"], gpu["pipeline_ms"]) == ("timestamp", 12.5)
     assert (cpu["code"], cpu["wasm_bytes"], cpu["gpu_clock"]) == ("Wasm", 4, "")

@@ -62,7 +62,7 @@ def test_killed_writers_lose_nothing(tmp_path: Path, mode: str) -> None:
         printed |= {int(i): n for i, n in (ln.split() for ln in lines if ln.endswith("\n"))}
     with KernelDatabase.open(path) as db:
         assert db.integrity() == "ok"
-        rows = {row["id"]: row["settings"] for row in db.rows()}
+        rows = {row.id: row.settings for row in db.measurements()}
         assert len(printed) >= 7 + 17 + 27
         assert printed.items() <= rows.items()
     plain = sqlite3.connect(path)

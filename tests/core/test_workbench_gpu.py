@@ -83,7 +83,7 @@ def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
 ) -> None:
     class Losing:
         def __init__(self, *given: object) -> None:
-            self.runner = given[3]
+            self.runner = given[1].runner  # type: ignore[attr-defined]
 
         def run(self) -> Iterator[Event]:
             answers.fails = list(GIVEN_UP)

@@ -481,7 +481,7 @@ def test_badges_are_shown_with_their_reason(qtbot, window, workbench):
     half = Sandbox(seen=Confinement(namespaces=True, filtered=False))
     for known in (half, replace(half, seen=Confinement(True, True))):  # once the page is there
         workbench.sandbox = known
-        window.header.render()
+        window.header.show_state()
         expected = set() if known.on else {f"The sandbox is {known}."}
         qtbot.waitUntil(lambda expected=expected: tips() == expected)
 

@@ -11,9 +11,9 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from nnjit_studio.errors import BugError, NnjitError, UserError
-from nnjit_studio.ui.state.services import OnPhase, Workbench
 from nnjit_studio.ui.widgets.worker import Worker
-from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench import Workbench, jobs
+from nnjit_studio.workbench.phases import OnPhase
 
 EXAMINE = "examine"
 """The job that examines the machine; models that are opened meanwhile wait for its end."""

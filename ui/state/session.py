@@ -20,10 +20,9 @@ from nnjit_studio.samples import first
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
-from nnjit_studio.ui.state.services import TextMaker, Workbench
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets.worker import Worker
-from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench import Workbench, jobs
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ class StudioSession(QObject):
         super().__init__(parent)
         self.workbench = workbench
         self.state = SessionState()
-        self.texts: TextMaker = TextSession(workbench.page)  # type: ignore[arg-type]
+        self.texts = TextSession(workbench.page)
         self.events: list[ev.Event] = []
         self.results: dict[str, object] = {}
         self.budget_s: float | None = None

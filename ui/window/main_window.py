@@ -16,7 +16,6 @@ from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import EXAMINE, JobProblem, export_bundle, export_report
-from nnjit_studio.ui.state.services import Workbench
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel
@@ -34,6 +33,7 @@ from nnjit_studio.ui.window.preferences import SettingsControl
 from nnjit_studio.ui.window.session_files import SessionFiles
 from nnjit_studio.ui.window.tuning_control import TuningControl
 from nnjit_studio.ui.window.welcome_flow import WelcomeFlow
+from nnjit_studio.workbench import Workbench
 
 MakeEngineView = Callable[[str, QWidget], QWidget]
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.state.jobs import JobProblem
-from nnjit_studio.ui.state.services import EnginePage
+from nnjit_studio.ui.state.services import PageView
 
 
 class PageWatch(QObject):
@@ -19,7 +19,7 @@ class PageWatch(QObject):
         self._host, self.view = host, view
         self._lost_during = ""
         self._keeper: PageKeeper | None = None
-        if isinstance(view, EnginePage):
+        if isinstance(view, PageView):
             self._keeper = PageKeeper(view, host.session.workbench.page.expect, self)
             self._keeper.lost.connect(self.lost)
             self._keeper.gave_up.connect(self._gave_up)
@@ -46,7 +46,7 @@ class PageWatch(QObject):
 
     def shut_down(self) -> None:
         """End the page, then its view."""
-        if isinstance(self.view, EnginePage):
+        if isinstance(self.view, PageView):
             self.view.shut_down()
         self.view.deleteLater()
 

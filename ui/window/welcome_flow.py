@@ -10,12 +10,13 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from nnjit_studio.doctor.checks import Check, checks
-from nnjit_studio.doctor.examination import Survey, examine
+from nnjit_studio.doctor.examination import examine
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.state.jobs import EXAMINE, Job
-from nnjit_studio.ui.state.services import OnPhase, Workbench
 from nnjit_studio.ui.window.welcome import Welcome
+from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.phases import OnPhase
 
 
 def examination(survey: bool) -> Job:
@@ -23,8 +24,11 @@ def examination(survey: bool) -> Job:
 
     def work(bench: Workbench, tell: OnPhase) -> list[Check]:
         page, folder = bench.page, bench.database.path.parent
-        asked = Survey(page.sandbox.asked_off) if survey else None
-        return list(checks(examine(page.connect, lambda: page.sandbox, folder, asked, tell)))
+        found = examine(
+            page.connect, lambda: page.sandbox, folder, survey, page.sandbox.asked_off,
+            on_phase=tell,
+        )  # fmt: skip
+        return list(checks(found))
 
     return Job(EXAMINE, "Examining this machine", work, needs_model=False)
 

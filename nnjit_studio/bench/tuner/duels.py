@@ -289,18 +289,12 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
     """Upper end of the one-sided exact interval of a share.
 
     C. J. Clopper, E. S. Pearson, "The Use of Confidence or Fiducial Limits",
-    Biometrika 26(4), 1934; by bisection of the binomial distribution.
+    Biometrika 26(4), 1934.
     """
-    if events >= trials:
-        return 1.0
-    low, high = events / trials, 1.0
-    for _ in range(60):
-        p = (low + high) / 2
-        at_most = sum(
-            math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(events + 1)
-        )
-        low, high = (p, high) if at_most > 1 - confidence else (low, p)
-    return high
+    from scipy.stats import binomtest
+
+    found = binomtest(events, trials, alternative="less").proportion_ci(confidence, "exact")
+    return float(found.high)
 
 
 def duels_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
