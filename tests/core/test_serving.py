@@ -12,8 +12,8 @@ from fake_page import FakePage, fake_page
 from test_link_page_runner import FEEDS, KERNEL, MEASURED, PROBED, plan, says
 from tuner_fakes import Stage
 
-from nnjit_studio.bench.tables import serving_markdown, serving_text
 from nnjit_studio.bench.tuner.serving import ENOUGH, compared, latencies
+from nnjit_studio.bench.tuner.tables import serving_report
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import BugError, PageError, UserError
@@ -192,11 +192,11 @@ def test_the_table_of_the_benchmark() -> None:
         "swaps": 3,
         **compared({0: [1.0] * ENOUGH}, {0: [1.0] * ENOUGH}),
     }
-    text = serving_text(result)
+    text = serving_report(result).text()
     assert "p95 without: 1.000" in text
     assert "2.00" in text
-    written = serving_markdown(result)
+    written = serving_report(result).markdown()
     assert written.startswith("## 2026-11-21: tuning while m.onnx serves, 1 thread\n")
     assert "back to back, budget 5% of p95" in written
-    nothing = serving_text({**result, **compared({}, {})})
+    nothing = serving_report({**result, **compared({}, {})}).text()
     assert "give more seconds" in nothing
