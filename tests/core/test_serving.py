@@ -109,7 +109,7 @@ def test_a_malformed_reply_names_its_field(
     broken = [absent, {**absent, field: {"a": "b"}}, {**absent, field: [None]}]
     with fake_page(hub, lambda page, header, blobs: page.reply(header, broken[-1])):
         while broken:
-            with pytest.raises(PageError, match=f"malformed: '{field}'"):
+            with pytest.raises(PageError, match=f"malformed: .*{field}"):
                 call(PageRunner(hub, "fake"))
             broken.pop()
 
@@ -122,7 +122,7 @@ def test_outputs_that_are_not_described_are_refused(hub: Hub, tmp_path: Path) ->
             runner.infer(FEEDS)
     with Hub() as other, fake_page(other, says(type="inferred", runs_ms=[1.0])):
         runner = loaded(other, tmp_path)
-        with pytest.raises(PageError, match="malformed: 'outputs'"):
+        with pytest.raises(PageError, match=r"malformed: .*outputs"):
             runner.infer(FEEDS)
 
 
