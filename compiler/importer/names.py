@@ -1,4 +1,4 @@
-"""Names of tensors and nodes in the window: those of the ONNX model wherever it has one."""
+"""Names of tensors and nodes for people: those of the ONNX model wherever it has one."""
 
 from __future__ import annotations
 

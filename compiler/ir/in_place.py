@@ -1,4 +1,4 @@
-"""Workspaces that lie where an output lies: a fact of a program, known to plan and kernels."""
+"""Workspaces that may alias an output buffer."""
 
 from __future__ import annotations
 

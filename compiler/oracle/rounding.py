@@ -1,4 +1,4 @@
-"""Arithmetic on (value, error): float64 values beside a bound on an f32 kernel's error.
+"""Arithmetic on pairs: a float64 value and a bound on an f32 kernel's error.
 
 The rules are those of running error analysis (Higham, "Accuracy and Stability
 of Numerical Algorithms", 2nd ed., section 3.3): an operation adds one unit

@@ -1,4 +1,4 @@
-"""Pieces that programs are put together from."""
+"""Building blocks of the programs: spellings, epilogues, row-major indices."""
 
 from __future__ import annotations
 

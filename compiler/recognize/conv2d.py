@@ -1,4 +1,4 @@
-"""Finds the convolution in a program: padding, a sum over taps, and what follows it pointwise.
+"""Recogniser of convolutions: padding, a sum over taps, and pointwise stages behind it.
 
 TVM makes of ONNX's Conv a stage that pads into a workspace (none without
 padding), the sum over ``(channel, ky, kx)``, and pointwise stages. The sum is

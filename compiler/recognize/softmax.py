@@ -1,4 +1,4 @@
-"""The softmax of a program: four stages over the last axis of each."""
+"""Recogniser of softmax: four stages over the last axis of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subject of a program: what a recogniser found in it for a template to work on."""
+"""The subject of a program: the part that a template works on, as a recogniser found it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows the sum of a matmul: on the accumulators, or in a second sweep over the tile.
+"""The epilogue of a matmul: on the accumulators, or in a second sweep over the tile.
 
 A short epilogue runs on the accumulators before they are stored. A long one
 (an error function for each of 12 accumulators would be hundreds of operations)

@@ -1,4 +1,4 @@
-"""The matmul whose operands both lie along the reduction: dot products, four steps at once.
+"""The template of matmuls whose operands both lie along the reduction: dot products.
 
 ``A @ B^T`` with B row-major: attention's scores read K as it is, and the head
 of a language model reads the table of embeddings that its first step looks up.

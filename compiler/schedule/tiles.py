@@ -1,4 +1,4 @@
-"""What the convolution templates share: checks of a tile, its start and its end."""
+"""Parts of the convolution templates: checks of a tile, its start and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ONNX nodes a fused call came from, and which ONNX tensors it computes.
+"""Origins of fused calls: the ONNX nodes that they contain, the ONNX tensors that they compute.
 
 TVM's frontend forgets the model's names, but a variable keeps its name up to the
 fusion. So all that an ONNX node becomes is bound to variables with the node's

@@ -1,4 +1,4 @@
-"""A space about ten times the lite one: what the heuristics leave out, to check them by.
+"""A space about ten times the lite one, to check the heuristics by.
 
 Nobody tunes with it. ``nnjit bench regret`` measures it, so that a rule which
 throws away the best candidate is found out.

@@ -100,7 +100,7 @@ def find_decoder(model: onnx.ModelProto) -> Decoder:
     if len(others) != 1:
         found = ", ".join(others) or "none"
         raise ModelError(
-            f"The model must have one output beside the presents, its logits; found: {found}.",
+            f"The model must have one output besides the presents, its logits; found: {found}.",
             EXPORT_AGAIN,
         )
     return Decoder(

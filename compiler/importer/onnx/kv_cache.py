@@ -1,4 +1,4 @@
-"""A decoder exported with past keys and values, as graphs over a cache that stays in place.
+"""Rewriting of a decoder's graphs: its past becomes a cache of fixed capacity, updated in place.
 
 An exported step joins the past with its new rows and gives the result back:
 ``present = Concat(past, new)``, once for each layer's keys and values. Here the

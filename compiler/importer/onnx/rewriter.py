@@ -1,4 +1,4 @@
-"""Where the rules of :mod:`nnjit_studio.compiler.importer.onnx.decompose` write their nodes."""
+"""The output of the decomposition rules: new nodes, constants and their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk of constant folding: shapes and values that are known ahead, and the nodes that stay."""
+"""One walk over an ONNX graph: shapes and values that are known, and the nodes that remain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise work behind a matmul or a convolution becomes its epilogue.
+"""Elementwise calls after a matmul or a convolution fused into it as its epilogue.
 
 TVM fuses what follows directly. Exporters put reshapes between (a Gemm of two
 dimensions in a model of three), which are views for us: the value is the same

@@ -1,4 +1,4 @@
-"""Weights that stay halves: 2 bytes each in the file, on the way and in memory.
+"""Weights kept in f16: two bytes each in the file, in transfer and in memory.
 
 The importer computes with float32. Behind it a weight whose every value is a half is kept
 as one again where the kernel that reads it widens four at once for little: products, which

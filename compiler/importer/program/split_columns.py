@@ -1,4 +1,4 @@
-"""Attention's heads apart in memory: the columns of a merged product, one head after another.
+"""Attention's heads stored contiguously: a merged product writes its column blocks one by one.
 
 Q, K and V as columns of one product stand as many bytes apart from row to row as
 all of them are wide. A product that reads V down its rows then meets a new page at

@@ -1,4 +1,4 @@
-"""A table that is looked up and multiplied with: one copy of it.
+"""One copy of a weight that is both an embedding table and a product's matrix.
 
 Language models read their head's weight transposed from the embeddings. A
 matmul reads the table as it is, along its rows (:mod:`schedule.matmul_dot`),

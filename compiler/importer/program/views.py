@@ -1,4 +1,4 @@
-"""Calls that only move elements, as functions of an index.
+"""Calls that only move elements, as maps from index to index.
 
 A view is ``target[to] = scale * source[from]``, both indices sums over the same
 variables and ``to`` one-to-one: a transpose, a slice, a broadcast, with a

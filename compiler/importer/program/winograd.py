@@ -1,4 +1,4 @@
-"""3x3 convolutions by Winograd's tiles, where fewer products are worth larger weights.
+"""Choice of the 3x3 convolutions that run by Winograd's algorithm, within a memory budget.
 
 A convolution becomes three steps (:mod:`nnjit_studio.compiler.recognize.winograd`): tiles of its
 input transformed, a product for each point of a tile, which is tuned as any batched product is,

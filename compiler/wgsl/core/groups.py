@@ -1,4 +1,4 @@
-"""Which stages share a dispatch, and how its threads share the work.
+"""Grouping of stages into dispatches, and the division of a dispatch's work among threads.
 
 A group is a run of stages whose leading axes (the *outer* ones) can be walked
 together: each outer point touches elements of its own of every result. A

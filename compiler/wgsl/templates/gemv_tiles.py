@@ -1,4 +1,4 @@
-"""Many rows times a matrix in 4 bits: a block of it decoded into workgroup memory at a time."""
+"""Many rows times a 4-bit matrix: blocks decoded into workgroup memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The lite space of attention in one kernel on a GPU (docs/webgpu.md, "Attention").
 
 Two kernels, chosen by the queries: tiles of keys for many, parts of the keys for one. Rules as in
-:mod:`gpu_space`: each answers for every candidate.
+:mod:`.matmul`: each answers for every candidate.
 """
 
 from __future__ import annotations

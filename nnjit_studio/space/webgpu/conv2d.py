@@ -1,8 +1,8 @@
 """The lite space of a convolution on a GPU (docs/webgpu.md, "Convolutions").
 
 A convolution is a product whose rows are output channels and whose columns are pixels: its
-candidates are those of :mod:`gpu_space`, with what patches cost. A depthwise one has rules of
-its own, as in :mod:`gpu_4bit_space`: a thread keeps ``y0`` rows of ``x0`` pixels, a workgroup is
+candidates are those of :mod:`.matmul`, plus the cost of patches. A depthwise one has rules of
+its own, as in :mod:`.matmul_4bit`: a thread keeps ``y0`` rows of ``x0`` pixels, a workgroup is
 ``x1 / x0`` such tiles, numbered through the image and its channels, and nothing else is chosen.
 """
 

@@ -1,6 +1,6 @@
 """The lite space of a product on a GPU: Table 1 of the NNJIT paper for WebGPU, one function a rule.
 
-Limits are the adapter's, constants those of :mod:`gpu_profile`. Two kinds of
+Limits are the adapter's, constants those of its :class:`GpuProfile`. Two kinds of
 kernels, chosen by the rows of the product: tiles in workgroup memory, and, up
 to :data:`MATVEC_ROWS` rows, a matrix that is read once. Both read their
 settings as :class:`GpuCandidate` says.
@@ -62,7 +62,7 @@ ROW_R0_CHOICES = (2, 4, 8)
 ROW_R1_CHOICES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 FIXED_REGISTERS = 16
-"""Of a thread, for addresses and counters, beside Table 1's."""
+"""Of a thread, for addresses and counters, in addition to Table 1's."""
 REGISTER_RELAXATION = 0.5
 """Relaxation ratio of Heuristic 7: other limits may leave this share of the blocks that
 registers allow. Strict, it would exclude small tiles, which are the best of small products."""

@@ -1,6 +1,6 @@
 """The lite space of a product with 4-bit weights on a GPU (docs/webgpu.md, "4-bit products").
 
-Rules as in :mod:`gpu_space`: each answers for every candidate. Few rows wait
+Rules as in :mod:`.matmul`: each answers for every candidate. Few rows wait
 for memory, so what differs is how many bytes a core has in flight and whether
 every core has work; more rows are tiles whose block is decoded once.
 """

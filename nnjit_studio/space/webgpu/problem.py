@@ -1,4 +1,4 @@
-"""A problem as the rules of a GPU's lite spaces see it, and what a candidate takes of the GPU."""
+"""The problem of a GPU's lite space: extents, and the resources that a candidate takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnjit_studio.space.webgpu.usage import MATVEC_ROWS, MAX_THREADS
 
 @dataclass(frozen=True)
 class GpuProblem(ABC):
-    """What the rules look at beside the candidate; extents of one product in elements."""
+    """The workload and GPU that the rules look at; extents of one product in elements."""
 
     batch: int
     m: int

@@ -1,4 +1,4 @@
-"""A GPU space larger than the lite one: what its heuristics leave out, to check them by."""
+"""A GPU space larger than the lite one, to check the heuristics by."""
 
 from __future__ import annotations
 
