@@ -151,6 +151,24 @@ class _Side:
         return [For(self.var, begin, end, 1, body)]
 
 
+def check_tile(candidate: Candidate, operations: int) -> None:
+    """Refuse an unknown order, and a body that engines compile badly.
+
+    Raises
+    ------
+    CompileError
+        When there are too many SIMD operations.
+    """
+    if candidate.order not in ORDERS:
+        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
+    if operations > MAX_TILE_OPERATIONS:
+        raise CompileError(
+            f"The tile {candidate.y0}x{candidate.x0} with r0={candidate.r0} is {operations} "
+            "SIMD operations.",
+            f"Stay at or below {MAX_TILE_OPERATIONS}.",
+        )
+
+
 def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
     """Sizes of a candidate.
 
@@ -166,14 +184,7 @@ def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
         raise CompileError(
             f"x0={columns} is not a multiple of {LANES}.", "Vectors hold four columns."
         )
-    if candidate.order not in ORDERS:
-        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
-    operations = unroll * (vectors + rows + vectors * rows)
-    if operations > MAX_TILE_OPERATIONS:
-        raise CompileError(
-            f"The tile {rows}x{columns} with r0={unroll} is {operations} SIMD operations.",
-            f"Stay at or below {MAX_TILE_OPERATIONS}.",
-        )
+    check_tile(candidate, unroll * (vectors + rows + vectors * rows))
     if candidate.pack and not c.packable:
         raise CompileError("B is not a packable weight.", "Choose pack=0.")
     if candidate.pack and -(-c.n // columns) * columns > -(-c.n // WIDEST_PANEL) * WIDEST_PANEL:

@@ -25,8 +25,14 @@ from nnjit_studio.space.webgpu.cost import (
     SUM_COST,
     WORKGROUP_COST,
 )
-from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, MOST_PARTS_PER_CORE
-from nnjit_studio.space.webgpu.problem import GpuProblem
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, MOST_PARTS_PER_CORE
+from nnjit_studio.space.webgpu.problem import (
+    FIXED_REGISTERS,
+    GpuProblem,
+    cheapest,
+    registers,
+    shared_memory,
+)
 
 ATTENTION = "attention"
 QUAD = 4
@@ -296,8 +302,7 @@ def untuned_attention(dims: tuple[int, ...]) -> GpuCandidate:
 
 def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first, the best of them."""
-    accepted = (c for c in _grid(p) if all(rule(c, p)[0] for rule in RULES))
-    return sorted(accepted, key=lambda c: (p.cost(c), c))[:MOST_CANDIDATES]
+    return cheapest(_grid(p), p, RULES, MOST_CANDIDATES)
 
 
 def _grid(p: AttentionProblem) -> Iterator[GpuCandidate]:
@@ -344,19 +349,6 @@ def threads(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     pieces = c.x1 * p.tile(c).quads
     even = pieces % count == 0
     return ok and even, text + ("" if even else f"; {pieces} vectors of a tile are not even")
-
-
-def shared_memory(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
-    """Heuristic 6, with the adapter's limit."""
-    used, limit = p.shared_bytes(c), p.gpu.limit("maxComputeWorkgroupStorageSize")
-    return used <= limit, f"L1_block {used:,} of {limit:,} bytes"
-
-
-def registers(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
-    """Heuristic 7 without its second half: tiles are limited by memory before registers."""
-    used, most = p.registers(c), p.gpu.registers_per_thread
-    ok = used <= most and p.block_limits(c)[0] >= 1
-    return ok, f"Reg_thread {used} of {most}; Block_core {p.blocks_per_core(c)}"
 
 
 def split(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
