@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.ir.affine import loads, rewrite
+from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import (
     Binary,
     Const,
@@ -81,10 +82,10 @@ def _reading_halves(program: Program, names: Collection[str]) -> Program:
             return None
         return Binary("mul", expr, Const(1 / HALF_SCALE, "f32"))
 
-    def stores(given: Iterable[Store]) -> tuple[Store, ...]:
-        return tuple(replace(s, value=rewrite(s.value, scaled)) for s in given)
+    def reading(store: Store) -> Store:
+        return replace(store, value=rewrite(store.value, scaled))
 
-    stages = tuple(replace(s, body=stores(s.body), init=stores(s.init)) for s in program.stages)
+    stages = tuple(map_stores(stage, reading) for stage in program.stages)
     buffers = tuple(replace(b, dtype="f16") if b.name in names else b for b in program.buffers)
     return replace(program, buffers=buffers, stages=stages)
 

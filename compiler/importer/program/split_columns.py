@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.views import View, with_buffer
-from nnjit_studio.compiler.ir.rewrite import substitute_store
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Program, Stage, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
@@ -124,11 +124,7 @@ def _cut_columns(program: Program, columns: int, width: int) -> Program:
             axes += [Axis(high, columns // width), Axis(low, width)]
             step = Binary("mul", Var(high), Const(width, "i32"))
             values[axis.var] = Binary("add", step, Var(low))
-        return replace(
-            stage,
-            axes=tuple(axes),
-            body=tuple(substitute_store(s, values) for s in stage.body),
-            init=tuple(substitute_store(s, values) for s in stage.init),
-        )
+        changed = map_stores(stage, lambda s: substitute_store(s, values))
+        return replace(changed, axes=tuple(axes))
 
     return replace(program, stages=tuple(cut(stage) for stage in program.stages))

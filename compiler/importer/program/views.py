@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
-from nnjit_studio.compiler.ir.rewrite import substitute_store
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.tvm_adapter import ProgramCall
 
@@ -192,17 +192,11 @@ def with_buffer(
                 return load if scale is None else Binary("mul", load, scale)
             return None
 
-        def stores(items: Sequence[Store]) -> tuple[Store, ...]:
-            return tuple(
-                Store(
-                    s.buffer,
-                    index(s.index) if s.buffer == name else rewrite(s.index, change),
-                    rewrite(s.value, change),
-                )
-                for s in items
-            )
+        def moved(s: Store) -> Store:
+            place = index(s.index) if s.buffer == name else rewrite(s.index, change)
+            return Store(s.buffer, place, rewrite(s.value, change))
 
-        return replace(old, body=stores(old.body), init=stores(old.init))
+        return map_stores(old, moved)
 
     try:
         stages = tuple(stage(s) for s in program.stages)
