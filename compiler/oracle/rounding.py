@@ -51,7 +51,7 @@ def sum_factor(terms: int, alike: bool = False) -> float:
 
 
 def stored(value: Value, dtype: str) -> Value:
-    """What a buffer of ``dtype`` keeps: overflow to infinity, f16 rounding."""
+    """A value as a buffer of ``dtype`` stores it: overflow to infinity, f16 rounding."""
     data, error = value
     if dtype == "f16":
         # A value near a tie may round either way: two half steps.

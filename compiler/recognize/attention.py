@@ -36,7 +36,7 @@ _SOFTMAX_STAGES = 4
 
 @dataclass(frozen=True)
 class Attention:
-    """What the templates need to know; extents in elements.
+    """Parameters of the templates; extents in elements.
 
     Attributes
     ----------

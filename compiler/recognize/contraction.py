@@ -33,7 +33,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Contraction:
-    """What the matmul templates need to know.
+    """Parameters of the matmul templates.
 
     Attributes
     ----------

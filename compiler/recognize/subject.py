@@ -16,7 +16,7 @@ class PackedWeight:
 
 
 class Subject(Protocol):
-    """What the name of a workload needs to know of it, whatever its template."""
+    """The properties that name a workload, whatever its template."""
 
     @property
     def kind(self) -> str:

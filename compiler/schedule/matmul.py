@@ -33,7 +33,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import ORDERS, Candidate
 
 MAX_TILE_OPERATIONS = 400
-"""SIMD operations of one unrolled step; more meets the cliffs of optimising compilers."""
+"""SIMD operations of one unrolled step; beyond that, optimising compilers become slow."""
 
 BUSY_ACCUMULATORS = 8
 """Independent sums that keep two multiply-add units busy at a latency of four cycles."""
@@ -80,8 +80,8 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
 def guess_matmul(c: Contraction) -> Candidate:
     """One good tile, whatever the device.
 
-    What tuning finds on a given device is better by tens of percent, what the
-    schedule of any program makes of a sum of products is worse by five to ten times.
+    Tuning finds settings that are tens of percent faster on a given device; the default schedule of
+    a sum of products is five to ten times slower.
     """
     rows, columns = min(c.m, _GUESSED_ROWS), guessed_panel(c)
     unroll = min(c.k, GUESSED_UNROLL)
@@ -284,7 +284,7 @@ def _tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
 
 
 def finish(plan: Plan, rows: int, columns: int) -> list[Statement]:
-    """What makes results of a tile's accumulators."""
+    """The statements that turn a tile's accumulators into results."""
     epilogue = plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]

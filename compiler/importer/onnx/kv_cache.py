@@ -171,7 +171,7 @@ class _Rewriting:
     def reads_as_columns(self, name: str, shape: tuple[int, ...]) -> bool:
         """Let attention read ``[1, heads, width, tokens]`` where all it does is to transpose.
 
-        A scale on the way goes over to the queries: it would touch the whole cache.
+        A scale on the way is moved to the queries, because it would touch the whole cache.
         """
         given = {o.name for o in self.graph.output}
         used = [n for n in self.readers(name) if not (_copies(n) and n.output[0] in given)]

@@ -25,7 +25,7 @@ _KEPT = {"DequantizeLinear", "RandomNormal", "RandomUniform", "RandomNormalLike"
 _HINT = "Replace it in the exported model; docs/limits.md lists what is missing."
 Array = NDArray[Any]
 Rule = Callable[["Walk", onnx.NodeProto], bool]
-"""What a walk does at an operator; whether that was all."""
+"""A rule for an operator; returns whether the node is done."""
 
 
 class Walk:

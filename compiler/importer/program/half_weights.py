@@ -1,14 +1,14 @@
 """Weights kept in f16: two bytes each in the file, in transfer and in memory.
 
-The importer computes with float32. Behind it a weight whose every value is a half is kept
-as one again where the kernel that reads it widens four at once for little: products, which
-read B by vectors, and lookups. Elsewhere (convolutions take weights one by one) it stays f32.
-Where that was asked for, other weights are rounded to halves there.
+The importer computes with float32. Afterwards a weight whose values are all representable in f16 is
+stored as f16 again where its kernel can widen four values at once cheaply: products, which read B
+by vectors, and lookups. Elsewhere (convolutions read weights one by one) it stays f32. On request,
+other weights are rounded to f16 in the same places.
 
-Halves are stored :data:`HALF_SCALE` times as large, and programs say so: a product's sum, or
-what was looked up, is divided by it. So no small weight is a denormal half, whose widening
-takes some processors a hundred cycles: of weights of deviation 0.02 one in 400 is, which
-doubled the time of a row vector's product. Weights from 64 on do not fit so and stay f32.
+Halves are stored :data:`HALF_SCALE` times as large, and programs say so: a product's sum, or what
+was looked up, is divided by it. So no small weight is a denormal half, whose widening takes some
+processors a hundred cycles: of weights of deviation 0.02 one in 400 is, which doubled the time of a
+row vector's product. Weights of 64 or more overflow then and stay f32.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Attention's heads stored contiguously: a merged product writes its column blocks one by one.
 
-Q, K and V as columns of one product stand as many bytes apart from row to row as
-all of them are wide. A product that reads V down its rows then meets a new page at
-every step, and few sets of the first-level cache. So where every reader wants blocks
-of so many columns, the product is told to write them one behind the other.
+With Q, K and V as columns of one product, the distance from row to row is the width of all three. A
+product that reads V down its rows then touches a new page at every step and uses few sets of the
+first-level cache. So where every reader takes blocks of the same number of columns, the product
+writes the blocks one after another.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class View:
 
     @property
     def moves(self) -> bool:
-        """Whether it does anything: a reshape, all in place, costs nothing anyway."""
+        """Whether it moves anything: a reshape is free in any case."""
         return not self.permutes or self.to != self.origin
 
     def inward(self, form: LinearForm, known: Mapping[str, int]) -> Expr | None:

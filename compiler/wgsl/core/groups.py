@@ -290,7 +290,7 @@ def _tile(nest: Nest, group: Group, packed: bool) -> tuple[tuple[str, int], ...]
 
 
 def _with_rows(program: Program, groups: Sequence[Group], number: int) -> Group:
-    """Rows that only this group knows, moved to workgroup memory."""
+    """Rows that only this group uses, moved to workgroup memory."""
     group = groups[number]
     if group.team == 1 or group.threads != group.team:
         return group

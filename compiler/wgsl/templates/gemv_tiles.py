@@ -14,7 +14,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 
 class Stores(Protocol):
-    """What becomes of a sum, wherever it lies."""
+    """The destination of a sum."""
 
     def declare(self, shader: Shader) -> None:
         """Bind buffers, add functions."""

@@ -70,7 +70,7 @@ READ_CYCLES = 2.0
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """What follows from the settings of many queries; vectors are of four elements.
+    """Sizes that follow from the settings, for many queries; vectors have four elements.
 
     ``x0`` and ``x1`` count keys of a thread and of a tile, ``y0`` and ``y1`` queries.
     """
@@ -159,7 +159,7 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """What follows from the settings of one query: ``x0`` keys of a thread are on their way
+    """Sizes that follow from the settings, for one query: ``x0`` keys of a thread are on their way
     at once, ``x1`` of a workgroup."""
 
     depth: int
@@ -352,7 +352,7 @@ def threads(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
 
 
 def split(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
-    """Keys are read in parts where cores would be idle, and not in crumbs."""
+    """Keys are split only where cores would be idle, and not into very short parts."""
     groups, cores = p.workgroups(c), p.gpu.cores
     text = f"{groups} workgroups x split {c.split} on {cores} cores"
     if c.split == 1:

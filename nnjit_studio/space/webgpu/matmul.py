@@ -169,7 +169,8 @@ def gpu_candidates(problem: MatmulProblem) -> list[GpuCandidate]:
 
 
 def _expected(c: GpuCandidate, p: MatmulProblem) -> float:
-    """Of two that are expected alike, another tile tells more than another unroll."""
+    """Among candidates of about the same expected time, another tile comes before another
+    unroll."""
     return p.cost(c) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
 
 
@@ -291,7 +292,7 @@ def coalesced(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
 
 
 def split(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
-    """A reduction is split where cores would be idle, and not into crumbs."""
+    """A reduction is split only where cores would be idle, and not into very short parts."""
     groups, cores = p.workgroups(c), p.gpu.cores
     text = f"{groups} workgroups x split {c.split} on {cores} cores"
     if c.split == 1:

@@ -147,7 +147,7 @@ def threads(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
 
 
 def in_flight(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
-    """Few rows: more words in flight than registers of many rows hold are none."""
+    """Few rows: with several rows, registers hold one word in flight."""
     ok = not p.few_rows or p.m < MANY_ROWS or c.r0 == 1
     return ok, f"{c.r0} words of a thread in flight"
 

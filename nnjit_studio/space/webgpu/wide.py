@@ -26,7 +26,7 @@ THREAD_CHOICES = (1, 2, 4, 8, 16)
 """Columns, and rows, of a thread."""
 R0_CHOICES = (1, 2, 4, 8, 16)
 KEPT_RULES: tuple[GpuRule, ...] = (problem_size, threads, shared_memory)
-"""Rules of which a kernel that breaks them would not run, or compute padding alone."""
+"""Rules that a kernel must keep to run at all, or to compute more than padding."""
 
 
 def wide_candidates(problem: MatmulProblem) -> Iterator[GpuCandidate]:
