@@ -159,16 +159,11 @@ def as_text(diff: Diff, top: int) -> str:
     """A table for people, the worst tensors first, and the first bad step."""
     rows = (
         (
-            t.tensor[-52:],
-            t.node[-36:],
-            f"{t.max_rel:.2e}",
-            f"{t.max_abs:.2e}",
-            f"{abs(1 - t.cosine):.1e}",
-            _pair(t.nans),
-            _pair(t.infs),
+            t.tensor[-52:], t.node[-36:], f"{t.max_rel:.2e}", f"{t.max_abs:.2e}",
+            f"{abs(1 - t.cosine):.1e}", _pair(t.nans), _pair(t.infs),
         )
         for t in diff.tensors[:top]
-    )
+    )  # fmt: skip
     titles = ("tensor", "step", "max rel", "max abs", "1-cosine", "NaN", "Inf")
     lines = [text_table(titles, rows, left=(0, 1))]
     if len(diff.tensors) > top:

@@ -133,7 +133,7 @@ def doctor(
     import tempfile
 
     from nnjit_studio.device.measured import with_measured
-    from nnjit_studio.doctor.examination import Survey, examine
+    from nnjit_studio.doctor.examination import examine
     from nnjit_studio.doctor.report import as_text, report_json
 
     if microbench:
@@ -154,8 +154,9 @@ def doctor(
             seen.append(bench.page.sandbox)
         return with_measured(device, stored_device(known, device))
 
-    survey = Survey(no_sandbox, gpu)
-    found = examine(probe, lambda: seen[0] if seen else None, known.parent, survey)
+    found = examine(
+        probe, lambda: seen[0] if seen else None, known.parent, no_sandbox=no_sandbox, gpu=gpu
+    )
     document = report_json(found)
     if as_json:
         print_json(document)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import RequestError
-from nnjit_studio.engine.runner.gpu_runner import GpuRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError
 from nnjit_studio.records import Kernel, MeasurePolicy, Tap
 from nnjit_studio.records.backend import Backend
@@ -58,11 +58,12 @@ def kernel(value: str = "x[id.x] + w[id.x]", data: bytes | None = None) -> Kerne
     return Kernel(tiny.WORKLOAD, None, "wgsl", data, hashlib.sha256(data).hexdigest())
 
 
-def runner_on(hub: Hub, engine: str, implementation: str) -> GpuRunner:
-    return GpuRunner(hub, engine, Backend("webgpu", implementation, software=True), timeout_s=60)
+def runner_on(hub: Hub, engine: str, implementation: str) -> PageRunner:
+    backend = Backend("webgpu", implementation, software=True)
+    return PageRunner(hub, engine, timeout_s=60, backend=backend)
 
 
-def load(runner: GpuRunner, folder: Path) -> NDArray[np.float32]:
+def load(runner: PageRunner, folder: Path) -> NDArray[np.float32]:
     """Loads the tiny model, whose weights stay in the folder, and returns its weight."""
     plan, weights = tiny.plan_and_weights()
     file = folder / "weights.bin"
@@ -94,7 +95,7 @@ def drive(hub: Hub, engine: str, implementation: str, folder: Path) -> None:
     _serve(runner)
 
 
-def _probe(runner: GpuRunner, implementation: str) -> None:
+def _probe(runner: PageRunner, implementation: str) -> None:
     dispatch = {
         "code": "@group(0) @binding(0) var<storage, read_write> r: array<f32>;"
         "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {"
@@ -112,7 +113,7 @@ def _probe(runner: GpuRunner, implementation: str) -> None:
     assert device.peak_gflops["wgsl"] > 0
 
 
-def _refuse_kernels(runner: GpuRunner) -> None:
+def _refuse_kernels(runner: PageRunner) -> None:
     """Kernels that do not compile or fit leave the registered ones as they are."""
     bad = {
         "nothing": document("nothing[id.x]"),
@@ -129,7 +130,7 @@ def _refuse_kernels(runner: GpuRunner) -> None:
         runner.register([kernel(data=bad["nothing"])])
 
 
-def _measure(runner: GpuRunner) -> None:
+def _measure(runner: PageRunner) -> None:
     runner.set_fixture(tiny.fixture())
     right = runner.measure(kernel(), kernel(data=in_two("x[id.x] + w[id.x]")), POLICY)
     assert right.error == ""
@@ -153,7 +154,7 @@ def _measure(runner: GpuRunner) -> None:
     assert runner.measure(kernel(), None, POLICY).error == ""
 
 
-def _serve(runner: GpuRunner) -> None:
+def _serve(runner: PageRunner) -> None:
     """The model answers on and on while a kernel is swapped and another one measured."""
     runner.serve({"x": X}, ServeOptions(interval_ms=0.0, budget=None))
     runner.register([kernel()])

@@ -16,7 +16,7 @@ import tiny
 from nnjit_studio.engine.browsers.browsers import Browser, find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.kept_page import keep_page
-from nnjit_studio.engine.runner.steady_runner import SteadyRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError, TargetError
 
 pytestmark = pytest.mark.chromium
@@ -86,7 +86,7 @@ def test_a_model_goes_on_when_the_browser_or_its_page_is_killed(
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     with Hub() as hub, keep_page(hub, chromium, is_root()) as running:
         hub.wait_for_page(60)
-        runner = SteadyRunner(hub, "chromium")
+        runner = PageRunner(hub, "chromium")
         runner.load(plan, tmp_path / "weights.bin")
         runner.register([tiny.kernel("mul")])
         expected = runner.infer({"x": x}).outputs["y"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from nnjit_studio.ui.state.services import Workbench
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import inspect
 
 

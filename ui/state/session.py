@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.doctor.checks import checks
-from nnjit_studio.doctor.examination import Survey, examine
+from nnjit_studio.doctor.examination import examine
 from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.generation.session import TextEvent, TextRequest, TextSession
 from nnjit_studio.records.backend import Backend
@@ -23,11 +23,10 @@ from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.samples import first
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.state.services import TextMaker, Workbench
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets.text import short_key
 from nnjit_studio.ui.widgets.worker import Worker
-from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench import Workbench, jobs
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +113,7 @@ class Session(QObject):
         super().__init__(parent)
         self.workbench = workbench
         self.state = SessionState()
-        self.texts: TextMaker = TextSession(workbench.page)  # type: ignore[arg-type]
+        self.texts = TextSession(workbench.page)
         self.events: list[ev.Event] = []
         self.budget_s: float | None = None
         self._serving = False
@@ -163,11 +162,13 @@ class Session(QObject):
     def examine(self, survey: bool) -> bool:
         """Look at the machine, with ``survey`` at browsers and GPUs too; False when busy."""
         page, folder = self.workbench.page, self.workbench.database.path.parent
-        asked = Survey(page.sandbox.asked_off) if survey else None
 
         def work(emit: Callable[[Any], None]) -> Any:
-            told = _told(emit)
-            return list(checks(examine(page.connect, lambda: page.sandbox, folder, asked, told)))
+            found = examine(
+                page.connect, lambda: page.sandbox, folder, survey, page.sandbox.asked_off,
+                on_phase=_told(emit),
+            )  # fmt: skip
+            return list(checks(found))
 
         return self._start("examine", "Looking at this machine", work)
 

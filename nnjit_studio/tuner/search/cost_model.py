@@ -1,4 +1,4 @@
-"""Which candidate next: what a small regression over measured candidates predicts.
+"""The cost model: a small regression over measured candidates that predicts the others.
 
 A Gaussian process on the logarithm of the rate. Its mean is a formula, weights of
 :data:`FEATURES` that were fitted once (:data:`PRIOR_WEIGHTS`). Its covariance says what
@@ -6,6 +6,9 @@ measurements have in common: the level of their workload, the features, the tile
 device, the tile and each setting in this workload. So a tile that was fast for one
 workload is expected to be fast for the next, and a fresh device or database starts from
 the formula. Equal measurements in equal order give equal predictions.
+
+Written by hand, because scikit-learn has no such covariance over categories: its regressor would
+save ten lines and cost 0.7 s of import and 51 MB.
 
 C. E. Rasmussen, C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press
 2006, algorithm 2.1; expected improvement: D. R. Jones, M. Schonlau, W. J. Welch,
@@ -30,7 +33,7 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.registry import row_of
-from nnjit_studio.tuner import gpu_cost_model as predict_gpu
+from nnjit_studio.tuner.search import gpu_cost_model
 
 Array = NDArray[np.float64]
 
@@ -124,20 +127,20 @@ def point_of(
 def _gpu_point(
     group: str, c: GpuCandidate, workload: Workload, gpu: GpuProfile, peak: float
 ) -> Point:
-    share, numbers, family = predict_gpu.seen(c, workload, gpu)
+    share, numbers, family = gpu_cost_model.prior_of(c, workload, gpu)
     shared = (group, family, (c.x0, c.y0), c.r1, (c.x1, c.y1), c.split, c)
     codes = tuple(zlib.crc32(str(what).encode()) for what in shared)
     return Point(math.log(peak) + LEVEL + share, numbers, codes)
 
 
-class Predictor:
+class CostModel:
     """Learns rates, predicts others; a function of what it learned, in that order."""
 
     def __init__(self) -> None:
         self._points: list[Point] = []
         self._rates: list[float] = []
         self._noise: list[float] = []
-        self._solved: tuple[Array, Array, float] | None = None
+        self._solved: tuple[tuple[Array, bool], Array, float] | None = None
 
     def learn(self, point: Point, log_rate: float, distant: bool = False) -> None:
         """``log_rate``: natural logarithm of GFLOP/s; ``distant``: from another device."""
@@ -151,21 +154,25 @@ class Predictor:
         mean, own = _means(points), covariance(points, points)
         if not self._points or not points:
             return mean, np.sqrt(np.diag(own))
-        inverse, weights, scale = self._solve()
+        from scipy.linalg import cho_solve
+
+        factor, weights, scale = self._solve()
         across = covariance(points, self._points)
-        variance = np.diag(own) - np.sum((inverse @ across.T) ** 2, axis=0)
+        variance = np.diag(own) - np.sum(across.T * cho_solve(factor, across.T), axis=0)
         return mean + across @ weights, np.sqrt(scale * np.maximum(variance, 1e-12))
 
-    def _solve(self) -> tuple[Array, Array, float]:
-        """Inverse of the covariance's factor, weights of the residuals, and how wide they are."""
+    def _solve(self) -> tuple[tuple[Array, bool], Array, float]:
+        """Factor of the covariance, weights of the residuals, and how wide they are."""
+        from scipy.linalg import cho_factor, cho_solve
+
         if self._solved is None:
             matrix = covariance(self._points, self._points) + np.diag(self._noise)
-            inverse = np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)), dtype=np.float64)
+            factor = cho_factor(matrix)
             residual = np.array(self._rates) - _means(self._points)
-            half = inverse @ residual
+            weights = cho_solve(factor, residual)
             # Of the variance: 1 where the residuals are as wide as expected.
-            wide = (SPREAD_WEIGHT + float(half @ half)) / (SPREAD_WEIGHT + len(residual))
-            self._solved = inverse, inverse.T @ half, wide
+            wide = (SPREAD_WEIGHT + float(residual @ weights)) / (SPREAD_WEIGHT + len(residual))
+            self._solved = factor, weights, wide
         return self._solved
 
 
@@ -186,15 +193,17 @@ def covariance(left: Sequence[Point], right: Sequence[Point]) -> Array:
     return np.asarray(group * here + family * kin, dtype=np.float64)
 
 
-def expected_gain(mean: Array, deviation: Array, incumbent: float, least: float) -> Array:
+def expected_improvement(mean: Array, deviation: Array, incumbent: float, least: float) -> Array:
     """Share of a kernel's time that each candidate is expected to save.
 
     Only gains of at least ``least`` lead to a swap: the mean over the part of the
     distribution above it, times its probability.
     """
+    from scipy.special import ndtr
+
     bar = incumbent + math.log1p(least)
     z = (mean - bar) / deviation
     density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
-    above = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2)))
+    above = ndtr(z)
     gain = deviation * (z * above + density) + (bar - incumbent) * above
     return np.asarray(-np.expm1(-np.maximum(gain, 0.0)))

@@ -1,4 +1,4 @@
-"""The order of candidates: what won for something alike, then what the regression expects."""
+"""The order of candidates: what won for something alike, then what the cost model expects."""
 
 from __future__ import annotations
 
@@ -9,29 +9,36 @@ from itertools import groupby
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
-from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
+from nnjit_studio.records import CompileResult, DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
 from nnjit_studio.space.lite_space import SpaceEntry
 from nnjit_studio.space.registry import row_of
-from nnjit_studio.tuner.cost_model import Point, Predictor, expected_gain, point_of
-from nnjit_studio.tuner.evaluator import Outcome, stored_winner
-from nnjit_studio.tuner.task_scheduler import WorkloadState
+from nnjit_studio.tuner.events import Measured
+from nnjit_studio.tuner.search.cost_model import (
+    Array,
+    CostModel,
+    Point,
+    expected_improvement,
+    point_of,
+)
+from nnjit_studio.tuner.search.stored_records import stored_winner
+from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 
 EXPLOITATION_SHARE = 0.1
 """Of the lite space: candidates that won elsewhere and are tried first (paper section 5.3)."""
 NEAR = 1.0
 """Largest distance of a near shape: the sum of |log2| of the ratios of its dims."""
-MAX_PAST = 240
+MAX_RECORDS = 240
 """Records that the regression learns from, those of this device first, then the newest."""
 FLOOR = 1.5
 """A candidate slower than the incumbent by more than this (a logarithm) counts as this slow."""
 
 
-class SearchOrder:
-    """Chooses candidates and learns from their outcomes.
+class SearchStrategy:
+    """Chooses candidates and learns from what was measured.
 
     Its choices are a function of the device, the records given, and the
-    outcomes noted, in order: nothing is drawn, and no clock is read.
+    measurements noted, in order: nothing is drawn, and no clock is read.
 
     Parameters
     ----------
@@ -41,7 +48,7 @@ class SearchOrder:
 
     def __init__(self, device: DeviceProfile, tier: str, least_gain: float) -> None:
         self._device, self._tier, self._least_gain = device, tier, least_gain
-        self._predictor = Predictor()
+        self._cost_model = CostModel()
         self._history: dict[KernelKey, list[TuningRecord]] = {}
         self._points: dict[tuple[str, AnyCandidate], Point] = {}
 
@@ -59,17 +66,17 @@ class SearchOrder:
             if r.state in ("won", "slower") and r.gflops > 0
         ]
         usable.sort(key=lambda r: (r.key.device_id == mine, r.created))
-        for key, group in groupby(sorted(usable[-MAX_PAST:], key=_spelled), lambda r: r.key):
+        for key, group in groupby(sorted(usable[-MAX_RECORDS:], key=_spelled), lambda r: r.key):
             records = list(group)
             peak = max(r.gflops for r in records)
             for r in records:
                 point = self._point(str(key), _candidate(r), workload_of(key), peak)
                 if point is not None:
-                    self._predictor.learn(point, math.log(r.gflops), key.device_id != mine)
+                    self._cost_model.learn(point, math.log(r.gflops), key.device_id != mine)
 
-    def open(self, state: WorkloadState, past: Sequence[TuningRecord]) -> None:
+    def open(self, state: WorkloadState, records: Sequence[TuningRecord]) -> None:
         """Take up a workload: what is known of it, and its exploitation set."""
-        for r in past:
+        for r in records:
             if r.state in ("won", "slower") and r.gflops > 0:
                 self._learn(state, _candidate(r), math.log(r.gflops))
         state.exploit = self._exploitation(state)
@@ -85,12 +92,14 @@ class SearchOrder:
         The exploitation set; then by expected gain, and in the order of the
         space. Blocks per core, the paper's order (section 5.2), tie on Wasm;
         on a GPU small tiles win by them and lose by their loads, so they are
-        among what the gain is expected from.
+        among what the gain is expected from. While nothing of the workload was
+        measured but its default kernel, by expected rate: that needs no measured
+        time, so that cold sessions begin alike.
         """
-        gains = self._gains(state)
-        by_gain = sorted(range(len(gains)), key=lambda i: (-gains[i], i))
+        scores = self._gains(state) if state.tried else list(map(float, self._predict(state)[0]))
+        by_score = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
         exploit = [e for e in state.exploit if e in state.pending]
-        return exploit + [state.pending[i] for i in by_gain if state.pending[i] not in exploit]
+        return exploit + [state.pending[i] for i in by_score if state.pending[i] not in exploit]
 
     def take(self, state: WorkloadState) -> SpaceEntry:
         """Remove the next entry from what is pending and return it."""
@@ -99,40 +108,43 @@ class SearchOrder:
         state.exploit = [e for e in state.exploit if e != entry]
         return entry
 
-    def note(self, state: WorkloadState, outcome: Outcome) -> None:
-        """Learn from an outcome; called before the incumbent changes."""
-        candidate, verdict = outcome.compiled.candidate, outcome.verdict
-        if candidate is None:
+    def note(self, state: WorkloadState, compiled: CompileResult, measured: Measured) -> None:
+        """Learn from a measurement; called before the incumbent changes."""
+        if compiled.candidate is None:
             return
         here = state.log_rates.get(state.incumbent.settings, 0.0)
-        if verdict.state == "duplicate" and outcome.kernel is not None:
-            rate = state.log_rates.get(state.measured[outcome.kernel.sha256])
-        elif verdict.state in ("won", "slower") and verdict.speedup > 0:
-            rate = here + max(math.log(verdict.speedup), -FLOOR)
+        if measured.state == "duplicate":
+            rate = state.log_rates.get(state.measured[compiled.kernel(self._tier).sha256])
+        elif measured.state in ("won", "slower") and measured.speedup > 0:
+            rate = here + max(math.log(measured.speedup), -FLOOR)
         else:
             rate = None
         if rate is not None:
-            state.log_rates[str(candidate)] = rate
-            self._learn(state, candidate, rate)
+            state.log_rates[measured.candidate] = rate
+            self._learn(state, compiled.candidate, rate)
 
     def _learn(self, state: WorkloadState, candidate: AnyCandidate | None, log_rate: float) -> None:
         point = self._point(state.workload.key, candidate, state.workload, self._peak(state))
         if point is not None:
-            self._predictor.learn(point, log_rate)
+            self._cost_model.learn(point, log_rate)
 
     def _gains(self, state: WorkloadState) -> list[float]:
         incumbent = state.log_rates.get(state.incumbent.settings)
         if not state.pending or incumbent is None:
             return [1.0] * len(state.pending)
+        mean, deviation = self._predict(state)
+        gains = expected_improvement(mean, deviation, incumbent, self._least_gain)
+        return list(map(float, gains))
+
+    def _predict(self, state: WorkloadState) -> tuple[Array, Array]:
+        """Mean and deviation of the logarithm of each pending entry's rate."""
         key = state.workload.key
         for entry in state.pending:
             if (key, entry.candidate) not in self._points:
                 self._points[key, entry.candidate] = point_of(
                     key, entry.candidate, state.workload, self._device, self._peak(state)
                 )
-        points = [self._points[key, entry.candidate] for entry in state.pending]
-        mean, deviation = self._predictor.predict(points)
-        return list(map(float, expected_gain(mean, deviation, incumbent, self._least_gain)))
+        return self._cost_model.predict([self._points[key, e.candidate] for e in state.pending])
 
     def _peak(self, state: WorkloadState) -> float:
         known = self._device.peak(self._tier, state.workload.kind)

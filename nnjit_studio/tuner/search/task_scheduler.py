@@ -1,4 +1,4 @@
-"""Which workload the next rounds go to, and when there is nothing left to gain."""
+"""The task scheduler: the workload of the next rounds, and the end of the search."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIN_GAIN = 0.0003
 """A workload whose next candidate is expected to save a smaller share of its time is done.
 
 A chance of one in a hundred of the least gain that is swapped in. On 480 synthetic spaces
-with the spreads of ``predict.py`` and half as much again it leaves a mean regret of 0.3 %
+with the spreads of ``cost_model.py`` and half as much again it leaves a mean regret of 0.3 %
 after 11 rounds; 0.005 leaves 1.4 % after 8.
 """
 MIN_MODEL_GAIN = 0.0001
@@ -53,7 +53,7 @@ class WorkloadState:
     exploit
         Those of them that won for something alike (paper section 5.3), best first.
     measured
-        sha256 of all bytes with an outcome, and the settings they came from.
+        sha256 of all bytes that were judged, and the settings they came from.
     swept
         Whether the first round is over, which every workload gets in the beginning.
     gain
@@ -84,13 +84,13 @@ class WorkloadState:
         return self.share * math.exp(default - self.log_rates.get(self.incumbent.settings, default))
 
     @property
-    def payoff(self) -> float:
+    def priority(self) -> float:
         """Share of the model's time that the next round is expected to save."""
         return self.left * self.gain
 
     @property
     def tried(self) -> int:
-        """Candidates with an outcome, in this session or before."""
+        """Candidates that were judged, in this session or before."""
         return self.candidates - len(self.pending)
 
     @property
@@ -100,7 +100,7 @@ class WorkloadState:
             return True
         if self.exploit or self.tried < FIRST_LOOK:
             return False
-        return self.gain < MIN_GAIN or self.payoff < MIN_MODEL_GAIN
+        return self.gain < MIN_GAIN or self.priority < MIN_MODEL_GAIN
 
 
 def shares_of(plan: Plan, steps_ms: Sequence[float]) -> dict[str, float]:
@@ -128,25 +128,27 @@ def next_turn(
 ) -> WorkloadState | None:
     """The workload of the next turn, or None when tuning is over.
 
-    First the sweep, a round for each, the largest share first; then the
-    highest payoff until all have converged.
+    First the sweep, a round for each in the order given, which no measured time
+    enters; then the highest priority until all have converged.
 
     Parameters
     ----------
+    states
+        Most work first.
     minimum
         Go on after that until each has :data:`MIN_ROUNDS`.
     exhaustive
         Go on after that until no candidate is left.
     """
     hopeful = [s for s in states if not s.converged]
-    first = [s for s in hopeful if not s.swept]
-    if first:
-        return max(first, key=lambda s: s.share)
+    first = next((s for s in hopeful if not s.swept), None)
+    if first is not None:
+        return first
     if not hopeful and minimum:
         hopeful = [s for s in states if s.pending and s.tried < MIN_ROUNDS]
     if not hopeful and exhaustive:
         hopeful = [s for s in states if s.pending]
-    return max(hopeful, key=lambda s: s.payoff, default=None)
+    return max(hopeful, key=lambda s: s.priority, default=None)
 
 
 def model_ms(before_ms: float, states: Sequence[WorkloadState]) -> float:

@@ -1,4 +1,4 @@
-"""What the regression of :mod:`predict` sees of a GPU candidate."""
+"""Features and prior mean of a GPU candidate, for the regression of :mod:`cost_model`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUSY_THREADS = 512
 USUAL_DEPTH = 16
 """Elements of the reduction in a tile of workgroup memory that are usually best."""
 CERTAINTY = 3.0
-"""How far the regression may move what these features add, beside those of Wasm: the formula
+"""How far the regression may move what these features add, compared with those of Wasm: the formula
 behind a GPU's mean was fitted on one GPU and meets others, software among them."""
 
 
@@ -52,7 +52,7 @@ def log_share(c: GpuCandidate, p: GpuProblem) -> float:
     return math.log(ideal / p.cost(c))
 
 
-def seen(
+def prior_of(
     c: GpuCandidate, workload: Workload, gpu: GpuProfile
 ) -> tuple[float, tuple[float, ...], str]:
     """:func:`log_share`, :func:`features`, and the family of its space.
