@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.compiler.importer.build import BuiltModel, build
+from nnjit_studio.compiler import tvm_adapter
+from nnjit_studio.compiler.importer.build import build
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.model import names_of, with_known_operators
+from nnjit_studio.compiler.importer.onnx import kv_cache as cache
+from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK, POSITIONS, find_decoder
+from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.importer.weights import Weights
+from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import Generation, GenerationRequest, GivenShapes
 
@@ -39,12 +47,8 @@ def import_generation(
         With one sentence and the next step.
     """
     on_phase("reading the model")
-    from nnjit_studio.compiler.importer.onnx import kv_cache as cache
-    from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
-    from nnjit_studio.compiler.onnx_file import check
-
     model = check.load_model(path)
-    decoder = cache.find_decoder(model)
+    decoder = find_decoder(model)
     capacity = _capacity(decoder, request)
     if decoder.rows not in (None, 1):
         raise ModelError(
@@ -53,11 +57,12 @@ def import_generation(
         )
     on_phase("fixing the decode step's shapes")
     cache.fix_shapes(model, decoder, 1, capacity - 1)
-    model, halves = _prepared(model, request)
+    imports = Import(keep_ports=False)
+    model = with_known_operators(model, request.half_weights, imports)
     layout = cache.decode_over_cache(model, decoder, capacity)
     pasts = frozenset(p.input for p in decoder.pasts)
     store = Weights(weights_file)
-    decode = _import(path, model, store, pasts, halves, on_phase)
+    decode = _import(path, model, store, pasts, imports, on_phase)
     del model
     rows = 0
     prefill = None
@@ -72,12 +77,13 @@ def import_generation(
             cache.fix_shapes(model, decoder, rows, 0)
         else:
             rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), capacity)
-        model, halves = _prepared(model, request)
+        imports = Import(keep_ports=False)
+        model = with_known_operators(model, request.half_weights, imports)
         last = cache.prefill_over_cache(model, decoder, layout, rows)
-        prefill = _import(source, model, store, pasts, halves, on_phase)
+        prefill = _import(source, model, store, pasts, imports, on_phase)
     store.finish_plan()
     facts = Generation(
-        capacity, rows, cache.IDS, cache.MASK, decoder.logits, decoder.positions, cache.SLOT, last
+        capacity, rows, IDS, MASK, decoder.logits, decoder.positions, cache.SLOT, last
     )
     # Only now is known how large the common weights file is.
     whole = [
@@ -107,8 +113,6 @@ def _capacity(decoder: Any, request: GenerationRequest) -> int:
 
 def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
     """Tokens that a prefill model of its own takes."""
-    from nnjit_studio.compiler.importer.onnx.kv_cache import IDS, MASK, POSITIONS
-
     if other := inputs.keys() - {IDS, MASK, POSITIONS}:
         raise ModelError(
             f"The input {min(other)!r} of the prefill model plays no known part.",
@@ -123,47 +127,17 @@ def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
     return rows
 
 
-def _prepared(model: Any, request: GenerationRequest) -> tuple[Any, str]:
-    """The model in operators that the importer has, what follows from its shapes computed.
-
-    The second says what becomes of its weights, as ``halves`` of :func:`build`.
-    """
-    from nnjit_studio.compiler import tvm_adapter
-    from nnjit_studio.compiler.importer.onnx.decompose import decompose
-    from nnjit_studio.compiler.importer.onnx.fold import fold
-    from nnjit_studio.compiler.importer.onnx.widen_halves import has_halves, widen
-    from nnjit_studio.compiler.onnx_file import check
-
-    halves = "rounded" if request.half_weights else "exact" if has_halves(model) else ""
-    model = decompose(widen(fold(check.inlined(model)), keep_ports=False))
-    check.check_operators(model, tvm_adapter.supported_operators())
-    return model, halves
-
-
 def _import(
     path: Path,
     model: Any,
     store: Weights,
     pasts: frozenset[str],
-    halves: str,
+    imports: Import,
     on_phase: Callable[[str], None],
 ) -> BuiltModel:
-    from nnjit_studio.compiler import tvm_adapter
-    from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
-    from nnjit_studio.compiler.onnx_file import check
-
     on_phase("importing and fusing")
     shapes = fix_input_shapes(model, GivenShapes())
     calls = tvm_adapter.import_calls(model, shapes)
     on_phase("planning memory")
-    return build(
-        path.stem,
-        calls,
-        tuple(shapes),
-        tuple(o.name for o in model.graph.output),
-        check.weights_by_content(model),
-        check.consumers_of_weights(model),
-        store,
-        pasts,
-        halves,
-    )
+    imports.weight_names = check.weights_by_content(model)
+    return build(path.stem, calls, names_of(model, shapes), store, imports, pasts)

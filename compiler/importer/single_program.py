@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnjit_studio.compiler.importer.build import BuiltModel, build
+from nnjit_studio.compiler.importer.build import build
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.names import OnnxNames
+from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
-from nnjit_studio.compiler.programs.builders import seeded_input
+from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 
@@ -22,6 +25,5 @@ def model_of(spec: str, program: Program, weights_file: Path) -> BuiltModel:
     outputs = tuple(values[b.name] for b in program.buffers if b.role == "output")
     given = tuple(v for v in inputs if v.constant is None)
     calls = ImportedCalls(given, outputs, (ProgramCall(program, inputs, outputs),))
-    return build(
-        spec, calls, [v.name for v in given], [v.name for v in outputs], {}, {}, weights_file
-    )
+    names = OnnxNames([v.name for v in given], [v.name for v in outputs])
+    return build(spec, calls, names, weights_file, Import())

@@ -22,6 +22,9 @@ CALLS = (
     "round", "trunc", "not", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
     "asinh", "acosh", "atanh", "bitnot",
 )  # fmt: skip
+POLYNOMIALS = ("exp", "exp_below", "tanh", "erf", "log", "sigmoid", "sin", "cos")
+"""Calls that kernels evaluate as polynomials, tens of operations each; ``exp_below``, the ``exp``
+of what is not positive, is one that schedules make."""
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or")
 
 

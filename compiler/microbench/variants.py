@@ -32,7 +32,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.schedule.matmul import (
@@ -45,7 +46,7 @@ from nnjit_studio.compiler.schedule.matmul import (
     over_tiles,
     plan_of,
 )
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, Artifact, compile_program
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.device.primitives import PASS, PRIMITIVES
 from nnjit_studio.errors import BugError
 from nnjit_studio.records import TIERS

@@ -1,4 +1,4 @@
-"""What the ONNX file says of its nodes. Runs in the compile process: the file is a stranger's."""
+"""Nodes of an ONNX file as text. Runs in the compile process: the file is a stranger's."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def attributes_of(path: Path) -> dict[str, dict[str, str]]:
         When the file is no valid model any more.
     """
     return {check.node_name(n): _texts(n) for n in check.load_model(path).graph.node}
+
+
+def model_text(model: onnx.ModelProto) -> str:
+    """A line for each input, output and node of the graph; weights are known by their names."""
+    graph = model.graph
+    lines = [f"inputs {', '.join(p.name for p in graph.input)}"]
+    lines.append(f"outputs {', '.join(p.name for p in graph.output)}")
+    for node in graph.node:
+        known = _texts(node)
+        op = known.pop("op")
+        settings = "".join(f" {name}={text}" for name, text in known.items())
+        lines.append(f"{', '.join(node.output)} = {op}({', '.join(node.input)}){settings}")
+    return "\n".join(lines) + "\n"
 
 
 def _texts(node: onnx.NodeProto) -> dict[str, str]:

@@ -22,7 +22,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.oracle.rounding import UNIT, Array
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of
+from nnjit_studio.compiler.recognize.subject import packed_weight
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import DTYPE_BYTES
 from nnjit_studio.records import Fixture, FixtureArg
 

@@ -38,7 +38,7 @@ class NativeDecoder:
         import onnx
         import onnxruntime
 
-        from nnjit_studio.compiler.importer.onnx.kv_cache import find_decoder
+        from nnjit_studio.compiler.importer.onnx.decoder import find_decoder
 
         self._decoder = find_decoder(onnx.load(str(path), load_external_data=False))
         options = onnxruntime.SessionOptions()
@@ -81,7 +81,7 @@ class NativeDecoder:
         return logits
 
     def _run(self, ids: Sequence[int]) -> NDArray[Any]:
-        from nnjit_studio.compiler.importer.onnx.kv_cache import IDS, MASK
+        from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK
 
         decoder, count = self._decoder, len(ids)
         slots = decoder.past if decoder.past is not None else self._length

@@ -10,10 +10,11 @@ from functools import partial
 
 from nnjit_studio.compiler.ir.program_text import program_text
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import PASSES, compile_program
+from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES, compile_wgsl
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts, PassText
 from nnjit_studio.compiler.wasm.context import STORAGE_BYTES
-from nnjit_studio.compiler.wasm.pipeline import PASSES, Artifact, compile_program
-from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES, compile_wgsl
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
@@ -24,6 +25,26 @@ FORMS = {
 }  # fmt: skip
 """What the text after a pass is, by the pass's name; ``wasm`` for all others."""
 BYTES_A_LINE = 16
+
+
+def in_tier(
+    program: Program, candidate: AnyCandidate | None, tier: str, passes: Collection[str]
+) -> Callable[[str | None], Artifact]:
+    """The compiler of a kernel in a tier: a function of the pass whose text is wanted, if any.
+
+    Raises
+    ------
+    CompileError
+        When the settings are of another backend than the tier.
+    """
+    if tier in GPU_TIERS:
+        return partial(compile_wgsl, program, candidate, tier)
+    if isinstance(candidate, GpuCandidate):
+        raise CompileError(
+            f"{candidate} are settings of a WGSL kernel, not of {tier}.",
+            f"Choose one of the tiers {', '.join(GPU_TIERS)}.",
+        )
+    return partial(compile_program, program, candidate, tier, passes)
 
 
 def kernel_texts(
@@ -42,20 +63,10 @@ def kernel_texts(
     CompileError
         When the candidate does not compile in this tier.
     """
-    on_gpu = tier in GPU_TIERS
-    compiled: Callable[..., Artifact]
-    if on_gpu:
-        compiled = partial(compile_wgsl, program, candidate, tier)
-    elif isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} are settings of a WGSL kernel, not of {tier}.",
-            f"Choose one of the tiers {', '.join(GPU_TIERS)}.",
-        )
-    else:
-        compiled = partial(compile_program, program, candidate, tier, passes)
-    compiled()  # the first one reads the program; its time says nothing
-    names = WGSL_PASSES if on_gpu else PASSES
-    artifacts = [compiled(dump_after=name) for name in names]
+    compiled = in_tier(program, candidate, tier, passes)
+    compiled(None)  # the first one reads the program; its time says nothing
+    names = WGSL_PASSES if tier in GPU_TIERS else PASSES
+    artifacts = [compiled(name) for name in names]
     texts = []
     form = text = ""
     for name, artifact in zip(names, artifacts, strict=True):

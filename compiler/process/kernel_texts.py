@@ -1,9 +1,8 @@
-"""What the compile process tells of one kernel: its texts after each pass."""
+"""The texts of one kernel after each pass, as the kernel inspector shows them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from nnjit_studio.records import Kernel
 
@@ -48,23 +47,3 @@ class KernelTexts:
     moved_bytes: int
     passes: tuple[PassText, ...]
     kernel: Kernel
-
-    def header(self) -> dict[str, Any]:
-        """Everything but the kernel's bytes, as JSON."""
-        return {
-            "program": self.program,
-            "buffers": list(self.buffers),
-            "moved_bytes": self.moved_bytes,
-            "passes": [asdict(p) for p in self.passes],
-            "kernel": self.kernel.header(),
-        }
-
-    @classmethod
-    def from_header(cls, header: dict[str, Any], data: bytes) -> KernelTexts:
-        return cls(
-            header["program"],
-            tuple(header["buffers"]),
-            header["moved_bytes"],
-            tuple(PassText(**p) for p in header["passes"]),
-            Kernel.from_header(header["kernel"], data),
-        )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
     Call,
-    Const,
     Expr,
     Load,
     Program,
@@ -18,6 +19,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.programs.parts import Spelling, f32
+from nnjit_studio.space.webgpu.attention import ATTENTION
 
 LOWEST = -3.4028234663852886e38
 """Where a softmax begins to look for the largest value, as the importer writes it."""
@@ -47,69 +50,75 @@ def attention(
     transposed
         Whether a head's keys lie side by side, along the queries' axis.
     """
-    h, i, j, r = times("h", queries * keys), times("i", keys), Var("j"), Var("r")
+    heads_i, queries_i = Axis("h", heads), Axis("i", queries)
+    grid = (heads_i, queries_i, Axis("j", keys))
     width = heads * depth
-    place, row = plus(h, i, j), plus(times("h", queries), Var("i"))
-    shapes: list[tuple[int, ...]]
-    if joined:
-        shapes = [(max(queries, keys), 3 * width)] * 3
-        q = plus(times("i", 3 * width), times("h", depth), r)
-        k = plus(times("j", 3 * width), times("h", depth), r, Const(width, "i32"))
-        v = plus(times("j", 3 * width), times("h", depth), Var("d"), Const(2 * width, "i32"))
-    else:
-        shapes = [(heads, queries, depth), (heads, keys, depth), (heads, keys, depth)]
-        q = plus(times("h", queries * depth), times("i", depth), r)
-        k = plus(times("h", keys * depth), times("j", depth), r)
-        v = plus(times("h", keys * depth), times("j", depth), Var("d"))
-        if transposed:
-            k = plus(times("h", keys * depth), times("r", keys), j)
+    place = plus(times("h", queries * keys), times("i", keys), Var("j"))
+    row = plus(times("h", queries), Var("i"))
+    shapes, q, k, v = _operands(heads, queries, keys, depth, joined, transposed)
     inputs = [Buffer(f"in{n}", "f32", shape, "input") for n, shape in enumerate(shapes)]
+    score: Expr = Binary("mul", Load("ws0", place), f32(1 / math.sqrt(depth)))
     if mask:
         shape = (keys,) if mask == "keys" else (queries, keys)
         inputs.append(Buffer("in3", "f32", shape, "input"))
-    outer, points = (Axis("h", heads), Axis("i", queries)), (Axis("j", keys),)
-    grid = (*outer, *points)
-
-    def reduced(name: str, axes: tuple[Axis, ...], store: Store, start: float) -> Stage:
-        last = Axis(axes[-1].var, axes[-1].extent, "reduce")
-        init = Store(store.buffer, store.index, f32(start))
-        return Stage(name, (*axes[:-1], last), (store,), (init,))
-
-    def added(buffer: str, index: Expr, op: str, value: Expr) -> Store:
-        return Store(buffer, index, Binary(op, Load(buffer, index), value))
-
-    score: Expr = Binary("mul", Load("ws0", place), f32(1 / math.sqrt(depth)))
-    if mask:
-        score = Binary("add", score, Load("in3", j if mask == "keys" else plus(i, j)))
+        at = Var("j") if mask == "keys" else plus(times("i", keys), Var("j"))
+        score = Binary("add", score, Load("in3", at))
     weight: Expr = Binary("div", Load("ws3", place), Load("ws4", row))
     if guarded:
         weight = Select(Binary("ne", weight, weight), f32(0.0), weight)
     out = plus(times("i", width), times("h", depth), Var("d"))
     raised = Call("exp", (Binary("sub", Load("ws1", place), Load("ws2", row)),))
+    dot = Binary("mul", Load("in0", q), Load("in1", k))
+    share = Binary("mul", Load("ws5", place), Load("in2", v))
+    over_keys = (heads_i, queries_i, Axis("d", depth), Axis("j", keys))
     stages = (
-        reduced(
-            "dots",
-            (*grid, Axis("r", depth)),
-            added("ws0", place, "add", Binary("mul", Load("in0", q), Load("in1", k))),
-            0.0,
-        ),
+        _reduced("dots", (*grid, Axis("r", depth)), "ws0", place, "add", dot),
         Stage("scores", grid, (Store("ws1", place, score),)),
-        reduced("peak", grid, added("ws2", row, "max", Load("ws1", place)), LOWEST),
+        _reduced("peak", grid, "ws2", row, "max", Load("ws1", place)),
         Stage("raised", grid, (Store("ws3", place, raised),)),
-        reduced("total", grid, added("ws4", row, "add", Load("ws3", place)), 0.0),
+        _reduced("total", grid, "ws4", row, "add", Load("ws3", place)),
         Stage("weights", grid, (Store("ws5", place, weight),)),
-        reduced(
-            "values",
-            (*outer, Axis("d", depth), *points),
-            added("out0", out, "add", Binary("mul", Load("ws5", place), Load("in2", v))),
-            0.0,
-        ),
+        _reduced("values", over_keys, "out0", out, "add", share),
     )
     whole, rows = (heads, queries, keys), (heads, queries)
     spaces = (whole, whole, rows, whole, rows, whole)
     results = Buffer("out0", "f32", (queries, width), "output")
     workspaces = (Buffer(f"ws{n}", "f32", s, "workspace") for n, s in enumerate(spaces))
-    return Program("attention", (*inputs, results, *workspaces), stages)
+    return Program(ATTENTION, (*inputs, results, *workspaces), stages)
+
+
+def _operands(
+    heads: int, queries: int, keys: int, depth: int, joined: bool, transposed: bool
+) -> tuple[list[tuple[int, ...]], Expr, Expr, Expr]:
+    """Shapes of the buffers of Q, K and V, and the places that are read of each."""
+    width, r, d = heads * depth, Var("r"), Var("d")
+    if joined:
+        row, head = 3 * width, times("h", depth)
+        return (
+            [(max(queries, keys), row)] * 3,
+            plus(times("i", row), head, r),
+            plus(times("j", row), head, r, int32(width)),
+            plus(times("j", row), head, d, int32(2 * width)),
+        )
+    head = times("h", keys * depth)
+    along, across = (("r", keys), "j") if transposed else (("j", depth), "r")
+    return (
+        [(heads, queries, depth), (heads, keys, depth), (heads, keys, depth)],
+        plus(times("h", queries * depth), times("i", depth), r),
+        plus(head, times(*along), Var(across)),
+        plus(head, times("j", depth), d),
+    )
+
+
+def _reduced(
+    name: str, axes: tuple[Axis, ...], buffer: str, index: Expr, op: str, value: Expr
+) -> Stage:
+    """``buffer[index] = op(buffer[index], value)`` over the last of the axes."""
+    *outer, last = axes
+    start = f32(LOWEST if op == "max" else 0.0)
+    store = Store(buffer, index, Binary(op, Load(buffer, index), value))
+    reduced = (*outer, replace(last, kind="reduce"))
+    return Stage(name, reduced, (store,), (Store(buffer, index, start),))
 
 
 def plus(*terms: Expr) -> Expr:
@@ -122,8 +131,19 @@ def plus(*terms: Expr) -> Expr:
 
 def times(var: str, factor: int) -> Expr:
     """A variable times a constant."""
-    return Binary("mul", Var(var), Const(factor, "i32"))
+    return Binary("mul", Var(var), int32(factor))
 
 
-def f32(value: float) -> Const:
-    return Const(value, "f32")
+def _spelt(kind: str, dims: tuple[int, ...], epilogue: tuple[str, ...]) -> Program:
+    return attention(*dims)
+
+
+ATTENTIONS = (
+    Spelling(
+        ATTENTION,
+        "BxMxNxD",
+        _spelt,
+        "B heads of M queries, N keys and a width of D, in one kernel on a GPU",
+        (),
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -18,6 +19,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.programs.parts import Spelling, axes, f32
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.wasm.conv2d import CONV2D, CONV2D_DIMS
 
@@ -39,8 +41,6 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     UserError
         When the dims are no convolution.
     """
-    if len(dims) != len(CONV2D_DIMS.split("x")):
-        raise UserError(f"A {CONV2D} has {len(dims)} dims.", f"Write it as {CONV2D_DIMS}.")
     n, c, h, w, o, kh, kw, stride, pad, dilation, groups = dims
     ph, pw = h + 2 * pad, w + 2 * pad
     oh = (ph - (kh - 1) * dilation - 1) // stride + 1
@@ -66,24 +66,24 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     taps = (("i4", c // groups), ("i5", kh), ("i6", kw))
     channel = _flat((("i4", c // groups, 1),))
     if groups > 1:
-        group: Expr = Binary("floordiv", Var("i1"), _int(o // groups))
+        group: Expr = Binary("floordiv", Var("i1"), int32(o // groups))
         group = Var("i1") if o == groups else group
-        first = Binary("mul", group, _int(c // groups)) if c > groups else group
+        first = Binary("mul", group, int32(c // groups)) if c > groups else group
         channel = Binary("add", first, channel) if c > groups else first
     row = _flat((("i2", oh, stride), ("i5", kh, dilation)))
     column = _flat((("i3", ow, stride), ("i6", kw, dilation)))
-    index: Expr = Binary("mul", channel, _int(ph * pw))
+    index: Expr = Binary("mul", channel, int32(ph * pw))
     if n > 1:
-        index = Binary("add", Binary("mul", Var("i0"), _int(c * ph * pw)), index)
-    index = Binary("add", Binary("add", index, Binary("mul", row, _int(pw))), column)
+        index = Binary("add", Binary("mul", Var("i0"), int32(c * ph * pw)), index)
+    index = Binary("add", Binary("add", index, Binary("mul", row, int32(pw))), column)
     product = Binary("mul", Load(source, index), Load("in1", _dense((("i1", o), *taps))))
     place = _dense(points)
     stages.append(
         Stage(
             "conv2d_nchw",
-            (*_axes(points), *(Axis(v, e, "reduce") for v, e in taps if e > 1)),
+            (*axes(points), *(Axis(v, e, "reduce") for v, e in taps if e > 1)),
             (Store(target, place, Binary("add", Load(target, place), product)),),
-            (Store(target, place, _float(0.0)),),
+            (Store(target, place, f32(0.0)),),
         )
     )
     out = Buffer("out0", "f32", (n, o, oh, ow), "output")
@@ -92,7 +92,7 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
         for word in epilogue:
             value, extra = _apply(word, value, points, f"in{len(inputs)}")
             inputs += extra
-        stages.append(Stage("tail", _axes(points), (Store("out0", place, value),)))
+        stages.append(Stage("tail", axes(points), (Store("out0", place, value),)))
         spaces.append(Buffer(target, "f32", out.shape, "workspace"))
     return Program("_".join((CONV2D, *epilogue)), (*inputs, out, *spaces), tuple(stages))
 
@@ -108,9 +108,9 @@ def _pad(shape: tuple[int, int, int, int], pad: int) -> Stage:
         inside = here if inside is None else Binary("and", inside, here)
     assert inside is not None
     source = _flat((("i0", n, c * h * w), ("i1", c, h * w), ("i2", 2, w), ("i3", 2, 1)))
-    load = Load("in0", Binary("sub", source, _int(pad * w + pad)))
-    store = Store("ws0", _dense(points), Select(inside, load, _float(0.0)))
-    return Stage("pad_temp", _axes(points), (store,))
+    load = Load("in0", Binary("sub", source, int32(pad * w + pad)))
+    store = Store("ws0", _dense(points), Select(inside, load, f32(0.0)))
+    return Stage("pad_temp", axes(points), (store,))
 
 
 def _apply(
@@ -124,26 +124,14 @@ def _apply(
         other = Buffer(name, "f32", tuple(e for _, e in points), "input")
         return Binary("add", value, Load(name, _dense(points))), [other]
     if word == "relu":
-        return Binary("max", value, _float(0.0)), []
+        return Binary("max", value, f32(0.0)), []
     if word == "relu6":
-        return Binary("min", Binary("max", value, _float(0.0)), _float(6.0)), []
+        return Binary("min", Binary("max", value, f32(0.0)), f32(6.0)), []
     if word == "hardswish":
-        gate = Binary("min", Binary("add", value, _float(3.0)), _float(6.0))
-        gate = Binary("div", Binary("max", gate, _float(0.0)), _float(6.0))
+        gate = Binary("min", Binary("add", value, f32(3.0)), f32(6.0))
+        gate = Binary("div", Binary("max", gate, f32(0.0)), f32(6.0))
         return Binary("mul", value, gate), []
     raise UserError(f"The epilogue {word!r} is not known.", f"Use {', '.join(EPILOGUES)}.")
-
-
-def _int(value: int) -> Const:
-    return Const(value, "i32")
-
-
-def _float(value: float) -> Const:
-    return Const(value, "f32")
-
-
-def _axes(points: Sequence[tuple[str, int]]) -> tuple[Axis, ...]:
-    return tuple(Axis(var, extent) for var, extent in points if extent > 1)
 
 
 def _dense(points: Sequence[tuple[str, int]]) -> Expr:
@@ -160,6 +148,21 @@ def _flat(terms: Sequence[tuple[str, int, int]]) -> Expr:
     total: Expr | None = None
     for var, extent, step in terms:
         if extent > 1:
-            term: Expr = Var(var) if step == 1 else Binary("mul", Var(var), _int(step))
+            term: Expr = Var(var) if step == 1 else Binary("mul", Var(var), int32(step))
             total = term if total is None else Binary("add", total, term)
-    return _int(0) if total is None else total
+    return int32(0) if total is None else total
+
+
+def _spelt(kind: str, dims: tuple[int, ...], epilogue: tuple[str, ...]) -> Program:
+    return conv2d_program(dims, epilogue)
+
+
+CONVOLUTIONS = (
+    Spelling(
+        CONV2D,
+        CONV2D_DIMS,
+        _spelt,
+        "NCHW, constant weights; no +gelu",
+        ("bias", "relu", "residual"),
+    ),
+)

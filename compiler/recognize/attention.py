@@ -24,14 +24,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.workload import workload_of
-from nnjit_studio.compiler.schedule.softmax import (
-    COLUMN,
-    QUOTIENT,
-    Softmax,
-    recognize_softmax,
-)
-from nnjit_studio.model import Workload
+from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax, recognize_softmax
 from nnjit_studio.space.webgpu.attention import ATTENTION
 
 DEPTHS = 128
@@ -71,6 +64,21 @@ class Attention:
     value_steps: tuple[int, ...]
 
     @property
+    def kind(self) -> str:
+        return ATTENTION
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.batch, self.queries, self.keys, self.depth
+
+    @property
+    def packed(self) -> None:
+        return None
+
+    def tunable(self, dtype: str) -> bool:
+        return True
+
+    @property
     def flops(self) -> int:
         """Of both products."""
         return self.scores.flops + self.values.flops
@@ -97,19 +105,6 @@ def recognize_attention(program: Program) -> Attention | None:
         values = recognize(_part(program, last, len(stages)))
         return None if scores is None or values is None else _joined(softmax, scores, values)
     return None
-
-
-def attention_workload(program: Program, attention: Attention) -> Workload:
-    """Name, dims and FLOPs; uses are counted by the caller."""
-    a = attention
-    return replace(
-        workload_of(program, None),
-        kind=ATTENTION,
-        dims=(a.batch, a.queries, a.keys, a.depth),
-        epilogue=a.labels,
-        flops=a.flops,
-        tunable=True,
-    )
 
 
 def _part(program: Program, first: int, last: int) -> Program:
@@ -159,12 +154,12 @@ def _joined(softmax: Softmax, scores: Contraction, values: Contraction) -> Atten
         and (scores.m == 1 or values.a.row == keys)
         and all(s % block == 0 for s in values.a.batch)
     )
-    batch = _count(scores)
-    if score_steps is None or not dense or batch != _count(values):
+    batch = scores.batches
+    if score_steps is None or not dense or batch != values.batches:
         return None
     if not _counts_all([(s, a.extent) for s, a in zip(places, values.batch, strict=True)], batch):
         return None
-    if not _is_row_major(softmax, weights.index) or batch * scores.m != _rows(softmax):
+    if not _is_row_major(softmax, weights.index) or batch * scores.m != softmax.n_rows:
         return None
     score = _score(softmax, scores)
     if score is None:
@@ -172,20 +167,6 @@ def _joined(softmax: Softmax, scores: Contraction, values: Contraction) -> Atten
     return Attention(
         batch, scores.m, keys, depth, scores, values, score, guarded, score_steps, tuple(places)
     )
-
-
-def _count(c: Contraction) -> int:
-    count = 1
-    for axis in c.batch:
-        count *= axis.extent
-    return count
-
-
-def _rows(softmax: Softmax) -> int:
-    rows = 1
-    for axis in softmax.rows:
-        rows *= axis.extent
-    return rows
 
 
 def _steps(scores: Contraction, block: int) -> tuple[int, ...] | None:
@@ -201,7 +182,7 @@ def _steps(scores: Contraction, block: int) -> tuple[int, ...] | None:
     if any(stride % block for stride in strides):
         return None
     axes = [(step, a.extent) for step, a in zip(steps, scores.batch, strict=True)]
-    return tuple(steps) if _counts_all(axes, _count(scores)) else None
+    return tuple(steps) if _counts_all(axes, scores.batches) else None
 
 
 def _counts_all(axes: Sequence[tuple[int, int]], batch: int) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Store
+from nnjit_studio.compiler.recognize.subject import PackedWeight
+from nnjit_studio.space.wasm.dot import DOT_KINDS
 
 ACCUMULATOR = "$acc"
 """Name of the variable (f32) that stands for the finished sum in the epilogue."""
@@ -62,9 +66,40 @@ class Contraction:
     labels: tuple[str, ...]
 
     @property
+    def batches(self) -> int:
+        """How many products there are."""
+        return math.prod(axis.extent for axis in self.batch)
+
+    @property
+    def kind(self) -> str:
+        kind = "batch_matmul" if self.batch else "matmul"
+        return DOT_KINDS[kind] if self.along_k else kind
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        sizes = (self.m, self.k, self.n)
+        return (self.batches, *sizes) if self.batch else sizes
+
+    @property
     def flops(self) -> int:
         """Two for each multiply-add; the epilogue is not counted."""
-        batch = 1
-        for axis in self.batch:
-            batch *= axis.extent
-        return 2 * batch * self.m * self.n * self.k
+        return 2 * self.batches * self.m * self.n * self.k
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether columns of B are neighbours, or may be made so by packing."""
+        return self.packable or self.b.column == 1
+
+    @property
+    def along_k(self) -> bool:
+        """Whether steps of the reduction are neighbours in both operands, columns of B are not."""
+        strides = (self.a.column, self.b.row) == (1, 1) and self.b.column != 1
+        return strides and self.k >= LANES and self.n > 1
+
+    @property
+    def packed(self) -> PackedWeight | None:
+        return PackedWeight(self.b.buffer, self.k, self.b.row) if self.packable else None
+
+    def tunable(self, dtype: str) -> bool:
+        # Lite spaces are of float32 results, and the templates are fast with no other B.
+        return dtype == "f32" and (self.along_k or self.has_columns)

@@ -12,7 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
+from nnjit_studio.compiler.ir.affine import (
+    LinearForm,
+    linear_expr,
+    linear_form,
+    loads,
+    rewrite,
+    walk,
+)
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -21,128 +28,14 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Expr,
     Load,
     Program,
-    Select,
-    Stage,
     Store,
     Var,
 )
-from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
-from nnjit_studio.compiler.recognize.matmul import Fused, SumOfProducts, fuse, sum_of_products
-
-BATCH, GROUP, CHANNEL, ROW, COLUMN = "b", "g", "o", "y", "x"
-"""Variables of the epilogue: image, group, output channel in its group, output row, column."""
-
-
-@dataclass(frozen=True)
-class Conv2d:
-    """``out[b, g, o, y, x] = epilogue(sum W[g, o, c, ky, kx] * padded[b, g, c, ...])``.
-
-    Pairs are (vertical, horizontal), in elements.
-
-    Attributes
-    ----------
-    channels, out_channels
-        Of one group.
-    height, width
-        Of the input without padding.
-    stage
-        A workspace with room for :attr:`staged_elements` float32; empty if
-        the program has none (:func:`with_staging` adds it).
-    stores
-        One for each output, over the variables above and the accumulator.
-    """
-
-    data: str
-    weights: str
-    stage: str
-    batch: int
-    groups: int
-    channels: int
-    out_channels: int
-    height: int
-    width: int
-    out_height: int
-    out_width: int
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    pad: tuple[int, int]
-    stores: tuple[Store, ...]
-    labels: tuple[str, ...]
-
-    @property
-    def depthwise(self) -> bool:
-        """Each output channel reads one input channel alone."""
-        return self.channels == 1 and self.groups > 1
-
-    @property
-    def taps(self) -> int:
-        """Products in one output."""
-        return self.channels * math.prod(self.kernel)
-
-    @property
-    def flops(self) -> int:
-        """Two for each multiply-add; the epilogue is not counted."""
-        points = self.batch * self.groups * self.out_channels * self.out_height * self.out_width
-        return 2 * points * self.taps
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """Rows and columns of padded input that are read at all."""
-        sizes = zip(
-            (self.out_height, self.out_width), self.kernel, self.stride, self.dilation, strict=True
-        )
-        rows, columns = ((out - 1) * s + (k - 1) * d + 1 for out, k, s, d in sizes)
-        return rows, columns
-
-    @property
-    def staged_elements(self) -> int:
-        return self.batch * self.groups * self.channels * math.prod(self.reach)
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """As ``CONV2D_DIMS`` names them."""
-        # Uneven padding counts with its mean, rounded up.
-        span = self.reach[0] - self.height
-        pad = max(self.pad[0], -(-span // 2))
-        return (
-            self.batch,
-            self.groups * self.channels,
-            self.height,
-            self.width,
-            self.groups * self.out_channels,
-            *self.kernel,
-            # A direction with one output or one tap has stride or dilation 1 for want of another.
-            max(self.stride),
-            pad,
-            max(self.dilation),
-            self.groups,
-        )
-
-    def contraction(self, m: str) -> Contraction:
-        """The view that epilogues are planned with: rows are ``m``, columns are ``x``."""
-        extents = {
-            BATCH: self.batch,
-            GROUP: self.groups,
-            CHANNEL: self.out_channels,
-            ROW: self.out_height,
-        }
-        outer = tuple(Axis(v, e) for v, e in extents.items() if e > 1 and v != m)
-        nowhere = Operand(self.data, 0, (0,) * len(outer), 0, 0)
-        return Contraction(
-            batch=outer,
-            m=extents[m],
-            n=self.out_width,
-            k=self.taps,
-            m_var=m,
-            n_var=COLUMN,
-            a=nowhere,
-            b=nowhere,
-            packable=False,
-            epilogue=self.stores,
-            labels=self.labels,
-        )
+from nnjit_studio.compiler.recognize.sums import Fused, SumOfProducts, fuse, sum_of_products
+from nnjit_studio.compiler.recognize.zero_padding import Padding, extents_of, padding_of, strides_of
 
 
 def with_staging(program: Program) -> Program:
@@ -167,7 +60,7 @@ def recognize_conv2d(program: Program) -> Conv2d | None:
         None when the sum, the padding or a later stage has another form.
     """
     program = _with_rows(program)
-    padding = _padding(program) if len(program.stages) > 1 else None
+    padding = padding_of(program) if len(program.stages) > 1 else None
     stages = program.stages[1:] if padding else program.stages
     if not stages or not stages[0].init:
         return None
@@ -195,108 +88,10 @@ def _with_rows(program: Program) -> Program:
     )
 
 
-@dataclass(frozen=True)
-class _Padding:
-    target: str
-    data: str
-    top: int
-    left: int
-
-
-def _extents(stage: Stage) -> dict[str, int]:
-    return {a.var: a.extent for a in stage.axes}
-
-
-def _strides(shape: Sequence[int]) -> list[int]:
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-
-
-def _padding(program: Program) -> _Padding | None:
-    """The first stage as a copy with zeros around it."""
-    stage = program.stages[0]
-    if stage.init or len(stage.body) != 1 or not isinstance(stage.body[0].value, Select):
-        return None
-    store, extents = stage.body[0], _extents(stage)
-    value = store.value
-    assert isinstance(value, Select)
-    load, zero = value.then, value.otherwise
-    if not isinstance(load, Load) or not isinstance(zero, Const) or zero.value != 0:
-        return None
-    target, data = program.buffer(store.buffer), program.buffer(load.buffer)
-    shapes = (target.shape, data.shape)
-    if target.role != "workspace" or data.role != "input" or {len(s) for s in shapes} != {4}:
-        return None
-    place, source = linear_form(store.index, extents), linear_form(load.index, extents)
-    if place is None or source is None:
-        return None
-    variables = _variables(place, target.shape, extents)
-    limits = limits_of(value.condition, extents)
-    if variables is None or limits is None:
-        return None
-    before = []
-    for var, whole, inner in zip(variables, target.shape, data.shape, strict=True):
-        low, high = limits.pop(var, (0, whole)) if var else (0, whole)
-        if high - low != inner:
-            return None
-        before.append(low)
-    steps = _strides(data.shape)
-    wanted = {v: step for v, step in zip(variables, steps, strict=True) if v}
-    offset = -sum(low * step for low, step in zip(before, steps, strict=True))
-    if limits or any(before[:2]) or source != (offset, wanted):
-        return None
-    return _Padding(store.buffer, load.buffer, before[2], before[3])
-
-
-def _variables(
-    form: LinearForm, shape: Sequence[int], extents: Mapping[str, int]
-) -> list[str] | None:
-    """The variable of each dimension, "" where the extent is 1, if the form is row-major."""
-    left = dict(form[1])
-    found = []
-    for extent, step in zip(shape, _strides(shape), strict=True):
-        var = next((v for v, c in left.items() if c == step and extents[v] == extent), "")
-        if extent > 1 and not var:
-            return None
-        found.append(var if extent > 1 else "")
-        left.pop(found[-1], None)
-    return found if not left and form[0] == 0 else None
-
-
-def limits_of(condition: Expr, extents: Mapping[str, int]) -> dict[str, tuple[int, int]] | None:
-    """Half-open range by variable of a conjunction of comparisons with constants."""
-    limits: dict[str, tuple[int, int]] = {}
-
-    def take(expr: Expr) -> bool:
-        if not isinstance(expr, Binary):
-            return False
-        if expr.op == "and":
-            return take(expr.a) and take(expr.b)
-        a, b = (linear_form(e, extents) for e in (expr.a, expr.b))
-        if a is None or b is None or expr.op not in ("lt", "le", "gt", "ge"):
-            return False
-        if expr.op in ("gt", "ge"):
-            a, b = b, a
-        # a < b or a <= b, one side a variable with factor 1, the other a constant.
-        closed = int(expr.op in ("le", "ge"))
-        if not a[1] and list(b[1].values()) == [1]:
-            (var,) = b[1]
-            low, high = limits.get(var, (0, extents[var]))
-            limits[var] = max(low, a[0] - b[0] + 1 - closed), high
-        elif not b[1] and list(a[1].values()) == [1]:
-            (var,) = a[1]
-            low, high = limits.get(var, (0, extents[var]))
-            limits[var] = low, min(high, b[0] - a[0] + closed)
-        else:
-            return False
-        return True
-
-    return limits if take(condition) else None
-
-
 def _with_groups(program: Program) -> Program | None:
     """The sum's output channel as two variables, group and channel in the group."""
     stage = program.stages[0]
-    extents = _extents(stage)
+    extents = extents_of(stage)
     forms = [
         (load, linear_form(load.index, extents))
         for load in (e for s in stage.body for e in walk(s.value) if isinstance(e, Load))
@@ -342,12 +137,31 @@ def _split(program: Program, var: str, groups: int, size: int) -> Program:
     return replace(program, stages=(first, *program.stages[1:]))
 
 
+@dataclass(frozen=True)
+class _Points:
+    """Output positions: by variable the step of the flat position, and the extent."""
+
+    places: dict[str, tuple[int, int]]
+    axes: Mapping[str, int]  # of the fused program
+
+    @property
+    def name(self) -> dict[str, str]:
+        """The variable of each axis of the fused program."""
+        return {f"p{step}": v for v, (step, extent) in self.places.items() if extent > 1}
+
+    @property
+    def extents(self) -> dict[str, int]:
+        return {v: extent for v, (_, extent) in self.places.items() if extent > 1}
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are the axes that the program has."""
+        name = self.name
+        return {name.get(p): e for p, e in self.axes.items()} == self.extents
+
+
 def _geometry(
-    program: Program,
-    split: Program,
-    total: SumOfProducts,
-    fused: Fused,
-    padding: _Padding | None,
+    program: Program, split: Program, total: SumOfProducts, fused: Fused, padding: Padding | None
 ) -> Conv2d | None:
     out = split.buffer(total.target.buffer).shape
     weights, data = fused.a, fused.b
@@ -360,8 +174,7 @@ def _geometry(
     groups, rest = divmod(image[1], kernels[1])
     if rest or groups < 1 or kernels[0] != out[1] or out[1] % groups or image[0] != out[0]:
         return None
-    size = out[1] // groups
-    area = out[2] * out[3]
+    size, area = out[1] // groups, out[2] * out[3]
     places = {
         BATCH: (out[1] * area, out[0]),
         GROUP: (size * area, groups),
@@ -369,52 +182,20 @@ def _geometry(
         ROW: (out[3], out[2]),
         COLUMN: (1, out[3]),
     }
-    name = {f"p{step}": v for v, (step, extent) in places.items() if extent > 1}
-    extents = {v: extent for v, (_, extent) in places.items() if extent > 1}
-    if {name.get(p): e for p, e in fused.axes.items()} != extents:
-        return None
-    taps = kernels[1] * kernels[2] * kernels[3]
+    points = _Points(places, fused.axes)
     reduce = {a.var: a.extent for a in total.reduce}
-    tap = _taps(weights.form, kernels, reduce)
-    if tap is None:
+    tap = _taps(weights.form, kernels, reduce) if points.complete else None
+    if tap is None or not _reads_weights(weights.form, kernels, size, tap, reduce, points):
         return None
-    wanted = {GROUP: size * taps, CHANNEL: taps}
-    named = _renamed(weights.form, {**name, **{v: v for v in reduce}})
-    steps = dict(zip(tap, _strides(kernels)[1:], strict=True))
-    if named != (0, _used({**wanted, **steps}, {**extents, **reduce})):
+    moves = _moves(data.form, (kernels[1], *image), tap, reduce, points)
+    if moves is None:
         return None
-
-    form = _renamed(data.form, {**name, **{v: v for v in reduce}})
-    plane = _strides(image)
-    row, down = form[1].get(ROW, plane[2]), form[1].get(tap[1], plane[2])
-    column, right = form[1].get(COLUMN, 1), form[1].get(tap[2], 1)
-    if row % plane[2] or down % plane[2]:
-        return None
-    wanted = {
-        BATCH: plane[0],
-        GROUP: kernels[1] * plane[1],
-        ROW: row,
-        COLUMN: column,
-        tap[0]: plane[1],
-        tap[1]: down,
-        tap[2]: right,
-    }
-    if form != (0, _used(wanted, {**extents, **reduce})) or min(row, down, column, right) < 1:
-        return None
-    used = {
-        e.buffer
-        for s in program.stages
-        for t in (*s.init, *s.body)
-        for e in walk(t.value)
-        if isinstance(e, Load)
-    } | {t.buffer for s in program.stages for t in s.body}
-    spare = next((b for b in program.buffers if b.role == "workspace" and b.name not in used), None)
     source = program.buffer(padding.data if padding else data.buffer)
-    stores = _stores(fused, name)
+    stores = _stores(fused, points.name)
     found = Conv2d(
         data=source.name,
         weights=weights.buffer,
-        stage=padding.target if padding else spare.name if spare else "",
+        stage=padding.target if padding else _spare(program),
         batch=out[0],
         groups=groups,
         channels=kernels[1],
@@ -424,8 +205,8 @@ def _geometry(
         out_height=out[2],
         out_width=out[3],
         kernel=(kernels[2], kernels[3]),
-        stride=(row // plane[2], column),
-        dilation=(down // plane[2], right),
+        stride=moves[0],
+        dilation=moves[1],
         pad=(padding.top, padding.left) if padding else (0, 0),
         stores=stores,
         labels=epilogue_labels(stores[0].value, program, ROW, CHANNEL if size > 1 else GROUP),
@@ -434,13 +215,69 @@ def _geometry(
     return found if fits and _readable(program, found, padding) else None
 
 
-def _readable(program: Program, found: Conv2d, padding: _Padding | None) -> bool:
+def _reads_weights(
+    form: LinearForm,
+    kernels: Sequence[int],
+    size: int,
+    tap: Sequence[str],
+    reduce: Mapping[str, int],
+    points: _Points,
+) -> bool:
+    """Whether weights are read densely, by group, channel and tap."""
+    taps = kernels[1] * kernels[2] * kernels[3]
+    steps = dict(zip(tap, strides_of(kernels)[1:], strict=True))
+    wanted = _used({GROUP: size * taps, CHANNEL: taps, **steps}, {**points.extents, **reduce})
+    return _renamed(form, {**points.name, **{v: v for v in reduce}}) == (0, wanted)
+
+
+def _moves(
+    form: LinearForm,
+    sizes: Sequence[int],
+    tap: Sequence[str],
+    reduce: Mapping[str, int],
+    points: _Points,
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Stride and dilation, as the image is read; ``sizes``: channels of a group, its shape."""
+    channels, *image = sizes
+    form = _renamed(form, {**points.name, **{v: v for v in reduce}})
+    plane = strides_of(image)
+    row, down = form[1].get(ROW, plane[2]), form[1].get(tap[1], plane[2])
+    column, right = form[1].get(COLUMN, 1), form[1].get(tap[2], 1)
+    if row % plane[2] or down % plane[2]:
+        return None
+    wanted = {
+        BATCH: plane[0],
+        GROUP: channels * plane[1],
+        ROW: row,
+        COLUMN: column,
+        tap[0]: plane[1],
+        tap[1]: down,
+        tap[2]: right,
+    }
+    if form != (0, _used(wanted, {**points.extents, **reduce})):
+        return None
+    if min(row, down, column, right) < 1:
+        return None
+    return (row // plane[2], column), (down // plane[2], right)
+
+
+def _spare(program: Program) -> str:
+    """A workspace that no stage touches, or nothing."""
+    stores = [t for s in program.stages for t in (*s.init, *s.body)]
+    used = {load.buffer for t in stores for load in loads(t.value)} | {
+        t.buffer for s in program.stages for t in s.body
+    }
+    free = (b.name for b in program.buffers if b.role == "workspace" and b.name not in used)
+    return next(free, "")
+
+
+def _readable(program: Program, found: Conv2d, padding: Padding | None) -> bool:
     """Whether epilogue and input are f32 and apart from the padded copy."""
-    loads = {e.buffer for s in found.stores for e in walk(s.value) if isinstance(e, Load)}
+    read = {load.buffer for s in found.stores for load in loads(s.value)}
     return (
         program.buffer(found.data).dtype == "f32"
         and program.buffer(found.data).role == "input"
-        and not (padding and padding.target in loads)
+        and not (padding and padding.target in read)
     )
 
 
@@ -450,7 +287,7 @@ def _taps(
     """Variables of channel, ky and kx; a name that is not used where the extent is 1."""
     found = []
     for extent, step, spare in zip(
-        kernels[1:], _strides(kernels)[1:], ("$c", "$ky", "$kx"), strict=True
+        kernels[1:], strides_of(kernels)[1:], ("$c", "$ky", "$kx"), strict=True
     ):
         var = next((v for v, e in reduce.items() if form[1].get(v) == step and e == extent), "")
         if extent > 1 and not var:

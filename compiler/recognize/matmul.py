@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
-from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
-from nnjit_studio.compiler.ir.tensor_ir import (
-    Axis,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Stage,
-    Store,
-    Var,
-)
-from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
+from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
+from nnjit_studio.compiler.recognize.remembered import remembered
+from nnjit_studio.compiler.recognize.sums import (
+    Fused,
+    SumOfProducts,
+    View,
+    extents_of,
+    fuse,
+    loads_of,
+    sum_of_products,
+)
 
 
+@remembered
 def recognize(program: Program) -> Contraction | None:
     """Read a program as ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``, if it is one.
 
@@ -59,229 +57,16 @@ def recognize(program: Program) -> Contraction | None:
     return _classify(program, total, fused)
 
 
-@dataclass(frozen=True)
-class View:
-    """A buffer at an affine index."""
-
-    buffer: str
-    form: LinearForm
+def recognize_columns(program: Program) -> Contraction | None:
+    """A matmul whose B has neighbouring columns, or can be packed so."""
+    found = recognize(program)
+    return found if found is not None and found.has_columns else None
 
 
-@dataclass(frozen=True)
-class SumOfProducts:
-    """A stage that is ``target += a * b * scale``."""
-
-    stage: Stage
-    target: View
-    a: View
-    b: View
-    scale: tuple[Const, ...]
-
-    @property
-    def reduce(self) -> tuple[Axis, ...]:
-        return tuple(a for a in self.stage.axes if a.kind == "reduce" and a.extent > 1)
-
-
-@dataclass(frozen=True)
-class Fused:
-    """Operands and stores over the digits of the accumulator's position."""
-
-    axes: dict[str, int]
-    a: View
-    b: View
-    stores: tuple[Store, ...]
-
-
-def _extents(axes: Iterable[Axis]) -> dict[str, int]:
-    return {a.var: a.extent for a in axes}
-
-
-def _plain(expr: Expr) -> Expr:
-    # A cast to f32 of an f32 value changes nothing; operands are checked to be f32.
-    return _plain(expr.value) if isinstance(expr, Cast) and expr.dtype == "f32" else expr
-
-
-def _factors(expr: Expr) -> list[Expr]:
-    expr = _plain(expr)
-    if isinstance(expr, Binary) and expr.op == "mul":
-        return _factors(expr.a) + _factors(expr.b)
-    return [expr]
-
-
-def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
-    """Read a stage as a sum of products of two inputs that are computed in f32, if it is one."""
-    extents = _extents(stage.axes)
-    if len(stage.body) != 1 or len(stage.init) != 1:
-        return None
-    store, init = stage.body[0], stage.init[0]
-    form = linear_form(store.index, extents)
-    if form is None or init.buffer != store.buffer or linear_form(init.index, extents) != form:
-        return None
-    if not isinstance(init.value, Const) or init.value.value != 0:
-        return None
-    if any(a.var in form[1] for a in stage.axes if a.kind == "reduce"):
-        return None
-    value = _plain(store.value)
-    if not isinstance(value, Binary) or value.op != "add":
-        return None
-
-    def is_target(expr: Expr) -> bool:
-        expr = _plain(expr)
-        return (
-            isinstance(expr, Load)
-            and expr.buffer == store.buffer
-            and linear_form(expr.index, extents) == form
-        )
-
-    if not is_target(value.a) and not is_target(value.b):
-        return None
-    factors = _factors(value.b if is_target(value.a) else value.a)
-    loads = [f for f in factors if isinstance(f, Load)]
-    scale = tuple(f for f in factors if isinstance(f, Const))
-    if len(loads) != 2 or len(loads) + len(scale) != len(factors):
-        return None
-    views = []
-    for load in loads:
-        index = linear_form(load.index, extents)
-        if index is None or program.buffer(load.buffer).role != "input":
-            return None
-        views.append(View(load.buffer, index))
-    target = View(store.buffer, form)
-    buffers = [program.buffer(v.buffer) for v in (target, *views)]
-    if any(b.dtype != "f32" and (b.dtype, b.constant) != ("f16", True) for b in buffers):
-        return None
-    return SumOfProducts(stage, target, views[0], views[1], scale)
-
-
-def _radix(form: LinearForm, extents: Mapping[str, int]) -> dict[str, int] | None:
-    """Strides by variable when the form counts 0, 1, 2, ... without gaps, else None."""
-    span = 1
-    strides: dict[str, int] = {}
-    for var, stride in sorted(form[1].items(), key=lambda item: item[1]):
-        if stride != span:
-            return None
-        strides[var] = stride
-        span *= extents[var]
-    axes = {v for v, e in extents.items() if e > 1}
-    return strides if form[0] == 0 and set(strides) == axes else None
-
-
-def fuse(program: Program, total: SumOfProducts) -> Fused | None:
-    """The sum, which is the program's first stage, with all later stages inlined."""
-    spatial = [a for a in total.stage.axes if a.kind != "reduce"]
-    strides = _radix(total.target.form, _extents(spatial))
-    if strides is None:
-        return None
-    size = 1
-    for axis in spatial:
-        size *= axis.extent
-    # Each later stage's variables as digits of the same flat position.
-    aligned = {total.target.buffer}
-    later: list[tuple[Stage, dict[str, int]]] = []
-    for stage in program.stages[1:]:
-        digits = _digits_of_stage(stage, aligned, size)
-        if digits is None:
-            return None
-        later.append((stage, digits))
-        extents = _extents(stage.axes)
-        for store in stage.body:
-            form = linear_form(store.index, extents)
-            if form is not None and form == (0, digits):
-                aligned.add(store.buffer)
-    cuts = sorted({1, size, *strides.values(), *(s for _, d in later for s in d.values())})
-    if any(high % low for low, high in pairwise(cuts)):
-        return None
-    axes = {f"p{low}": high // low for low, high in reversed(list(pairwise(cuts)))}
-
-    def digit(stride: int, extent: int) -> LinearForm:
-        return 0, {f"p{c}": c // stride for c in cuts if stride <= c < stride * extent}
-
-    def positions(stage_axes: Iterable[Axis], found: Mapping[str, int]) -> dict[str, LinearForm]:
-        return {
-            a.var: digit(found[a.var], a.extent) if a.var in found else (0, {})
-            for a in stage_axes
-            if a.kind != "reduce"
-        }
-
-    here = positions(spatial, strides)
-    value: Expr = Var(ACCUMULATOR)
-    if total.scale:
-        scale = math.prod(float(constant.value) for constant in total.scale)
-        value = Binary("mul", value, Const(scale, "f32"))
-    flat: LinearForm = (0, {f"p{c}": c for c in cuts[:-1]})
-    known = {total.target.buffer: value}
-    stores: list[Store] = []
-    if program.buffer(total.target.buffer).role == "output":
-        stores.append(Store(total.target.buffer, linear_expr(flat), value))
-    for stage, found in later:
-        inlined = _inline(stage, positions(stage.axes, found), known, flat, axes)
-        if inlined is None:
-            return None
-        for store in inlined:
-            if linear_form(store.index, axes) == flat:
-                known[store.buffer] = store.value
-            if program.buffer(store.buffer).role == "output":
-                stores.append(store)
-    outputs = {b.name for b in program.buffers if b.role == "output"}
-    if {s.buffer for s in stores} != outputs or len(stores) != len(outputs):
-        return None
-    readable = {b.name for b in program.buffers if b.role == "input"}
-    if not all(e.buffer in readable for s in stores for e in _loads(s)):
-        return None
-    a = View(total.a.buffer, _substitute(total.a.form, here))
-    b = View(total.b.buffer, _substitute(total.b.form, here))
-    return Fused(axes, a, b, tuple(stores))
-
-
-def _digits_of_stage(stage: Stage, aligned: set[str], size: int) -> dict[str, int] | None:
-    extents = _extents(stage.axes)
-    points = 1
-    for extent in extents.values():
-        points *= extent
-    if stage.init or points != size or any(a.kind == "reduce" for a in stage.axes):
-        return None
-    for store in stage.body:
-        for load in _loads(store):
-            if load.buffer in aligned:
-                form = linear_form(load.index, extents)
-                return None if form is None else _radix(form, extents)
-    return None
-
-
-def _inline(
-    stage: Stage,
-    positions: Mapping[str, LinearForm],
-    known: Mapping[str, Expr],
-    flat: LinearForm,
-    axes: Mapping[str, int],
-) -> list[Store] | None:
-    def rename(expr: Expr) -> Expr | None:
-        return linear_expr(positions[expr.name]) if isinstance(expr, Var) else None
-
-    def inline(expr: Expr) -> Expr | None:
-        return known[expr.buffer] if isinstance(expr, Load) and expr.buffer in known else None
-
-    result = []
-    for store in stage.body:
-        moved = Store(store.buffer, rewrite(store.index, rename), rewrite(store.value, rename))
-        for load in _loads(moved):
-            if load.buffer in known and linear_form(load.index, axes) != flat:
-                return None
-        result.append(Store(moved.buffer, moved.index, rewrite(moved.value, inline)))
-    return result
-
-
-def _loads(store: Store) -> list[Load]:
-    parts = (*walk(store.index), *walk(store.value))
-    return [e for e in parts if isinstance(e, Load)]
-
-
-def _substitute(form: LinearForm, positions: Mapping[str, LinearForm]) -> LinearForm:
-    terms: dict[str, int] = {}
-    for var, coefficient in form[1].items():
-        for v, c in positions.get(var, (0, {var: 1}))[1].items():
-            terms[v] = terms.get(v, 0) + coefficient * c
-    return form[0], {v: c for v, c in terms.items() if c}
+def recognize_dots(program: Program) -> Contraction | None:
+    """A matmul whose operands both lie along the reduction."""
+    found = recognize(program)
+    return found if found is not None and found.along_k else None
 
 
 def _classify(program: Program, total: SumOfProducts, fused: Fused) -> Contraction | None:
@@ -301,7 +86,7 @@ def _classify(program: Program, total: SumOfProducts, fused: Fused) -> Contracti
     everywhere = [a.form[1], b.form[1], *forms]
     m_merged, m = _merge(m_axes, axes, everywhere, free)
     n_merged, n = _merge(n_axes, axes, everywhere, free)
-    reduce = _extents(total.reduce)
+    reduce = extents_of(total.reduce)
     k_axes = sorted(reduce, key=lambda v: a.form[1].get(v, 0))
     k_merged, k = _merge(k_axes, reduce, [a.form[1], b.form[1]], set())
     if len(k_merged) != len(k_axes):
@@ -410,7 +195,7 @@ def _packable(
     program: Program, a: Operand, b: Operand, epilogue: Iterable[Store], n: int, k: int
 ) -> bool:
     buffer = program.buffer(b.buffer)
-    elsewhere = {a.buffer, *(load.buffer for store in epilogue for load in _loads(store))}
+    elsewhere = {a.buffer, *(load.buffer for store in epilogue for load in loads_of(store))}
     apart = len(b.batch) == 1 and b.batch[0] == n and b.row > n and b.row % n == 0
     dense = b.offset == 0 and b.column == 1 and (apart or (b.row == n and not any(b.batch)))
     size = math.prod(buffer.shape)

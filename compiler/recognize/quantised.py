@@ -34,6 +34,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.recognize.subject import PackedWeight
+from nnjit_studio.records.quantised import QUANTISED_KINDS
 
 INT8_IN_WORD = 4
 NIBBLES_IN_WORD = 8
@@ -70,13 +72,52 @@ class Quantised:
     group_stride: int = 0
 
     @property
+    def kind(self) -> str:
+        return QUANTISED_KINDS[self.per_word]
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.contraction.dims
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.contraction.labels
+
+    @property
+    def flops(self) -> int:
+        return self.contraction.flops
+
+    @property
+    def packed(self) -> PackedWeight:
+        return PackedWeight(self.contraction.b.buffer, self.words, self.contraction.n)
+
+    def tunable(self, dtype: str) -> bool:
+        return not self.contraction.batch
+
+    @property
     def words(self) -> int:
         """Rows of words in B."""
         return self.contraction.k // self.per_word
 
 
-def recognize_quantised(program: Program) -> Quantised | None:
-    """Read a program as a matmul of quantised weights, if it is one."""
+def recognize_int8(program: Program) -> Quantised | None:
+    """Read a program as a matmul of bytes with bytes: ``i32(A[m, 4 q + r]) * i32(B[q, n, r])``."""
+    found = _sum(program)
+    return _int8(*found) if found else None
+
+
+def recognize_4bit(program: Program) -> Quantised | None:
+    """Read a program as a matmul of float32 with 4-bit weights.
+
+    ``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``: blocks g of
+    ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
+    """
+    found = _sum(program)
+    return _nibbles(*found) if found else None
+
+
+def _sum(program: Program) -> tuple[Program, Load, list[Expr]] | None:
+    """The program without its small stages, the sum that its first stage adds to, the factors."""
     if not program.stages or any(stage.steps for stage in program.stages):
         return None
     program = without_vectors(program)
@@ -90,8 +131,7 @@ def recognize_quantised(program: Program) -> Quantised | None:
     sums = [e for e in (value.a, value.b) if isinstance(e, Load) and e.buffer == target]
     if len(sums) != 1:
         return None
-    factors = _factors(value.b if value.a is sums[0] else value.a)
-    return _int8(program, sums[0], factors) or _nibbles(program, sums[0], factors)
+    return program, sums[0], _factors(value.b if value.a is sums[0] else value.a)
 
 
 def _factors(expr: Expr) -> list[Expr]:
@@ -101,7 +141,6 @@ def _factors(expr: Expr) -> list[Expr]:
 
 
 def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
-    """``i32(A[m, 4 q + r]) * i32(B[q, n, r])``."""
     loads = [
         f.value
         for f in factors
@@ -126,10 +165,6 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
 
 
 def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
-    """``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``.
-
-    Blocks g of ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
-    """
     decoded = [f for f in factors if isinstance(f, Binary) and f.op == "sub"]
     loads_ = [f for f in factors if isinstance(f, Load)]
     if len(decoded) != 1 or len(loads_) != 2 or len(factors) != 3:

@@ -7,29 +7,29 @@ import math
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Expr, Program, Select, stores_in
-from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.subject import Subject
+from nnjit_studio.compiler.recognize.winograd import winograd_labels
 from nnjit_studio.model import Workload
 
 
-def workload_of(program: Program, contraction: Contraction | None) -> Workload:
-    """Name, dims and FLOPs of a program; uses are counted by the caller."""
+def workload_for(program: Program, subject: Subject | None) -> Workload:
+    """The workload of a program in which this was found; uses are counted by the caller."""
     anonymous = replace(program, name="", stages=tuple(replace(s, name="") for s in program.stages))
     fingerprint = hashlib.sha256(repr(anonymous).encode()).hexdigest()[:12]
     output = next(b for b in program.buffers if b.role == "output")
-    if contraction is not None:
-        batch = tuple(a.extent for a in contraction.batch)
-        sizes = (contraction.m, contraction.k, contraction.n)
+    if subject is not None:
         return Workload(
-            "batch_matmul" if batch else "matmul",
-            (math.prod(batch), *sizes) if batch else sizes,
+            subject.kind,
+            subject.dims,
             output.dtype,
-            contraction.labels,
+            subject.labels,
             fingerprint,
-            flops=contraction.flops,
-            tunable=True,
+            flops=subject.flops,
+            tunable=subject.tunable(output.dtype),
         )
     dims = tuple(d for d in output.shape if d != 1) or (1,)
-    return Workload(program.name, dims, output.dtype, (), fingerprint, flops=_flops(program))
+    labels = winograd_labels(program)
+    return Workload(program.name, dims, output.dtype, labels, fingerprint, flops=_flops(program))
 
 
 def _flops(program: Program) -> int:

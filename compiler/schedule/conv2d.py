@@ -29,8 +29,12 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
-from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
-from nnjit_studio.compiler.schedule.depthwise import schedule_depthwise
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.schedule.depthwise import (
+    GUESSED_PIXELS,
+    guess_depthwise,
+    schedule_depthwise,
+)
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
@@ -46,6 +50,10 @@ from nnjit_studio.compiler.schedule.tiles import (
 )
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
+
+_GUESSED_ROWS = 6
+_GUESSED_BLOCKS = 4  # of rows: work for some threads
+_GUESSED_STEP = 100  # SIMD operations of one kernel row of taps, at most
 
 FIRST_ROW, END_ROW, INPUT, KERNEL_ROW = "$firstrow", "$endrow", "$c", "$ky"
 
@@ -85,6 +93,19 @@ def schedule_conv2d(program: Program, conv: Conv2d, candidate: Candidate) -> Sch
     if conv.batch > 1:
         body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(blocks)), body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * blocks)
+
+
+def guess_conv2d(conv: Conv2d) -> Candidate:
+    """One good tile; a short last vector costs less than reading the weights once more."""
+    if conv.depthwise:
+        return guess_depthwise(conv)
+    count = min(GUESSED_PIXELS, -(-conv.out_width // LANES) * LANES)
+    rows = min(conv.out_channels, _GUESSED_ROWS)
+    vectors = count // LANES
+    step = conv.kernel[0] * conv.kernel[1] * (vectors + rows * (1 + vectors))
+    unroll = conv.kernel[0] if step <= _GUESSED_STEP * conv.kernel[0] else 1
+    block = -(-conv.out_height // _GUESSED_BLOCKS)
+    return Candidate(count, rows, unroll, block, rows, conv.taps, "mn", False)
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:

@@ -25,7 +25,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
-from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
@@ -41,6 +41,8 @@ from nnjit_studio.compiler.schedule.tiles import (
 )
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
+
+GUESSED_PIXELS, _GUESSED_ROWS = 8, 4
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,13 @@ def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> 
     if conv.batch > 1:
         body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(conv.groups)), body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * conv.groups)
+
+
+def guess_depthwise(conv: Conv2d) -> Candidate:
+    """One good tile."""
+    widest = max(LANES, conv.out_width // LANES * LANES)
+    count, rows = min(GUESSED_PIXELS, widest), min(conv.out_height, _GUESSED_ROWS)
+    return Candidate(count, rows, 1, conv.out_height, rows, conv.taps, "mn", False)
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:

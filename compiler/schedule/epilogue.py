@@ -12,12 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine, affine, loads, stride, walk
+from nnjit_studio.compiler.ir.lanes import Lanes
 from nnjit_studio.compiler.ir.loops import For, Put, Statement, StoreVector
 from nnjit_studio.compiler.ir.rewrite import plus, substitute, substitute_store
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Expr, Load, Program, Select, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    POLYNOMIALS,
+    Binary,
+    Call,
+    Expr,
+    Load,
+    Program,
+    Select,
+    Store,
+    Var,
+)
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
-from nnjit_studio.compiler.schedule.lanes import Lanes
-from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS
 from nnjit_studio.errors import CompileError
 
 ROW, COLUMN = "$m", "$n"
@@ -161,7 +170,7 @@ def plan_epilogue(
 
 def _cost(expr: Expr) -> int:
     if isinstance(expr, Call):
-        return 25 if expr.fn in FUNCTIONS else 1
+        return 25 if expr.fn in POLYNOMIALS else 1
     if isinstance(expr, Binary):
         return 60 if expr.op == "pow" else 1
     return int(isinstance(expr, (Load, Select)))

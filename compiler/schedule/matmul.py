@@ -41,6 +41,10 @@ BUSY_ACCUMULATORS = 8
 WIDEST_PANEL = 16
 """The engine keeps room for panels of this width (docs/protocol.md, memory of the engine)."""
 
+_GUESSED_COLUMNS, _GUESSED_ROWS = 8, 6
+"""Twelve accumulators: they fit sixteen vector registers."""
+GUESSED_UNROLL = 4
+
 PANEL, TILE, PANELS, TILES, K, K_BLOCK = "$panel", "$tile", "$panels", "$tiles", "$k", "$kblock"
 
 
@@ -71,6 +75,23 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
         When the candidate does not fit this contraction or is too large.
     """
     return over_tiles(program, plan_of(program, contraction, candidate), candidate)
+
+
+def guess_matmul(c: Contraction) -> Candidate:
+    """One good tile, whatever the device.
+
+    What tuning finds on a given device is better by tens of percent, what the
+    schedule of any program makes of a sum of products is worse by five to ten times.
+    """
+    rows, columns = min(c.m, _GUESSED_ROWS), guessed_panel(c)
+    unroll = min(c.k, GUESSED_UNROLL)
+    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
+
+
+def guessed_panel(c: Contraction) -> int:
+    """Columns of a tile; a row vector reads B once: wide panels are long runs of it."""
+    columns = min(WIDEST_PANEL if c.m == 1 else _GUESSED_COLUMNS, -(-c.n // LANES) * LANES)
+    return LANES if WIDEST_PANEL % columns else columns
 
 
 def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:

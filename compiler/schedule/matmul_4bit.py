@@ -32,11 +32,16 @@ from nnjit_studio.compiler.schedule.matmul import (
     over_tiles,
     terms,
 )
-from nnjit_studio.compiler.schedule.matmul_int8 import check, rows_stride
+from nnjit_studio.compiler.schedule.matmul_int8 import check, guessed, rows_stride
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
 BLOCK = "$block"
+_GUESSED_ROWS, _GUESSED_UNROLL = 6, 1  # decoded words serve six rows
+
+
+def guess_4bit(quantised: Quantised) -> Candidate | None:
+    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL)
 
 
 def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:

@@ -27,6 +27,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Program, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
+    GUESSED_UNROLL,
     MAX_TILE_OPERATIONS,
     PANEL,
     TILE,
@@ -40,11 +41,7 @@ from nnjit_studio.compiler.schedule.matmul import (
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import ORDERS, Candidate
 
-
-def lies_along_k(c: Contraction) -> bool:
-    """Whether steps of the reduction are neighbours in both operands, columns of B are not."""
-    strides = (c.a.column, c.b.row) == (1, 1) and c.b.column != 1
-    return strides and c.k >= LANES and c.n > 1
+_GUESSED_ROWS, _GUESSED_COLUMNS, _GUESSED_COLUMNS_OF_ROW = 2, 6, 8
 
 
 def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Scheduled:
@@ -75,6 +72,15 @@ def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Sche
     epilogue = plan_epilogue(program, c)
     plan = Plan(c, epilogue, columns, rows, unroll, c.k, False, _tile)
     return over_tiles(program, plan, candidate)
+
+
+def guess_dot(c: Contraction) -> Candidate:
+    """One good tile, of 15 registers at most; an epilogue works on whole vectors of results."""
+    rows = min(c.m, _GUESSED_ROWS)
+    columns = LANES if c.labels else _GUESSED_COLUMNS
+    columns = _GUESSED_COLUMNS_OF_ROW if rows == 1 else columns
+    columns = columns if columns <= c.n else LANES
+    return Candidate(columns, rows, GUESSED_UNROLL, columns, rows, c.k, "nm", False)
 
 
 def _tile(plan: Plan, rows: int, columns: int) -> list[Statement]:

@@ -32,6 +32,7 @@ from nnjit_studio.compiler.schedule.matmul import (
     Plan,
     acc,
     finish,
+    guessed_panel,
     nonzero,
     over_tiles,
     terms,
@@ -42,6 +43,7 @@ from nnjit_studio.records.candidate import ORDERS, Candidate
 WORD_BYTES = 4
 HALVES = 2
 """Vectors of B, and sums, for four columns."""
+_GUESSED_ROWS, _GUESSED_UNROLL = 3, 2  # a sum has two registers
 
 
 def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
@@ -77,6 +79,17 @@ def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) 
     epilogue = plan_epilogue(program, c, quantised.total)
     plan = Plan(c, epilogue, candidate.x0, candidate.y0, unroll, c.k, True, tile)
     return over_tiles(program, plan, candidate)
+
+
+def guess_int8(quantised: Quantised) -> Candidate | None:
+    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL)
+
+
+def guessed(quantised: Quantised, rows: int, unroll: int) -> Candidate | None:
+    """A tile of at most so many rows; None of batches."""
+    c = quantised.contraction
+    rows, columns = min(c.m, rows), guessed_panel(c)
+    return None if c.batch else Candidate(columns, rows, unroll, columns, rows, c.k, "nm", True)
 
 
 def check(candidate: Candidate, quantised: Quantised, operations: int) -> None:

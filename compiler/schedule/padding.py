@@ -13,7 +13,7 @@ from nnjit_studio.compiler.ir.affine import LANES, linear_form, loads
 from nnjit_studio.compiler.ir.loops import For, Put, Statement, When
 from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Select, Store, Var
-from nnjit_studio.compiler.recognize.conv2d import limits_of
+from nnjit_studio.compiler.recognize.zero_padding import limits_of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.loops import For, Let, Put, Statement, When
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Store, Var
-from nnjit_studio.compiler.recognize.conv2d import BATCH, Conv2d
+from nnjit_studio.compiler.recognize.convolution import BATCH, Conv2d
 from nnjit_studio.errors import CompileError
 
 STAGED_ROW, STAGED_CHANNEL, STAGED_COLUMN = "$row", "$channel", "$column"

@@ -29,15 +29,9 @@ from nnjit_studio.compiler.ir.loops import (
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Program, Store, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
-from nnjit_studio.compiler.recognize.conv2d import CHANNEL, COLUMN, ROW
-from nnjit_studio.compiler.recognize.winograd import (
-    Lines,
-    Winograd,
-    into_tiles,
-    out_of_tiles,
-    recognize_input,
-    recognize_output,
-)
+from nnjit_studio.compiler.recognize.convolution import CHANNEL, COLUMN, ROW
+from nnjit_studio.compiler.recognize.winograd import Winograd, recognize_input, recognize_output
+from nnjit_studio.compiler.recognize.winograd_lines import Lines, into_tiles, out_of_tiles
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue

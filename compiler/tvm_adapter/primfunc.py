@@ -6,12 +6,11 @@ never waits for TVM.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from tvm import IRModule, ir, s_tir, sym, tirx
+from tvm import ir, sym, tirx
 
 from nnjit_studio.compiler.ir.affine import linear_form, walk
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -32,64 +31,19 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.tvm_adapter.inline import inlined
+from nnjit_studio.compiler.tvm_adapter.nodes import (
+    BINARY,
+    CALLS,
+    COMPARISONS,
+    DTYPES,
+    is_computed,
+    is_float,
+    is_true,
+    parts,
+    truth,
+)
 from nnjit_studio.errors import UnsupportedOpError
-
-DTYPES = {
-    "float32": "f32",
-    "float16": "f16",
-    "int64": "i64",
-    "int32": "i32",
-    "int8": "i8",
-    "uint8": "u8",
-    "bool": "bool",
-}
-_BINARY = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "FloorDiv": "floordiv",
-    "FloorMod": "floormod",
-    "Min": "min",
-    "Max": "max",
-    "LT": "lt",
-    "LE": "le",
-    "GT": "gt",
-    "GE": "ge",
-    "EQ": "eq",
-    "NE": "ne",
-    "And": "and",
-    "Or": "or",
-    "BitwiseAnd": "bitand",
-    "BitwiseOr": "bitor",
-    "BitwiseXor": "bitxor",
-    "LShift": "shl",
-    "RShift": "shr",
-}
-_COMPARISONS = ("LT", "LE", "GT", "GE", "EQ", "NE")
-_CALLS = {
-    "exp": "exp",
-    "tanh": "tanh",
-    "erf": "erf",
-    "sqrt": "sqrt",
-    "rsqrt": "rsqrt",
-    "log": "log",
-    "sigmoid": "sigmoid",
-    "fabs": "abs",
-    "floor": "floor",
-    "ceil": "ceil",
-    "round": "round",
-    "nearbyint": "round",
-    "trunc": "trunc",
-    "sin": "sin",
-    "cos": "cos",
-    **{
-        name: name
-        for name in (
-            "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
-        )
-    },
-}  # fmt: skip
-_EXPENSIVE = set(_CALLS) - {"fabs", "floor", "ceil", "round", "nearbyint", "trunc"} | {"pow"}
 
 
 def operator_name(primfunc_name: str) -> str:
@@ -110,73 +64,8 @@ def program_of(
     constants
         For each input parameter, whether its data is known.
     """
-    converter = _Converter(_inline(func, name), operator_name(name), scalars, constants)
+    converter = _Converter(inlined(func, name), operator_name(name), scalars, constants)
     return converter.program()
-
-
-def _inline(func: Any, name: str) -> Any:
-    schedule = s_tir.Schedule(IRModule({"main": func}), error_render_level="none")
-    with contextlib.suppress(s_tir.ScheduleError):
-        _inline_blocks(schedule)
-    return schedule.mod["main"]
-
-
-def _inline_blocks(schedule: Any) -> None:
-    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
-        node = schedule.get(block)
-        if node.init is not None:
-            continue
-        consumers = [schedule.get(c) for c in schedule.get_consumers(block)]
-        if not consumers:
-            continue
-        size = _points(node)
-        reused = any(_points(c) > size for c in consumers)
-        twice = len(consumers) > 1 and any(c.init is not None for c in consumers)
-        work = _work(node)
-        if (reused and work) or (twice and work & _EXPENSIVE):
-            continue
-        with contextlib.suppress(s_tir.ScheduleError):
-            schedule.compute_inline(block)
-
-
-def _points(block: Any) -> int:
-    points = 1
-    for v in block.iter_vars:
-        points *= int(v.dom.extent)
-    return points
-
-
-def _work(block: Any) -> set[str]:
-    """Names of the arithmetic in a block's value: empty when it only moves data."""
-    found: set[str] = set()
-
-    def visit(expr: Any) -> None:
-        kind = type(expr).__name__
-        if kind == "TensorLoad":
-            return
-        if kind in _BINARY or kind == "Div":
-            found.add(_BINARY.get(kind, "div"))
-        if kind == "Call":
-            found.add(expr.op.name.removeprefix("tirx.").removeprefix("prim."))
-        for child in _children(expr):
-            visit(child)
-
-    if type(block.body).__name__ == "BufferStore":
-        visit(block.body.value)
-    return found
-
-
-def _children(expr: Any) -> list[Any]:
-    kind = type(expr).__name__
-    if kind == "Call":
-        return list(expr.args)
-    if kind == "Cast":
-        return [expr.value]
-    if kind == "Select":
-        return [expr.condition, expr.true_value, expr.false_value]
-    if kind in ("Not", "BitwiseNot"):
-        return [expr.a]
-    return [expr.a, expr.b] if hasattr(expr, "b") else []
 
 
 class _Converter:
@@ -220,7 +109,7 @@ class _Converter:
         self.counts[role] += 1
 
     def program(self) -> Program:
-        stages = tuple(s for part in _parts(self.func.body.block.body) for s in self.stages(part))
+        stages = tuple(s for part in parts(self.func.body.block.body) for s in self.stages(part))
         order = {"input": 0, "output": 1, "workspace": 2}
         buffers = sorted(
             (b for b in self.buffers.values() if b.name != "scalar"), key=lambda b: order[b.role]
@@ -251,7 +140,7 @@ class _Converter:
         if realize is statement and not block.iter_vars and block.init is None:
             # An opaque block: its parts may be stages of their own.
             self.allocate(block)
-            return [stage for part in _parts(block.body) for stage in self.stages(part)]
+            return [stage for part in parts(block.body) for stage in self.stages(part)]
         if not self.regular(realize):
             return [self.serial(statement)]
         return [self.stage(realize)]
@@ -259,13 +148,13 @@ class _Converter:
     def regular(self, realize: Any) -> bool:
         values = zip(realize.iter_values, realize.block.iter_vars, strict=True)
         return (
-            _is_true(realize.predicate)
+            is_true(realize.predicate)
             and not realize.block.alloc_buffers
             and all(
                 type(value).__name__ in ("Var", "IntImm") and int(v.dom.min) == 0
                 for value, v in values
             )
-            and all(type(s).__name__ in ("BufferStore", "Bind") for s in _parts(realize.block.body))
+            and all(type(s).__name__ in ("BufferStore", "Bind") for s in parts(realize.block.body))
         )
 
     def stage(self, realize: Any) -> Stage:
@@ -339,7 +228,7 @@ class _Converter:
                     first = zero if first is None else Binary("and", first, zero)
             init = self.steps(block.init)
             steps = (*(init if first is None else (If(first, init),)), *steps)
-        return steps if _is_true(realize.predicate) else (If(self.value(realize.predicate), steps),)
+        return steps if is_true(realize.predicate) else (If(self.value(realize.predicate), steps),)
 
     def allocate(self, block: Any) -> None:
         for buffer in block.alloc_buffers:
@@ -354,7 +243,7 @@ class _Converter:
     def stores(self, body: Any) -> tuple[Store, ...]:
         """Stores after names for values, which are put in place: all are read before any store."""
         out = []
-        for s in _parts(body):
+        for s in parts(body):
             kind = type(s).__name__
             if kind == "Bind":
                 self.lets[s.var] = self.value(s.value)
@@ -375,7 +264,7 @@ class _Converter:
         dynamic: list[tuple[Expr, int]] = []
         stride = 1
         for extent, index in reversed(list(zip(buffer.shape, indices, strict=True))):
-            if _is_computed(index):
+            if is_computed(index):
                 clamped = Binary("max", self.index(index), Const(0, "i32"))
                 dynamic.append((Binary("min", clamped, Const(extent - 1, "i32")), stride))
             else:
@@ -396,22 +285,22 @@ class _Converter:
         if kind == "Var":
             return self.names[expr]
         if kind == "Cast":
-            if _is_float(expr.value):
+            if is_float(expr.value):
                 return Cast(self.value(expr.value), "i32")
             return self.index(expr.value)
         if kind in ("Div", "Mod"):
             op = "truncdiv" if kind == "Div" else "truncmod"
             return Binary(op, self.index(expr.a), self.index(expr.b))
-        if kind in ("And", "Or", "Not") or (kind in _COMPARISONS and _is_float(expr.a)):
+        if kind in ("And", "Or", "Not") or (kind in COMPARISONS and is_float(expr.a)):
             return self.value(expr)
-        if kind in _BINARY:
-            return Binary(_BINARY[kind], self.index(expr.a), self.index(expr.b))
+        if kind in BINARY:
+            return Binary(BINARY[kind], self.index(expr.a), self.index(expr.b))
         if kind == "TensorLoad":
             loaded = self.value(expr)
             return loaded if str(expr.ty.dtype) == "int32" else Cast(loaded, "i32")
         if kind == "Select":
-            parts = (expr.condition, expr.true_value, expr.false_value)
-            return Select(*(self.index(p) for p in parts))
+            sides = (expr.condition, expr.true_value, expr.false_value)
+            return Select(*(self.index(side) for side in sides))
         if kind == "Call" and expr.op.name.endswith("if_then_else"):
             return Select(*(self.index(a) for a in expr.args))
         raise self.fail(f"the index {str(expr)[:60]}")
@@ -442,11 +331,11 @@ class _Converter:
             floating = dtype in ("f32", "f16")
             op = {"Div": "div" if floating else "truncdiv", "Mod": "truncmod"}[kind]
             return Binary(op, self.value(expr.a), self.value(expr.b))
-        if kind in _BINARY:
-            truth = _truth(expr)
-            if truth is not None:
-                return self.value(truth)
-            return Binary(_BINARY[kind], self.value(expr.a), self.value(expr.b))
+        if kind in BINARY:
+            asked = truth(expr)
+            if asked is not None:
+                return self.value(asked)
+            return Binary(BINARY[kind], self.value(expr.a), self.value(expr.b))
         if kind in ("Not", "BitwiseNot"):
             return Call("not" if kind == "Not" else "bitnot", (self.value(expr.a),))
         if kind == "Select":
@@ -464,8 +353,8 @@ class _Converter:
         if name.endswith("if_then_else"):  # tirx. or prim., by where it was made
             return Select(*(self.value(a) for a in expr.args))
         args = tuple(self.value(a) for a in expr.args)
-        if name in _CALLS:
-            return Call(_CALLS[name], args)
+        if name in CALLS:
+            return Call(CALLS[name], args)
         if name in ("pow", "power"):
             return Binary("pow", *args)
         if name == "isnan":
@@ -473,36 +362,6 @@ class _Converter:
         if name == "likely":
             return args[0]
         raise self.fail(f"the function {name}")
-
-
-def _is_computed(expr: Any) -> bool:
-    """Whether an index depends on memory or on floats, so that its range is not known."""
-    if type(expr).__name__ == "TensorLoad" or _is_float(expr):
-        return True
-    return any(_is_computed(child) for child in _children(expr))
-
-
-def _truth(expr: Any) -> Any:
-    """``b`` of ``0 < int(b)`` or ``int(b) != 0``: how TVM asks a bool, through 64 bits."""
-    kind = type(expr).__name__
-    sides = {"LT": (expr.a, expr.b), "GT": (expr.b, expr.a), "NE": (expr.b, expr.a)}
-    if kind not in sides:
-        return None
-    zero, number = sides[kind]
-    asked = type(zero).__name__ == "IntImm" and int(zero) == 0 and type(number).__name__ == "Cast"
-    return number.value if asked and str(number.value.ty.dtype) == "bool" else None
-
-
-def _is_float(expr: Any) -> bool:
-    return str(expr.ty.dtype).startswith("float")
-
-
-def _is_true(predicate: Any) -> bool:
-    return type(predicate).__name__ == "IntImm" and int(predicate) == 1
-
-
-def _parts(body: Any) -> list[Any]:
-    return list(body.seq) if type(body).__name__ == "SeqStmt" else [body]
 
 
 def _is_map(store: Store, axes: list[Axis]) -> bool:

@@ -19,8 +19,9 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
 from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
-from nnjit_studio.compiler.tvm_adapter.primfunc import DTYPES, program_of
+from nnjit_studio.compiler.tvm_adapter.primfunc import program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.wasm.ir import (
-    Const,
-    Function,
-    Load,
-    LocalGet,
-    Node,
-    Op,
-    Store,
-    rebuild,
-)
+from nnjit_studio.compiler.wasm.ir import Const, Function, Load, LocalGet, Node, Op, Store, rebuild
 
 
 def offset_load_store(function: Function) -> None:

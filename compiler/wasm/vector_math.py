@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from nnjit_studio.compiler.ir.tensor_ir import POLYNOMIALS
 from nnjit_studio.compiler.wasm.ir import Const, Node, Op, i32, round_f32
 
 Let = Callable[[Node], Node]
@@ -224,13 +225,6 @@ def _sine(let: Let, x: Node, quarter: int) -> Node:
     return Op("v128.xor", (_choose(odd, cosine, sine), sign))
 
 
-FUNCTIONS: dict[str, Callable[[Let, Node], Node]] = {
-    "exp": exp,
-    "exp_below": exp_below,
-    "tanh": tanh,
-    "erf": erf,
-    "log": log,
-    "sigmoid": sigmoid,
-    "sin": sin,
-    "cos": cos,
-}
+FUNCTIONS: dict[str, Callable[[Let, Node], Node]] = dict(
+    zip(POLYNOMIALS, (exp, exp_below, tanh, erf, log, sigmoid, sin, cos), strict=True)
+)

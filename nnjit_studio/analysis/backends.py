@@ -1,20 +1,13 @@
-"""Which is faster here, Wasm or WebGPU: both on one page, whole and by step, and why."""
+"""Comparison of Wasm and WebGPU on one page: whole and by step, and the reason."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from nnjit_studio.analysis.profile import Steady
-from nnjit_studio.analysis.profile.run import STEP_QUANTA, WARM_MS, steady
-from nnjit_studio.errors import UserError
-from nnjit_studio.model import Plan, PlanStep
-from nnjit_studio.records import DeviceProfile, Inference
-from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.support.tables import text_table
 
-UPLOAD, READBACK = "upload", "readback"
 EVEN = 1.05
 """Up to this ratio neither is called faster."""
 DRIFT = 1.15
@@ -23,29 +16,6 @@ LEAST_MS = 1e-3
 """A page's clock may show nothing of a tiny model."""
 SMALL_MS = 0.1
 """A step that Wasm does in less is a small one: about what a few dispatches cost a GPU."""
-
-
-class Comparable(Protocol):
-    """What the comparison needs of the workbench."""
-
-    @property
-    def runner(self) -> Any: ...
-
-    @property
-    def model(self) -> Any: ...
-
-    @property
-    def fallback_reason(self) -> str: ...
-
-    def use_backend(self, backend: Backend, on_phase: Callable[[str], None]) -> DeviceProfile: ...
-
-    def register_best(self, on_phase: Callable[[str], None]) -> None: ...
-
-    def infer(
-        self, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0
-    ) -> Inference: ...
-
-    def infer_plan(self, name: str, runs: int) -> Inference: ...
 
 
 @dataclass(frozen=True)
@@ -117,7 +87,7 @@ class BackendComparison:
     @property
     def ratio(self) -> float:
         """Wasm's time by WebGPU's: above 1 WebGPU is faster."""
-        return _by(self.wasm.whole.median_ms, self.webgpu.whole.median_ms)
+        return ratio(self.wasm.whole.median_ms, self.webgpu.whole.median_ms)
 
     @property
     def faster(self) -> str:
@@ -140,105 +110,8 @@ class BackendComparison:
         }
 
 
-def transfer_plans(plan: Plan) -> Mapping[str, Plan]:
-    """Plans over the same memory that move inputs, or outputs, and run nothing.
-
-    What is read has to be written: the outputs' bytes go there first, which is little beside
-    what it takes to get them back.
-    """
-    only = (PlanStep("return"),)
-    return {
-        UPLOAD: replace(plan, name=UPLOAD, outputs=(), steps=only),
-        READBACK: replace(plan, name=READBACK, inputs=plan.outputs, steps=only),
-    }
-
-
-def compare_backends(
-    bench: Comparable,
-    gpu: Backend,
-    runs: int,
-    on_phase: Callable[[str], None] = lambda phase: None,
-) -> BackendComparison:
-    """Time the open model on Wasm, on WebGPU, and on Wasm again, with the best known kernels.
-
-    Raises
-    ------
-    UserError
-        When no model is open.
-    TargetError, PageError
-        When the page has no WebGPU, or loses it for good.
-    """
-    if bench.model is None:
-        raise UserError("No model is open.", "Open an .onnx file first.")
-    before = _side(bench, WASM, runs, on_phase)
-    webgpu = _side(bench, gpu, runs, on_phase)
-    on_gpu = _calls(bench.model.plan)
-    after = _side(bench, WASM, runs, on_phase)
-    wasm = min(before, after, key=lambda side: side.whole.median_ms)
-    return BackendComparison(
-        bench.model.graph.name,
-        wasm,
-        webgpu,
-        tuple(_pairs(_calls(bench.model.plan), wasm.steps_ms, on_gpu, webgpu.steps_ms)),
-        _by(after.whole.median_ms, before.whole.median_ms),
-    )
-
-
-def _calls(plan: Plan) -> list[PlanStep]:
-    return [step for step in plan.steps if step.op == "call"]
-
-
-def _pairs(
-    on_wasm: Sequence[PlanStep],
-    wasm_ms: Sequence[float],
-    on_gpu: Sequence[PlanStep],
-    gpu_ms: Sequence[float],
-) -> Iterator[StepPair]:
-    """The GPU's steps; what only Wasm has is part of the next step that is another one there."""
-    there = list(zip(on_gpu, gpu_ms, strict=True))
-    fused_ms = 0.0
-    for call, ms in zip(on_wasm, wasm_ms, strict=True):
-        if not there or call.node != there[0][0].node:
-            fused_ms += ms
-            continue
-        other, other_ms = there.pop(0)
-        if other.workload != call.workload:
-            ms, fused_ms = ms + fused_ms, 0.0
-        yield StepPair(call.node, other.workload, ms, other_ms)
-
-
-def _side(bench: Comparable, backend: Backend, runs: int, on_phase: Callable[[str], None]) -> Side:
-    device = bench.use_backend(backend, on_phase)
-    model = bench.model
-    bench.runner.load(model.plan, model.weights, transfer_plans(model.plan))
-    bench.register_best(on_phase)
-    on_phase(f"timing {backend.label}")
-    once_ms = bench.infer(1).runs_ms[0]
-    bench.infer(max(2, min(1000, round(WARM_MS / max(once_ms, 0.1)))))
-    whole = steady(bench.infer(runs).runs_ms)
-    steps = bench.infer(runs, profile=True, least_step_ms=STEP_QUANTA * device.timer_quantum_ms)
-    if backend.is_gpu and bench.fallback_reason:  # this was Wasm, then
-        raise UserError(f"{bench.fallback_reason} So there is nothing to compare.")
-    return Side(
-        backend=backend.name,
-        target=device.label,
-        tier=device.best_tier,
-        threads=device.threads,
-        adapter=device.gpu.name if device.gpu else "",
-        software=bool(device.gpu and device.gpu.is_fallback),
-        whole=whole,
-        upload_ms=_moved_ms(bench, UPLOAD, runs),
-        readback_ms=_moved_ms(bench, READBACK, runs),
-        steps_ms=steps.steps_ms,
-    )
-
-
-def _moved_ms(bench: Comparable, name: str, runs: int) -> float:
-    bench.infer_plan(name, 2)
-    return statistics.median(bench.infer_plan(name, runs).runs_ms)
-
-
-def _by(a_ms: float, b_ms: float) -> float:
+def ratio(a_ms: float, b_ms: float) -> float:
+    """``a_ms`` by ``b_ms``, where a page's clock may have shown nothing."""
     return max(a_ms, LEAST_MS) / max(b_ms, LEAST_MS)
 
 
@@ -320,30 +193,29 @@ def _what_holds_the_gpu_up(found: BackendComparison) -> str:
 
 def as_text(found: BackendComparison, top: int | None = None) -> str:
     """The answer, the parts of both, and the steps with the largest differences."""
-    sides = [found.wasm, found.webgpu]
-    head = f"{'':<10}{'whole':>10}{'kernels':>10}{'upload':>10}{'readback':>10}{'rest':>10}  ms"
-    lines = [*why(found), "", head]
-    for side in sides:
-        numbers = (
-            side.whole.median_ms,
-            side.kernels_ms,
-            side.upload_ms,
-            side.readback_ms,
-            side.rest_ms,
-        )
-        what = f"{side.target}, {side.tier}" + (f", {side.adapter}" if side.adapter else "")
-        lines.append(f"{side.backend:<10}" + "".join(f"{n:>10.3f}" for n in numbers) + f"  {what}")
+    sides = []
+    for side in (found.wasm, found.webgpu):
+        parts_ms = (
+            side.whole.median_ms, side.kernels_ms, side.upload_ms, side.readback_ms, side.rest_ms,
+        )  # fmt: skip
+        what = ", ".join(filter(None, (side.target, side.tier, side.adapter)))
+        sides.append((side.backend, *(f"{ms:.3f}" for ms in parts_ms), what))
     ranked = sorted(found.steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms))[:top]
-    lines += ["", f"{'step':<36}{'wasm ms':>10}{'webgpu ms':>11}{'ratio':>8}"]
-    lines += [
-        f"{_short(s.node or s.workload):<36}{s.wasm_ms:>10.3f}{s.webgpu_ms:>11.3f}{_ratio(s):>8}"
+    steps = [
+        (
+            _short(s.node or s.workload),
+            f"{s.wasm_ms:.3f}",
+            f"{s.webgpu_ms:.3f}",
+            f"{s.wasm_ms / s.webgpu_ms:.2f}" if s.webgpu_ms else "-",
+        )
         for s in ranked
     ]
-    return "\n".join(lines)
-
-
-def _ratio(step: StepPair) -> str:
-    return f"{step.wasm_ms / step.webgpu_ms:.2f}" if step.webgpu_ms else "-"
+    parts = ("ms", "whole", "kernels", "upload", "readback", "rest", "")
+    tables = (
+        text_table(parts, sides, left=(0, 6)),
+        text_table(("step", "wasm ms", "webgpu ms", "ratio"), steps),
+    )
+    return "\n\n".join(("\n".join(why(found)), *tables))
 
 
 def _short(name: str, width: int = 35) -> str:

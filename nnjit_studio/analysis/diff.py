@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.errors import UserError
-from nnjit_studio.model import NUMPY_DTYPES, Graph, Node, Plan, TensorSpec
-from nnjit_studio.records import Tap
+from nnjit_studio.model import Node, TensorSpec
+from nnjit_studio.support.tables import text_table
 
 TOLERANCE = 1e-3
 """Of the largest error relative to the tensor's scale, above which a tensor is bad."""
@@ -22,25 +20,11 @@ REASONS = {
     "own": "made on the way to a tensor of the ONNX file, which has none such",
     "shape": "of another size in ONNX Runtime",
 }
-PASS_BYTES = 48 * 2**20
-"""Copied in one run of the page: a frame holds 128 MiB."""
-
-
-class Comparable(Protocol):
-    """What a diff needs of the workbench: an open model with its kernels registered."""
-
-    model: Any
-
-    def tap(self, taps: Sequence[Tap]) -> list[bytes]: ...
-
-    def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]: ...
-
-    def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]: ...
 
 
 @dataclass(frozen=True)
 class TensorDiff:
-    """One tensor beside its reference.
+    """One tensor compared with its reference.
 
     Attributes
     ----------
@@ -123,61 +107,6 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def diff_model(
-    bench: Comparable,
-    name: str = "",
-    tolerance: float = TOLERANCE,
-    on_phase: Callable[[str], None] = lambda phase: None,
-) -> Diff:
-    """Compare the tensors of the open model; its best kernels have to be registered.
-
-    Parameters
-    ----------
-    name
-        A tensor, a step or an ONNX node: only what belongs to it is compared.
-
-    Raises
-    ------
-    UserError
-        When nothing has that name, nothing can be compared, or ONNX Runtime cannot run the model.
-    """
-    graph, plan = bench.model.graph, bench.model.plan
-    on_phase("starting native ONNX Runtime")
-    nodes = bench.onnx_nodes()
-    reference = {t for _, outputs in nodes for t in outputs}
-    ours = list(_tensors(graph, plan))
-    missing = [*_nameless(ours, reference), *_fused_away(graph, nodes)]
-    common = [t for t in ours if _parts(t.spec.name, reference)]
-    if name:
-        common = [t for t in common if name in _names(t)]
-        missing = [m for m in missing if name in (m.tensor, m.node)]
-        if not common and not missing:
-            raise UserError(
-                f"The model has no tensor or node {name!r}.",
-                "`nnjit diff MODEL --json` lists them all.",
-            )
-    elif not common:
-        raise UserError(
-            "No tensor of the ONNX file is one that a step computes: nothing can be compared.",
-            "Name a node with --node to see what became of it.",
-        )
-    rows: list[TensorDiff] = []
-    for group in _groups(common):
-        on_phase(f"comparing {len(rows)} to {len(rows) + len(group)} of {len(common)} tensors")
-        got = dict(zip((t.spec.name for t in group), _page_tensors(bench, group), strict=True))
-        wanted = {t.spec.name: _parts(t.spec.name, reference) for t in group}
-        expected = bench.onnx_tensors([part for parts in wanted.values() for part in parts])
-        for tensor in group:
-            found = _joined([expected[part] for part in wanted[tensor.spec.name]], tensor.spec)
-            if found.size != tensor.spec.size:
-                why = f"its shape is {found.shape} in ONNX Runtime, {tensor.spec.shape} here"
-                missing.append(Missing(tensor.spec.name, tensor.node.name, "shape", why))
-            else:
-                rows.append(compare(tensor, got[tensor.spec.name], found))
-    rows.sort(key=lambda row: (-row.max_rel, row.position))
-    return Diff(graph.name, tolerance, tuple(rows), tuple(missing))
-
-
 @dataclass(frozen=True)
 class Placed:
     """A tensor that a step leaves in a buffer; ``step`` counts the plan's steps."""
@@ -187,94 +116,6 @@ class Placed:
     position: int
     step: int
     buffer: int
-
-
-def _tensors(graph: Graph, plan: Plan) -> Iterator[Placed]:
-    calls = [i for i, step in enumerate(plan.steps) if step.op == "call"]
-    for position, (node, step) in enumerate(zip(graph.nodes, calls, strict=True)):
-        # Arguments are inputs, outputs, workspaces.
-        buffers = plan.steps[step].args[len(node.inputs) :]
-        for tensor, buffer in zip(node.outputs, buffers, strict=False):
-            yield Placed(graph.tensors[tensor], node, position, step, buffer)
-
-
-def _parts(tensor: str, reference: set[str]) -> list[str]:
-    """The ONNX tensors that are in one of ours: itself, or those that a merge put side by side."""
-    if tensor in reference:
-        return [tensor]
-    parts = tensor.split("|")
-    return parts if len(parts) > 1 and reference.issuperset(parts) else []
-
-
-def _names(tensor: Placed) -> tuple[str, ...]:
-    name, node = tensor.spec.name, tensor.node
-    return (name, *name.split("|"), node.name, *node.source)
-
-
-def _joined(parts: Sequence[NDArray[Any]], spec: TensorSpec) -> NDArray[Any]:
-    """One tensor of several that lie side by side in each of its rows.
-
-    Of three dimensions it holds the blocks of columns one behind the other.
-    """
-    if len(parts) == 1 or sum(p.size for p in parts) != spec.size:
-        return parts[0]
-    rows = spec.shape[-2]
-    joined = np.concatenate([p.reshape(rows, -1) for p in parts], axis=1)
-    blocks: NDArray[Any] = joined.reshape(rows, -1, spec.shape[-1]).swapaxes(0, 1)
-    return blocks
-
-
-def _nameless(ours: Sequence[Placed], reference: set[str]) -> Iterator[Missing]:
-    for t in ours:
-        if not _parts(t.spec.name, reference):
-            why = "made on the way: the ONNX file has none such"
-            yield Missing(t.spec.name, t.node.name, "own", why)
-
-
-def _fused_away(graph: Graph, nodes: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[Missing]:
-    steps = {source: node.name for node in graph.nodes for source in node.source}
-    known = {part for tensor in graph.tensors for part in (tensor, *tensor.split("|"))}
-    for onnx_node, outputs in nodes:
-        for tensor in outputs:
-            if tensor in known:
-                continue
-            if onnx_node in steps:
-                why = f"fused into step {steps[onnx_node]!r}"
-                yield Missing(tensor, onnx_node, "fused", why)
-            else:
-                why = "a view or a constant: no step computes it"
-                yield Missing(tensor, onnx_node, "view", why)
-
-
-def _groups(tensors: Sequence[Placed]) -> Iterator[list[Placed]]:
-    """In order, each with at most ``PASS_BYTES`` together, or one tensor alone."""
-    group: list[Placed] = []
-    for tensor in tensors:
-        if group and sum(t.spec.nbytes for t in (*group, tensor)) > PASS_BYTES:
-            yield group
-            group = []
-        group.append(tensor)
-    if group:
-        yield group
-
-
-def _page_tensors(bench: Comparable, group: Sequence[Placed]) -> Iterator[NDArray[Any]]:
-    if len(group) == 1 and group[0].spec.nbytes > PASS_BYTES:
-        (tensor,) = group
-        parts = [_tap(tensor, at) for at in range(0, tensor.spec.nbytes, PASS_BYTES)]
-        yield _array(tensor, b"".join(bench.tap([part])[0] for part in parts))
-        return
-    for tensor, data in zip(group, bench.tap([_tap(t) for t in group]), strict=True):
-        yield _array(tensor, data)
-
-
-def _tap(tensor: Placed, offset: int = 0) -> Tap:
-    nbytes = min(PASS_BYTES, tensor.spec.nbytes - offset)
-    return Tap(tensor.step, tensor.buffer, offset, nbytes)
-
-
-def _array(tensor: Placed, data: bytes) -> NDArray[Any]:
-    return np.frombuffer(data, NUMPY_DTYPES[tensor.spec.dtype]).reshape(tensor.spec.shape)
 
 
 def compare(tensor: Placed, got: NDArray[Any], expected: NDArray[Any]) -> TensorDiff:
@@ -316,15 +157,15 @@ def _cosine(x: NDArray[Any], y: NDArray[Any]) -> float:
 
 def as_text(diff: Diff, top: int) -> str:
     """A table for people, the worst tensors first, and the first bad step."""
-    lines = [
-        f"{'tensor':<52} {'step':<36} {'max rel':>9} {'max abs':>9} {'1-cosine':>9} "
-        f"{'NaN':>5} {'Inf':>5}"
-    ]
-    for t in diff.tensors[:top]:
-        lines.append(
-            f"{t.tensor[-52:]:<52} {t.node[-36:]:<36} {t.max_rel:9.2e} {t.max_abs:9.2e} "
-            f"{abs(1 - t.cosine):9.1e} {_pair(t.nans):>5} {_pair(t.infs):>5}"
+    rows = (
+        (
+            t.tensor[-52:], t.node[-36:], f"{t.max_rel:.2e}", f"{t.max_abs:.2e}",
+            f"{abs(1 - t.cosine):.1e}", _pair(t.nans), _pair(t.infs),
         )
+        for t in diff.tensors[:top]
+    )  # fmt: skip
+    titles = ("tensor", "step", "max rel", "max abs", "1-cosine", "NaN", "Inf")
+    lines = [text_table(titles, rows, left=(0, 1))]
     if len(diff.tensors) > top:
         lines.append(f"... and {len(diff.tensors) - top} more, all better than these")
     lines += ["", summary(diff)]
@@ -353,7 +194,7 @@ def details(diff: Diff) -> str:
     """Everything about few tensors, for one that was asked for by name."""
     blocks = []
     for t in diff.tensors:
-        rows: Mapping[str, Any] = {
+        rows = {
             "tensor": f"{t.tensor}, {'x'.join(map(str, t.shape)) or 'scalar'} {t.dtype}",
             "step": f"{t.position}: {t.node} ({t.op})",
             "largest error": f"{t.max_abs:.3e}, {t.max_rel:.3e} of the scale {t.scale:.3g}",
@@ -361,7 +202,7 @@ def details(diff: Diff) -> str:
             "cosine": f"{t.cosine:.9f}",
             "NaN, Inf": f"{_pair(t.nans)}, {_pair(t.infs)}",
         }
-        blocks.append("\n".join(f"{k:<14} {v}" for k, v in rows.items()))
+        blocks.append(text_table(("", ""), rows.items(), left=(0, 1)))
     blocks += [f"{m.tensor}: {m.why}" for m in diff.missing]
     return "\n\n".join(blocks)
 

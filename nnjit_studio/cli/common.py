@@ -166,13 +166,13 @@ def workbench(
             if target == "embedded":
                 from nnjit_studio.ui.page.headless import run_with_embedded_page
 
-                return run_with_embedded_page(bench.hub, work, no_sandbox, bench.cancel)
+                return run_with_embedded_page(bench.page.hub, work, no_sandbox, bench.page.cancel)
             from nnjit_studio.engine.browsers import browsers
             from nnjit_studio.engine.runner.kept_page import keep_page
 
-            gpu = adapter_wanted(bench.backend)
-            with keep_page(bench.hub, browsers.find(target), no_sandbox, gpu) as running:
-                bench.launched_with(running.flags)
+            gpu = adapter_wanted(bench.page.backend)
+            with keep_page(bench.page.hub, browsers.find(target), no_sandbox, gpu) as running:
+                bench.page.launched_with(running.flags)
                 return work()
 
         yield bench, run

@@ -51,19 +51,20 @@ def faster(
     Both run MODEL on the same page with their best known kernels, whole and step by step;
     what moving inputs and outputs costs is measured apart, and the answer says why.
     """
-    from nnjit_studio.analysis.backends import BackendComparison, as_text, compare_backends
+    from nnjit_studio.analysis.backends import BackendComparison, as_text
     from nnjit_studio.records.backend import WASM
+    from nnjit_studio.workbench.jobs import compare_backends, use_backend
 
     feeds = load_inputs(inputs)
     with workbench(
         target, database, no_sandbox, threads, read_only=True, backend="webgpu", gpu=gpu
     ) as (bench, run):
-        on_gpu = bench.backend
+        on_gpu = bench.page.backend
 
         def work() -> BackendComparison:
-            bench.use_backend(WASM)
+            use_backend(bench.model, WASM)
             bench.open_model(model, note, feeds)
-            return compare_backends(bench, on_gpu, runs, note)
+            return compare_backends(bench.model, note, runs, on_gpu)
 
         found = run(work)
     if as_json:

@@ -102,14 +102,9 @@ def generate(
     """
     from nnjit_studio.bench.llm.soak import soak_markdown, soak_text
     from nnjit_studio.bench.report import append
-    from nnjit_studio.generation.generator import (
-        TextGenerator,
-        collect,
-        compare,
-        token_json,
-        tokens_per_s,
-    )
-    from nnjit_studio.generation.session import parse_ids
+    from nnjit_studio.generation.prompts import parse_ids
+    from nnjit_studio.generation.texts import collect, compare, token_json, tokens_per_s
+    from nnjit_studio.workbench.jobs import export
 
     prompt = [] if soak is not None else prompt_ids(ids, ids_file)
     if check and top_k > 1:
@@ -117,7 +112,6 @@ def generate(
     request = GenerationRequest(capacity, prefill_rows, str(prefill) if prefill else "")
     sampling = Sampling(tokens, top_k, temperature, seed, tuple(parse_ids(stop, "--stop")))
     with workbench(target, database, no_sandbox, threads, backend=backend, gpu=gpu) as (bench, run):
-        generator = TextGenerator(bench)
 
         def show(token: Token, index: int) -> None:
             if as_json:
@@ -126,15 +120,15 @@ def generate(
                 click.echo(f"{token.id} ", nl=False)
 
         def work() -> dict[str, Any]:
-            opened = generator.open(model, request, note)
-            if opened.prefill is None and len(prompt) > 1:
+            opened = bench.open_decoder(model, request, note)
+            if not opened.other_plans and len(prompt) > 1:
                 note("The model has no prefill plan: the prompt is read token by token.")
             if seconds is not None:
-                tune(generator, seconds, as_json)
-            generator.register_best()
+                tune(bench, seconds, as_json)
+            bench.model.register_best()
             if soak is not None:
-                return run_soak(bench, generator, soak, check, as_json)
-            made, ended = collect(generator.generate(prompt, sampling), show)
+                return run_soak(bench, soak, check, as_json)
+            made, ended = collect(bench.model.generate(prompt, sampling), show)
             if not as_json:
                 click.echo()
             summary = {
@@ -145,20 +139,17 @@ def generate(
                 "prompt_ms": made[0].ms,
                 "tokens_per_s": tokens_per_s(made),
                 "memory_bytes": ended.memory_bytes,
-                "capacity": opened.facts.capacity,
+                "capacity": opened.generation.capacity,
             }
             if bundle is not None:
-                note(f"wrote {generator.export(bundle)}")
+                note(f"wrote {export(bench.model, bundle)}")
             if check:
                 bench.compiler.native_decoder(model, prompt)
                 choices = bench.compiler.native_tokens([t.id for t in made])
                 summary["check"] = compare(made, choices)
             return summary
 
-        try:
-            summary = run(work)
-        finally:
-            generator.close()
+        summary = run(work)
     if as_json:
         print_json(summary)
     else:
@@ -174,14 +165,12 @@ def generate(
         )
 
 
-def run_soak(
-    bench: Any, generator: Any, seconds: float, check: bool, as_json: bool
-) -> dict[str, Any]:
+def run_soak(bench: Any, seconds: float, check: bool, as_json: bool) -> dict[str, Any]:
     """The long run, one line a text; its summary."""
     from nnjit_studio.bench.llm.soak import soak as texts
 
     last: dict[str, Any] = {}
-    for last in texts(bench, generator, seconds, check):
+    for last in texts(bench, seconds, check):
         if last["event"] == "summary":
             continue
         if as_json:
@@ -196,12 +185,12 @@ def run_soak(
     return last
 
 
-def tune(generator: Any, seconds: float, as_json: bool) -> None:
+def tune(bench: Any, seconds: float, as_json: bool) -> None:
     """Tune both plans, with their events as JSON lines or their rounds as notes."""
     from nnjit_studio.tuner.events import Failed, Finished
 
-    for plan, event in generator.tune(seconds):
-        document = event.to_json()
+    for event in bench.tuning.start(seconds):
+        plan, document = bench.tuning.program or "decode", event.to_json()
         if as_json:
             print_json({"plan": plan, **document})
         elif isinstance(event, Finished):
@@ -213,7 +202,7 @@ def tune(generator: Any, seconds: float, as_json: bool) -> None:
 
 def prompt_ids(text: str, path: Path | None) -> list[int]:
     """The prompt, from its option or its file."""
-    from nnjit_studio.generation.session import parse_ids, read_ids
+    from nnjit_studio.generation.prompts import parse_ids, read_ids
 
     if (path is None) == (not text):
         raise UserError("The prompt is given once.", "Use --ids 1,2,3 or --ids-file FILE.")

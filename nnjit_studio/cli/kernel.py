@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import click
 from nnjit_studio.analysis.kernel import inspect_kernel, inspection_json, inspection_text
 from nnjit_studio.cli.common import backend_option, compile_process, json_option, note, print_json
 from nnjit_studio.cli.import_options import shape_options
-from nnjit_studio.compiler.programs.builders import SPELLING, looks_like_spec
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, PASSES
-from nnjit_studio.compiler.wgsl.pipeline import WGSL_PASSES
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, PASSES
+from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES
+from nnjit_studio.compiler.spelling import SPELLING, looks_like_spec
 from nnjit_studio.device.gpu_constants import CONSTANTS, typical
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CompileError, UserError
@@ -79,9 +79,12 @@ def assumed_device(backend: str, on: str) -> DeviceProfile:
 
 
 @click.command(
-    name="compile", help=f"Compile one kernel: bytes or text, ms of each pass.\n\n{HELP}"
+    name="compile",
+    help="Compile one kernel: bytes or text, ms of each pass. Of a MODEL (.onnx) --changes lists "
+    f"the graph passes, and --dump-after prints the graph after one.\n\n{HELP}",
 )
-@click.argument("workload")
+@shape_options
+@click.argument("workload", metavar="WORKLOAD|MODEL")
 @click.option(
     "--candidate",
     "settings",
@@ -116,6 +119,9 @@ def compile_kernel(
     output: Path | None,
     as_json: bool,
 ) -> None:
+    if _is_model(workload):
+        _graph_passes(Path(workload), dump_after, changes, as_json)
+        return
     candidate = parse_settings(settings)
     chosen = parse_passes(passes)
     tier = tier_of(backend, tier)
@@ -168,6 +174,35 @@ def compile_kernel(
         for name, ms in result.pass_ms.items():
             click.echo(f"{name:<24} {ms:8.3f} ms")
         click.echo(f"{'settings to bytes':<24} {result.ms:8.3f} ms  {len(kernel.data)} bytes")
+
+
+def _is_model(subject: str) -> bool:
+    return not looks_like_spec(subject) and Path(subject).suffix == ".onnx"
+
+
+def _graph_passes(path: Path, dump_after: str | None, changes: bool, as_json: bool) -> None:
+    """What the passes of an import did to a model, or the model after one of them."""
+    if (dump_after is None) != changes:
+        raise UserError(
+            f"{path.name!r} is a model; kernels are compiled from a workload.",
+            "Give --changes for its graph passes, or --dump-after with the name of one.",
+        )
+    with compile_process() as compiler:
+        if dump_after is not None:
+            text = compiler.graph_text(path, dump_after)
+            if as_json:
+                print_json({"ok": True, "model": path.name, "pass": dump_after, "dump": text})
+            else:
+                click.echo(text, nl=False)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            model = compiler.import_model(path, Path(folder) / "weights.bin", note)
+    passes = (model.gpu or model).graph.passes
+    if as_json:
+        print_json({"ok": True, "model": path.name, "passes": [asdict(p) for p in passes]})
+        return
+    for p in passes:
+        click.echo(f"{p.name:<24} {p.before:>6} -> {p.after:<6} {p.unit}")
 
 
 @click.command(

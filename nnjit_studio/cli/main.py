@@ -133,7 +133,8 @@ def doctor(
     import tempfile
 
     from nnjit_studio.device.measured import with_measured
-    from nnjit_studio.doctor.checks import as_text, examine
+    from nnjit_studio.doctor.examination import examine
+    from nnjit_studio.doctor.report import as_text, report_json
 
     if microbench:
         measure_device(target, no_sandbox, database, as_json)
@@ -142,20 +143,26 @@ def doctor(
         raise UserError(
             "The doctor examines the embedded engine.", "Add --microbench to measure in a browser."
         )
-    with tempfile.TemporaryDirectory() as folder:
+    known, seen = database or default_database(), list[Any]()
 
-        def probe() -> Any:
-            with workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run):
-                device = run(bench.connect)
-            stored = stored_device(database or default_database(), device)
-            return with_measured(device, stored), bench.sandbox
+    def probe() -> Any:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            workbench("embedded", Path(folder) / "kernels.db", no_sandbox) as (bench, run),
+        ):
+            device = run(bench.page.connect)
+            seen.append(bench.page.sandbox)
+        return with_measured(device, stored_device(known, device))
 
-        report = examine(probe, no_sandbox, gpu)
+    found = examine(
+        probe, lambda: seen[0] if seen else None, known.parent, no_sandbox=no_sandbox, gpu=gpu
+    )
+    document = report_json(found)
     if as_json:
-        print_json(report)
+        print_json(document)
     else:
-        click.echo(as_text(report))
-    if not report["ok"]:
+        click.echo(as_text(found))
+    if not document["ok"]:
         sys.exit(1)
 
 
@@ -174,14 +181,15 @@ def stored_device(path: Path, device: Any) -> Any:
 def measure_device(target: str, no_sandbox: bool, database: Path | None, as_json: bool) -> None:
     """Run the device experiments, store and print what they find."""
     from nnjit_studio.doctor.device_report import device_json, device_text
+    from nnjit_studio.workbench.jobs import measure_device as measured_now
 
     with workbench(target, database, no_sandbox) as (bench, run):
-        measured = run(lambda: bench.measure_device(note))
-        fixed = bench.fixed_primitives()
+        measured = run(lambda: measured_now(bench.model, note))
+        fixed = bench.page.fixed_primitives()
         if as_json:
-            print_json({"ok": True, **device_json(measured, bench.device, fixed)})
+            print_json({"ok": True, **device_json(measured, bench.page.device, fixed)})
         else:
-            click.echo(device_text(measured, bench.device, fixed))
+            click.echo(device_text(measured, bench.page.device, fixed))
 
 
 @cli.command(name="run")
@@ -214,8 +222,8 @@ def run_model(
 
         def work() -> Any:
             bench.open_model(model, note, feeds)
-            bench.register_best()
-            return bench.infer(), bench.fallback_reason, bench.connect()
+            bench.model.register_best()
+            return bench.model.infer(), bench.page.fallback_reason, bench.page.connect()
 
         result, fallback, device = run(work)
     outputs.parent.mkdir(parents=True, exist_ok=True)
@@ -267,14 +275,15 @@ def export(
     """
     from nnjit_studio.bundle import verify_bundle
     from nnjit_studio.workbench import Workbench
+    from nnjit_studio.workbench.jobs import export as export_bundle
 
     feeds = load_inputs(inputs)
     bench = Workbench(database or default_database(), threads=threads, read_only=True)
     set_import(bench.compiler)
     try:
         bench.open_offline(model, note, feeds)
-        path = bench.export(output, webgpu=webgpu)
-        tuned = sum(c is not None for c in bench.choose_known().values())
+        path = export_bundle(bench.model, output, webgpu=webgpu)
+        tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
     report = whole(verify_bundle(path))

@@ -93,7 +93,8 @@ def profile(
 
     With --compare, the difference of two saved profiles: nnjit profile A.json --compare B.json
     """
-    from nnjit_studio.analysis.profile import as_text, node_data, profile_model, trace_events
+    from nnjit_studio.analysis.profile import as_text, node_data, renderer_memory, trace_events
+    from nnjit_studio.workbench.jobs import profile as profile_open
 
     if other is not None:
         print_comparison(model, other, table, as_json)
@@ -105,7 +106,14 @@ def profile(
     for out in filter(None, (trace, save, explorer)):
         out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
     with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
-        found = run(lambda: profile_model(bench, model, feeds, runs, note))
+
+        def work() -> Any:
+            bench.page.connect()  # the page is there before the model's cold start
+            before = renderer_memory()
+            bench.open_model(model, note, feeds)
+            return profile_open(bench.model, note, runs, renderers_before=before)
+
+        found = run(work)
     document = found.to_json()
     files: Mapping[Path | None, Any] = {
         trace: trace_events(found),
@@ -138,7 +146,8 @@ def print_forecast(model: Path, as_json: bool) -> None:
     import tempfile
     from dataclasses import asdict
 
-    from nnjit_studio.analysis.profile.memory import as_text, check_fits, forecast, live_bytes
+    from nnjit_studio.analysis.profile.memory import as_text
+    from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 
     with compile_process() as compiler, tempfile.TemporaryDirectory() as folder:
         plan = compiler.import_model(model, Path(folder) / "weights.bin", note).plan
@@ -191,15 +200,15 @@ def diff(
 
     Ends with 1 when a tensor differs by more than the tolerance.
     """
-    from nnjit_studio.analysis.diff import as_text, details, diff_model
+    from nnjit_studio.analysis.diff import as_text, details
+    from nnjit_studio.workbench.jobs import diff as compared
 
     feeds = load_inputs(inputs)
     with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
 
         def work() -> Any:
             bench.open_model(model, note, feeds)
-            bench.register_best()
-            return diff_model(bench, node, tolerance, note)
+            return compared(bench.model, node, note, tolerance)
 
         found = run(work)
     if as_json:

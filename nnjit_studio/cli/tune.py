@@ -73,6 +73,7 @@ def studio(
     """Open the window, on MODEL if one is given."""
     from nnjit_studio.analysis.report import summary_table
     from nnjit_studio.tuner.events import Finished
+    from nnjit_studio.workbench import jobs
 
     if not quit_at_end:  # a script does not follow what its user arranged by hand
         from nnjit_studio.ui.window.preferences import stored
@@ -104,10 +105,10 @@ def studio(
                 print_json(finished.to_json())
             else:
                 say(summary_table(finished.to_json()))
-        for path, write in ((bundle, bench.export), (report, bench.report)):
+        for path, write in ((bundle, jobs.export), (report, jobs.report)):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                note(f"wrote {write(path)}")
+                note(f"wrote {write(bench.model, path)}")
         if screenshot is not None:
             note(f"wrote {screenshot}")
 
@@ -169,6 +170,7 @@ def tune(
     from nnjit_studio.analysis.report import summary_table
     from nnjit_studio.records.serving import ServeOptions
     from nnjit_studio.tuner.events import Failed, Finished
+    from nnjit_studio.workbench import jobs
 
     if plot is not None:
         check_plot(plot)
@@ -181,8 +183,8 @@ def tune(
         def work() -> None:
             bench.open_model(model, note, feeds)
             if interval_ms is not None:
-                bench.serve(ServeOptions(interval_ms, None if full_speed else budget / 100))
-            for event in bench.tune(seconds, full_speed, exhaustive):
+                bench.model.serve(ServeOptions(interval_ms, None if full_speed else budget / 100))
+            for event in bench.tuning.start(seconds, full_speed, exhaustive):
                 if as_json:
                     print_json(event.to_json())
                 elif isinstance(event, Finished):
@@ -196,10 +198,10 @@ def tune(
             run(work)
             if report is not None:
                 report.parent.mkdir(parents=True, exist_ok=True)
-                note(f"wrote {bench.report(report)}")
+                note(f"wrote {jobs.report(bench.model, report)}")
         finally:
-            if plot is not None and bench.events:
-                write_plot(plot, [event.to_json() for event in bench.events])
+            if plot is not None and bench.model.events:
+                write_plot(plot, [event.to_json() for event in bench.model.events])
 
 
 def check_plot(path: Path) -> None:

@@ -1,17 +1,17 @@
-"""What the device experiments found, as JSON and as a table for people."""
+"""Findings of the device experiments, as JSON and as a table for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, MeasuredDevice, binary_size
 from nnjit_studio.device.primitives import PRIMITIVES, preference
 from nnjit_studio.records import DeviceProfile
+from nnjit_studio.support.tables import text_table
 
 BAR = 32
 """Characters of the longest bar."""
-LABEL = 14
 BUSY = "unsteady samples, so nothing is concluded: measure again on a quiet machine"
 
 
@@ -47,27 +47,24 @@ def source_of(device: DeviceProfile, name: str) -> str:
 def device_text(measured: MeasuredDevice, device: DeviceProfile, fixed: Mapping[str, str]) -> str:
     """The same for people, with a bar for every point."""
     took = sum(measured.seconds.values())
-    lines = [
-        _line(
-            "device",
-            f"{measured.cpu}, {measured.cores} cores; {measured.target}, {measured.tier}; "
-            f"measured in {took:.1f} s",
-        ),
-        _line("registers", registers_text(measured)),
-        _line("", _in_use(device, "vector_registers", str)),
-        *_bars("accumulators", "GFLOP/s", measured, SPILL, str, least=False),
-        _line("caches", caches_text(measured)),
-        _line("", _in_use(device, "l1_bytes", binary_size, "L1 ")),
-        _line("", _in_use(device, "l2_bytes", binary_size, "L2 ")),
-        *_bars("working set", "ns a hop", measured, LATENCY, binary_size, least=True),
-        _line("memory", bandwidth_text(measured)),
-        _line("primitives", "speed beside the setting in force, on a common matmul"),
-        *_effects(measured),
-    ]
+    where = f"{measured.cpu}, {measured.cores} cores; {measured.target}, {measured.tier}"
     agreed = ", ".join(f"{name}={setting}" for name, setting in fixed.items())
-    lines.append(_line("fixed", agreed or "nothing: at least two devices have to agree"))
-    lines.append(_line("vector", device.primitive_vector))
-    return "\n".join(lines)
+    rows = [
+        ("device", f"{where}; measured in {took:.1f} s"),
+        ("registers", registers_text(measured)),
+        ("", _in_use(device, "vector_registers", str)),
+        *_bars("accumulators", "GFLOP/s", measured, SPILL, str, least=False),
+        ("caches", caches_text(measured)),
+        ("", _in_use(device, "l1_bytes", binary_size, "L1 ")),
+        ("", _in_use(device, "l2_bytes", binary_size, "L2 ")),
+        *_bars("working set", "ns a hop", measured, LATENCY, binary_size, least=True),
+        ("memory", bandwidth_text(measured)),
+        ("primitives", "speed compared with the setting in force, on a common matmul"),
+        *_effects(measured),
+        ("fixed", agreed or "nothing: at least two devices have to agree"),
+        ("vector", device.primitive_vector),
+    ]
+    return text_table(("", ""), rows, left=(0, 1))
 
 
 def registers_text(measured: MeasuredDevice) -> str:
@@ -99,42 +96,47 @@ def bandwidth_text(measured: MeasuredDevice) -> str:
     )
 
 
-def _in_use(device: DeviceProfile, name: str, unit: Any, label: str = "") -> str:
+def _in_use(device: DeviceProfile, name: str, unit: Callable[[int], str], label: str = "") -> str:
     return f"in use: {label}{unit(getattr(device, name))} ({source_of(device, name)})"
 
 
-def _line(label: str, text: str) -> str:
-    return f"{label:<{LABEL}} {text}".rstrip()
+def _below(table: str) -> list[tuple[str, str]]:
+    """Lines of a table behind an empty label."""
+    return [("", line) for line in table.splitlines()]
 
 
 def _bars(
-    x: str, y: str, measured: MeasuredDevice, curve: str, unit: Any, least: bool
-) -> Iterable[str]:
+    x: str, y: str, measured: MeasuredDevice, curve: str, unit: Callable[[int], str], least: bool
+) -> list[tuple[str, str]]:
     found = measured.curves[curve]
     values = found.best(least)
-    yield _line("", f"{x:>12}  {y:>8}")
-    for place, value in zip(found.x, values, strict=True):
-        yield _line("", f"{unit(place):>12}  {value:8.1f}  {bar(value, values)}")
+    rows = [
+        (unit(place), f"{value:.1f}", _bar(value, values))
+        for place, value in zip(found.x, values, strict=True)
+    ]
+    return _below(text_table((x, y, ""), rows, left=(2,)))
 
 
-def bar(value: float, values: Sequence[float]) -> str:
-    """``value`` beside the largest of ``values``, in characters."""
+def _bar(value: float, values: Sequence[float]) -> str:
+    """``value`` compared with the largest of ``values``, in characters."""
     return "#" * max(1, round(BAR * value / max(values)))
 
 
-def _effects(measured: MeasuredDevice) -> Iterable[str]:
-    yield _line("", f"{'primitive':<24}{'setting':>8}{'beside':>8}{'speed':>8}  95 % interval")
+def _effects(measured: MeasuredDevice) -> list[tuple[str, str]]:
     largest = [e.speedup for e in measured.effects if not e.error] or [1.0]
+    rows = []
     for primitive in PRIMITIVES:
         prefers = preference(primitive, measured.effects)
         for effect in (e for e in measured.effects if e.primitive == primitive.name):
-            head = f"{primitive.name:<24}{effect.setting:>8}{primitive.settings[0]:>8}"
+            head = (primitive.name, effect.setting, primitive.settings[0])
             if effect.error:
-                yield _line("", f"{head}  {effect.error}")
+                rows.append((*head, "", effect.error))
                 continue
             span = (
                 "the same bytes" if effect.same_bytes else f"{effect.low:.2f} to {effect.high:.2f}"
             )
             star = " *" if effect.setting == prefers else ""
-            shown = f"{effect.speedup:8.2f}  {span:<15}{bar(effect.speedup, largest)}"
-            yield _line("", f"{head}{shown} {effect.verdict}{star}")
+            verdict = f"{_bar(effect.speedup, largest)} {effect.verdict}{star}"
+            rows.append((*head, f"{effect.speedup:.2f}", f"{span:<15} {verdict}"))
+    titles = ("primitive", "setting", "in force", "speed", "95 % interval")
+    return _below(text_table(titles, rows, left=(0, 4)))

@@ -1,4 +1,4 @@
-"""Which WebGPU adapters the browsers of this machine and wgpu-native have."""
+"""WebGPU adapters of this machine's browsers and of wgpu-native."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ class BridgeFinding:
 
     adapters: tuple[dict[str, Any], ...] = ()
     reason: str = ""
+
+    @property
+    def hardware(self) -> list[dict[str, Any]]:
+        """Adapters that are GPUs."""
+        return [adapter for adapter in self.adapters if not adapter["software"]]
 
 
 def survey_browser(browser: Browser, no_sandbox: bool, gpu: str = "hardware") -> BrowserFinding:

@@ -109,14 +109,28 @@ class Node:
 
 
 @dataclass(frozen=True)
+class GraphPass:
+    """A pass of the import; the model was of so many ``unit``, such as ``nodes``, around it."""
+
+    name: str
+    unit: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
 class Graph:
-    """The fused model: nodes in order of execution and all tensors they name."""
+    """The fused model: nodes in order of execution and all tensors they name.
+
+    ``passes`` are those of the import, in order; none of a graph that was not imported.
+    """
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     tensors: Mapping[str, TensorSpec]
+    passes: tuple[GraphPass, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -125,6 +139,7 @@ class Graph:
             "outputs": self.outputs,
             "nodes": [asdict(node) for node in self.nodes],
             "tensors": [asdict(spec) for spec in self.tensors.values()],
+            "passes": [asdict(p) for p in self.passes],
         }
 
     @classmethod
@@ -148,6 +163,7 @@ class Graph:
             tuple(data["outputs"]),
             tuple(nodes),
             {spec.name: spec for spec in specs},
+            tuple(GraphPass(**p) for p in data["passes"]),
         )
 
 

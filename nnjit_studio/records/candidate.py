@@ -3,22 +3,75 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, TypeVar
 
 from nnjit_studio.errors import UserError
 
-if TYPE_CHECKING:
-    from nnjit_studio.records.gpu_candidate import AnyCandidate
-
 ORDERS = ("nm", "mn")
+_T = TypeVar("_T", bound="Tiles")
 
 
 @dataclass(frozen=True, order=True)
-class Candidate:
-    """Settings of the matmul templates; x = columns, y = rows, r = reduction.
+class Tiles:
+    """Settings of both backends' templates; x = columns, y = rows, r = reduction.
 
     The symbols follow Fig. 10 and Table 1 of the NNJIT paper; sizes are in
     elements.
+    """
+
+    x0: int
+    y0: int
+    r0: int
+    x1: int
+    y1: int
+    r1: int
+
+    SPELT: ClassVar[str] = ""
+    """What the hint of a spelling that cannot be read says after the settings' names."""
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{name}={value if isinstance(value, str) else int(value)}"
+            for name, value in asdict(self).items()
+        )
+
+    @classmethod
+    def parse(cls: type[_T], text: str) -> _T:
+        """Read ``x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,...``.
+
+        Raises
+        ------
+        UserError
+            When a setting is unknown, missing or not a number, or settings contradict.
+        """
+        names = [f.name for f in fields(cls)]
+        try:
+            given = dict(part.split("=", 1) for part in text.replace(" ", "").split(","))
+            unknown = set(given) - set(names)
+            if unknown:
+                raise ValueError(f"unknown setting {sorted(unknown)[0]!r}")
+            made = cls(**{name: cls._value(name, word) for name, word in given.items()})
+            made._check()
+            return made
+        except (ValueError, TypeError) as e:
+            raise UserError(
+                f"The candidate {text!r} cannot be read: {e}.",
+                f"Write it as {','.join(f'{n}=...' for n in names)}{cls.SPELT}.",
+            ) from e
+
+    @classmethod
+    def _value(cls, name: str, word: str) -> Any:
+        if int(word) < 1:
+            raise ValueError("sizes must be at least 1")
+        return int(word)
+
+    def _check(self) -> None:
+        """Refuse settings that contradict each other, by a ValueError."""
+
+
+@dataclass(frozen=True, order=True)
+class Candidate(Tiles):
+    """Settings of the Wasm templates.
 
     Attributes
     ----------
@@ -35,53 +88,26 @@ class Candidate:
         Whether B is read from panels of ``x0`` columns instead of row-major.
     """
 
-    x0: int
-    y0: int
-    r0: int
-    x1: int
-    y1: int
-    r1: int
     order: str = "nm"
     pack: bool = True
 
-    def __str__(self) -> str:
-        return ",".join(f"{k}={int(v) if k != 'order' else v}" for k, v in asdict(self).items())
+    SPELT: ClassVar[str] = "; of a GPU's kernel with split=...,vec=... in place of order and pack"
 
     @classmethod
-    def parse(cls, text: str) -> Candidate:
-        """Read ``x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,order=nm,pack=1``.
-
-        Raises
-        ------
-        UserError
-            When a setting is unknown, missing or not a number.
-        """
-        names = [f.name for f in fields(cls)]
-        try:
-            given = dict(part.split("=", 1) for part in text.replace(" ", "").split(","))
-            unknown = set(given) - set(names)
-            if unknown:
-                raise ValueError(f"unknown setting {sorted(unknown)[0]!r}")
-            order = given.pop("order", "nm")
-            if order not in ORDERS:
-                raise ValueError(f"order must be one of {', '.join(ORDERS)}")
-            pack = bool(int(given.pop("pack", "1")))
-            sizes = {k: int(v) for k, v in given.items()}
-            if any(v < 1 for v in sizes.values()):
-                raise ValueError("sizes must be at least 1")
-            return cls(**sizes, order=order, pack=pack)
-        except (ValueError, TypeError) as e:
-            raise UserError(
-                f"The candidate {text!r} cannot be read: {e}.",
-                "Write it as " + ",".join(f"{n}=..." for n in names) + "; of a GPU's kernel with "
-                "split=...,vec=... in place of order and pack.",
-            ) from e
+    def _value(cls, name: str, word: str) -> Any:
+        if name == "pack":
+            return bool(int(word))
+        if name != "order":
+            return super()._value(name, word)
+        if word not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}")
+        return word
 
 
 DEFAULT_SETTINGS = "default"
 """The settings column of a kernel made by the default schedule (no candidate)."""
 
 
-def settings_of(candidate: AnyCandidate | None) -> str:
+def settings_of(candidate: Tiles | None) -> str:
     """Text of a candidate; ``default`` for the default schedule."""
     return DEFAULT_SETTINGS if candidate is None else str(candidate)

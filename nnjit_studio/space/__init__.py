@@ -4,12 +4,12 @@ from nnjit_studio.records.candidate import DEFAULT_SETTINGS, ORDERS, Candidate, 
 from nnjit_studio.space.lite_space import (
     LiteSpace,
     SpaceEntry,
-    Usage,
     Verdict,
     build_lite_space,
     explain,
     naive_size,
 )
+from nnjit_studio.space.rules import Usage
 
 __all__ = [
     "DEFAULT_SETTINGS",

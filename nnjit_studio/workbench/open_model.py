@@ -1,13 +1,10 @@
-"""A model that was imported, ready for the page."""
+"""Models that were imported, ready for the page: programs, their workloads, their weights."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,114 +12,165 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.analysis.profile.memory import check_fits, forecast
-from nnjit_studio.compiler.process.client import CompileProcess, ImportedModel
+from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.errors import UserError
-from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec, Workload
+from nnjit_studio.model import (
+    NUMPY_DTYPES,
+    Generation,
+    GenerationRequest,
+    Graph,
+    Plan,
+    TensorSpec,
+    Workload,
+)
+from nnjit_studio.model.memory import check_fits, forecast
 from nnjit_studio.records.backend import Backend
+from nnjit_studio.workbench.page import EnginePage
+from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
 
 log = logging.getLogger(__name__)
 
+MAIN = ""
+"""The page's name of the plan that runs when none is named."""
+PREFILL = "prefill"
+"""The page's name of a decoder's plan that takes a whole prompt."""
+
 
 @dataclass(frozen=True)
-class OpenedModel:
-    """A model that was imported, as one backend runs it; ``import_ms`` by phase.
+class OpenModel:
+    """A model that was imported, as one backend runs it.
 
-    ``forms`` has it by the backend's name, where backends run other steps.
+    Attributes
+    ----------
+    programs
+        By the page's name of their plans; all have the same weights. A static model has one, a
+        decoder a second one where it reads a prompt at once.
+    import_ms
+        By phase.
+    generation
+        How a text is made of a decoder's programs; None for a static model.
+    on_gpu
+        Whether this is the model as a GPU runs it, which fuses steps that Wasm runs apart.
     """
 
     path: Path
-    graph: Graph
-    workloads: tuple[Workload, ...]
-    plan: Plan
-    weights: Path
-    packable: frozenset[str]
-    import_ms: dict[str, float] = field(default_factory=dict)
-    forms: Mapping[str, ImportedModel] = field(default_factory=dict)
+    programs: Mapping[str, ImportedModel]
+    import_ms: Mapping[str, float] = field(default_factory=dict)
+    generation: Generation | None = None
+    on_gpu: bool = False
 
-    def on(self, backend: Backend) -> OpenedModel:
+    @classmethod
+    def static(cls, path: Path, imported: ImportedModel, **facts: Any) -> OpenModel:
+        """A model of one program."""
+        return cls(path, {MAIN: imported}, **facts)
+
+    def on(self, backend: Backend) -> OpenModel:
         """The model as this backend runs it: the same weights, buffers, inputs and outputs."""
-        form = self.forms.get(backend.name)
-        if form is None:
-            return self
-        return replace(
-            self,
-            graph=form.graph,
-            workloads=form.workloads,
-            plan=form.plan,
-            packable=form.packable,
-        )
+        return self if backend.is_gpu == self.on_gpu else replace(self, on_gpu=backend.is_gpu)
+
+    def program(self, name: str = MAIN) -> ImportedModel:
+        found = self.programs[name]
+        return (found.gpu or found) if self.on_gpu else found
+
+    @property
+    def graph(self) -> Graph:
+        return self.program().graph
+
+    @property
+    def plan(self) -> Plan:
+        return self.program().plan
+
+    @property
+    def other_plans(self) -> dict[str, Plan]:
+        """Plans beyond the main one, by the page's names."""
+        return {name: self.program(name).plan for name in self.programs if name != MAIN}
+
+    @property
+    def weights(self) -> Path:
+        return self.program().weights
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Of all programs, each once."""
+        found = (w for name in self.programs for w in self.program(name).workloads)
+        return tuple({w.key: w for w in found}.values())
+
+    @property
+    def packable(self) -> frozenset[str]:
+        """Keys of the workloads whose B is a weight that may be packed."""
+        return frozenset().union(*(self.program(name).packable for name in self.programs))
 
 
-@contextlib.contextmanager
-def killed_on_cancel(compiler: CompileProcess, cancelled: Callable[[], bool]) -> Iterator[None]:
-    """Within the block, the compile process is killed soon after ``cancelled`` says so."""
-
-    def watch() -> None:
-        while not stop.wait(0.1):
-            if cancelled():
-                compiler.kill()
-                return
-
-    stop = threading.Event()
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        watcher.join()
-
-
-def import_model(
-    compiler: CompileProcess,
-    path: Path,
-    weights: Path,
-    cancelled: Callable[[], bool],
-    on_phase: Callable[[str], None],
-    winograd: bool = True,
-) -> OpenedModel:
-    """Import a file, its weights to ``weights``; ends soon once it is cancelled.
-
-    ``winograd`` allows convolutions in tiles.
+def import_model(page: EnginePage, path: Path, on_phase: OnPhase = quiet) -> OpenModel:
+    """Import a model as the page's backend runs it; ends soon once the page is cancelled.
 
     Raises
     ------
     ModelError, UserError
         Also when it was cancelled, or no page can hold the model. No weights are left then.
     """
-    phases: list[tuple[str, float]] = []
+    weights, phases = page.weights_file(), Phases(on_phase)
+    with _importing(page, weights):
+        # A GPU's convolutions are direct; its kernels run a plan with tiles too.
+        winograd = not page.backend.is_gpu
+        imported = page.compiler.import_model(path, weights, phases, winograd)
+        opened = OpenModel.static(path, imported, import_ms=phases.ms)
+        _check_fits(opened)
+    phases(DONE)
+    on_phase(DONE)
+    return opened.on(page.backend)
 
-    def note(phase: str) -> None:
-        phases.append((phase, time.perf_counter()))
-        on_phase(phase)
 
+def import_decoder(
+    page: EnginePage, path: Path, request: GenerationRequest, on_phase: OnPhase = quiet
+) -> OpenModel:
+    """Import a decoder: its decode program, then its prefill program if it has one.
+
+    Raises
+    ------
+    ModelError, UserError
+        As of :func:`import_model`.
+    """
+    weights = page.weights_file()
+    with _importing(page, weights):
+        facts, programs = page.compiler.import_generation(path, weights, request, on_phase)
+        named = dict(zip((MAIN, PREFILL), programs, strict=False))
+        opened = OpenModel(path, named, generation=facts).on(page.backend)
+        _check_fits(opened)
+    return opened
+
+
+@contextlib.contextmanager
+def _importing(page: EnginePage, weights: Path) -> Iterator[None]:
     try:
-        with killed_on_cancel(compiler, cancelled):
-            imported = compiler.import_model(path, weights, note, winograd)
-        expected = forecast(imported.plan)
-        check_fits(expected)
-        log.info(
-            "%s will take %.1f MiB in the page, %.1f MiB of them weights",
-            imported.graph.name,
-            expected.total_bytes / 2**20,
-            expected.weights_bytes / 2**20,
-        )
+        with page.compiler_killed_on_cancel():
+            yield
     except UserError:
         weights.unlink(missing_ok=True)
-        if cancelled():
+        if page.cancelled:
             raise UserError("Opening the model was cancelled.") from None
         raise
-    note("done")
-    return OpenedModel(
-        path,
-        imported.graph,
-        imported.workloads,
-        imported.plan,
-        weights,
-        imported.packable,
-        {a[0]: (b[1] - a[1]) * 1e3 for a, b in itertools.pairwise(phases)},
-        {"wasm": imported, "webgpu": imported.gpu} if imported.gpu else {},
+
+
+def define_model(page: EnginePage, spec: str) -> OpenModel:
+    """A model of one kernel, from a workload's spelling; see ``compiler.spelling``.
+
+    Raises
+    ------
+    UserError
+    """
+    made = page.compiler.define_model(spec, page.weights_file())
+    return OpenModel.static(Path(spec), made)
+
+
+def _check_fits(opened: OpenModel) -> None:
+    expected = forecast(opened.plan, list(opened.other_plans.values()))
+    check_fits(expected)
+    log.info(
+        "%s will take %.1f MiB in the page, %.1f MiB of them weights",
+        opened.graph.name,
+        expected.total_bytes / 2**20,
+        expected.weights_bytes / 2**20,
     )
 
 

@@ -1,7 +1,4 @@
-"""What a model runs on: the hub's page on one target, with compile process and database.
-
-It knows neither Qt nor the command line.
-"""
+"""The engine's page: the hub that it comes to, the runner that asks it, the device behind it."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from nnjit_studio import __version__
 from nnjit_studio.compiler.process.client import CompileProcess
@@ -20,13 +18,20 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id
 from nnjit_studio.device.measured import READ, MeasuredDevice, fixed_primitives
 from nnjit_studio.device.primitives import passes_off
-from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox, look
+from nnjit_studio.engine.browsers.sandbox import Sandbox, look
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.records import DeviceProfile
-from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.records.backend import Backend, choose_backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
-from nnjit_studio.workbench.runners import compiler_version, connect_device, make_runner
+from nnjit_studio.workbench.phases import OnPhase
+from nnjit_studio.workbench.runners import (
+    compiler_version,
+    connect_device,
+    make_runner,
+    tiers_of_backend,
+)
+from nnjit_studio.workbench.stored_best import Here
 
 PAGE_TIMEOUT_S = 60.0
 
@@ -41,6 +46,13 @@ class SystemClock:
         return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
 
 
+class Tenant(Protocol):
+    """A model that is loaded in the page."""
+
+    def leave(self) -> None:
+        """Another model is about to be loaded: whatever runs this one ends."""
+
+
 def _lab_badges(flags: str) -> tuple[tuple[str, str], ...]:
     lab = lab_of(flags)
     if not lab:
@@ -52,13 +64,15 @@ def _lab_badges(flags: str) -> tuple[tuple[str, str], ...]:
     return ((f"lab: {lab}", text),)
 
 
-class PageBench:
-    """A page that runs kernels, what compiles them, and what remembers them.
+class EnginePage:
+    """A page that runs kernels, on one backend of one target.
 
     Parameters
     ----------
+    compiler
+        Makes the kernels that run here, and those that measure the device.
     database
-        Path of the kernel database; made when missing.
+        Knows what was measured of devices before.
     target
         Name of what runs the page, for the kernels' identity.
     flags
@@ -67,13 +81,13 @@ class PageBench:
         Of the engine, as far as it is known before a page runs.
     threads
         How many a kernel may run on.
-    read_only
-        Nothing is tuned, so the database stays as it is; another Studio may be writing it.
     backend
         Which kernels run.
 
     Attributes
     ----------
+    device
+        What the page told of itself; None until :meth:`connect`.
     fallback_reason
         Why Wasm runs in place of the GPU that was asked for; empty where it does not.
     sandbox
@@ -82,49 +96,42 @@ class PageBench:
 
     def __init__(
         self,
-        database: Path,
-        target: str = "embedded",
-        flags: str = "",
-        sandbox: Sandbox = UNTOUCHED,
-        threads: int = 1,
-        read_only: bool = False,
-        backend: Backend = WASM,
+        compiler: CompileProcess,
+        database: KernelDatabase,
+        target: str,
+        flags: str,
+        sandbox: Sandbox,
+        threads: int,
+        backend: Backend,
     ) -> None:
-        reads = KernelDatabase.open_for_reading
-        self.database = reads(database) if read_only else KernelDatabase.open(database)
-        self.backend, self._engine, self._flags = backend, lab_target(target, flags), flags
+        self.compiler, self.database = compiler, database
         self.threads = threads
         self.fallback_reason = ""
-        self._fixed = fixed_primitives(self.database.devices())
-        self.compiler = CompileProcess()
-        self.compiler.passes_off = passes_off(self._fixed)
-        self.hub = Hub()
-        self._use(backend)
         self.device: DeviceProfile | None = None
         self.sandbox = sandbox
+        self.hub = Hub()
+        self._engine, self._flags = lab_target(target, flags), flags
         self._badges = _lab_badges(flags)
-        self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
+        self._fixed = fixed_primitives(database.devices())
+        compiler.passes_off = passes_off(self._fixed)
+        self._tenant: Tenant | None = None
         self._cancelled = threading.Event()
-        self._opening = False
-
-    def start(self) -> None:
-        """Start the hub and warm up the compile process."""
-        self.hub.start()
-        threading.Thread(target=self.compiler.start, name="nnjit-warm-up", daemon=True).start()
+        self._busy = False
+        self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
+        self._models = 0
+        self.use(backend)
 
     def close(self) -> None:
-        """In this order: hub, compile process, database, files."""
-        self.cancel()
+        """In this order: hub, compile process, files of models."""
         self.hub.close()
         self.compiler.close()
-        self.database.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
-    def page_url(self) -> str:
+    def url(self) -> str:
         return self.hub.url
 
-    def expect_page(self, comes: bool, lost: str) -> None:
+    def expect(self, comes: bool, lost: str) -> None:
         """Tell what waits for the page whether one comes; ``lost`` is why the last one is gone.
 
         Models, kernels and sessions go on in the next page.
@@ -132,7 +139,7 @@ class PageBench:
         self.hub.expect_page(comes, lost)
 
     def badges(self) -> list[tuple[str, str]]:
-        """What the window must show: text and tooltip."""
+        """Short text and tooltip of what the user must know of this page."""
         badges = list(self._badges)
         if not self.sandbox.on:
             badges.insert(0, ("no sandbox", f"The web engine's sandbox is {self.sandbox}."))
@@ -147,21 +154,28 @@ class PageBench:
             self._engine = lab_target(self._engine, flags)
             self._badges += _lab_badges(flags)
         self._flags = flags
-        self._use(self.backend)
+        self.use(self.backend)
 
-    def cancel(self) -> None:
-        """End what runs soon: an import, a session, work on the page; safe from any thread."""
-        self._cancelled.set()
-        if self._opening:
-            self.runner.cancel()
+    # Backend and device
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether :meth:`cancel` was called since the last job began."""
-        return self._cancelled.is_set()
+    def use(self, backend: Backend) -> None:
+        """Settle the backend; the page is asked anew what it can do on it."""
+        self.backend, self.device = backend, None
+        self.target = backend.target(self._engine)
+        self.compiler.version = compiler_version(backend)
+        self.runner = make_runner(self.hub, self._engine, backend, self._flags, self.threads)
+
+    def webgpu(self) -> Backend:
+        """WebGPU as this engine has it."""
+        return choose_backend("webgpu", "auto", self._engine)
+
+    def prefer(self, backend: Backend) -> None:
+        """Settle the backend of the models to come, before the page was asked anything."""
+        if self.device is None and self._tenant is None:
+            self.use(backend)
 
     def connect(self) -> DeviceProfile:
-        """Wait for the page and learn what it can do; done once."""
+        """Wait for the page and learn what it can do; done once for a backend."""
         if self.device is None:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
             self.sandbox = look(self.sandbox)
@@ -170,41 +184,16 @@ class PageBench:
             )
         return self.device
 
-    def _use(self, backend: Backend) -> None:
-        """Settle the backend, before anything is asked of the page."""
-        self.backend = backend
-        self.target = backend.target(self._engine)
-        self.compiler.version = compiler_version(backend)
-        self.runner = make_runner(self.hub, self._engine, backend, self._flags, self.threads)
-
-    @contextlib.contextmanager
-    def cancellable(
-        self, what: str, on_phase: Callable[[str], None]
-    ) -> Iterator[Callable[[str], None]]:
-        """A job on the page that :meth:`cancel` ends at its next phase or request.
-
-        Raises
-        ------
-        UserError
-            When it was cancelled.
-        """
-        cancelled = UserError(f"{what} was cancelled.")
-
-        def phase(text: str) -> None:
-            if self._cancelled.is_set():
-                raise cancelled
-            on_phase(text)
-
-        self._cancelled.clear()
-        self._opening = True
-        try:
-            yield phase
-        except NnjitError:
-            if not self._cancelled.is_set():
-                raise
-            raise cancelled from None
-        finally:
-            self._opening = False
+    def here(self, backend: Backend) -> Here:
+        """Where kernels of a backend would run, for what the database knows of such places."""
+        return Here(
+            compiler_version(backend),
+            backend.target(self._engine),
+            1 if backend.is_gpu else self.threads,
+            self.device if backend == self.backend else None,
+            tiers_of_backend(backend),
+            backend.software,
+        )
 
     def fixed_primitives(self) -> dict[str, str]:
         """Settings on which all devices of the database agree."""
@@ -227,10 +216,93 @@ class PageBench:
         return measured.bandwidth_gbs(READ) if measured else {}
 
     def versions(self) -> dict[str, str]:
-        """What produced the results: program, compiler and engine."""
+        """Versions of what produced the results: program, compiler and engine."""
         engine = self.device.user_agent if self.device else "no page yet"
         return {
             "nnjit-studio": __version__,
             "compiler": self.compiler.version,
             "engine": engine,
         }
+
+    # Models that take turns
+
+    def weights_file(self) -> Path:
+        """A new path for the weights of a model."""
+        self._models += 1
+        return self._folder / f"weights-{self._models}.bin"
+
+    def hand_to(self, tenant: Tenant) -> None:
+        """Let a model have the page; another one that has it leaves."""
+        before, self._tenant = self._tenant, tenant
+        if before is not None and before is not tenant:
+            before.leave()
+
+    # Work that can be cancelled
+
+    def cancel(self) -> None:
+        """End what runs soon: an import, a session, work on the page; safe from any thread."""
+        self._cancelled.set()
+        if self._busy:
+            self.runner.cancel()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether :meth:`cancel` was called since the last job began."""
+        return self._cancelled.is_set()
+
+    def begin(self) -> None:
+        """Forget an earlier cancel: a job begins."""
+        self._cancelled.clear()
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """A job that waits for the page: :meth:`cancel` ends its requests too."""
+        self._cancelled.clear()
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    @contextlib.contextmanager
+    def cancellable(self, what: str, on_phase: OnPhase) -> Iterator[OnPhase]:
+        """A job on the page that :meth:`cancel` ends at its next phase or request.
+
+        Raises
+        ------
+        UserError
+            When it was cancelled.
+        """
+        cancelled = UserError(f"{what} was cancelled.")
+
+        def phase(text: str) -> None:
+            if self._cancelled.is_set():
+                raise cancelled
+            on_phase(text)
+
+        with self.working():
+            try:
+                yield phase
+            except NnjitError:
+                if not self._cancelled.is_set():
+                    raise
+                raise cancelled from None
+
+    @contextlib.contextmanager
+    def compiler_killed_on_cancel(self) -> Iterator[None]:
+        """Within the block, the compile process is killed soon after :meth:`cancel`."""
+        stop = threading.Event()
+
+        def watch() -> None:
+            while not stop.wait(0.1):
+                if self._cancelled.is_set():
+                    self.compiler.kill()
+                    return
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            watcher.join()

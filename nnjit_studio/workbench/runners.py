@@ -1,4 +1,4 @@
-"""What a backend changes for a workbench: its runner, the device it finds, the kernels' version."""
+"""Parts of a page that depend on the backend: runner, device, version of the kernels, tiers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 /** Ours and the peers, each called the way its documentation tells a page to. */
-import { onnxRuntimeVersion, openOnnxRuntime, openOurs } from "./sessions.js";
+import { loadScripts, NODE_MODULES, versionsOf } from "./page.js";
+import { onnxRuntimeLoaded, openOnnxRuntime, openOurs } from "./sessions.js";
 
-/** @typedef {import("./rounds.js").Contender} Contender */
+/** @import { Contender } from "./rounds.js" */
+/** @import { Opened } from "./sessions.js" */
 /** @typedef {{name: string, dims: number[], data: Float32Array, constant: boolean}} Input */
 /**
  * @typedef {object} Shape
@@ -12,7 +14,6 @@ import { onnxRuntimeVersion, openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {string} onnx address of the model for ONNX Runtime
  */
 
-const NODE_MODULES = new URL("../node_modules/", import.meta.url).href;
 const OUTPUT = "out0";
 
 /** @param {Shape} shape */
@@ -31,10 +32,7 @@ async function runAndRead(session, feeds) {
   return first;
 }
 
-/**
- * @param {import("./sessions.js").Opened} opened
- * @param {Shape} shape
- */
+/** @param {Opened} opened @param {Shape} shape */
 function product({ session, feeds, threads }, shape) {
   const given = feeds(variable(shape));
   return {
@@ -45,21 +43,13 @@ function product({ session, feeds, threads }, shape) {
   };
 }
 
-/**
- * @param {Shape} shape
- * @param {number} threads
- * @returns {Promise<Contender & {tier: string}>}
- */
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender & {tier: string}>} */
 export async function ours(shape, threads) {
   const opened = await openOurs(shape.manifest, threads);
   return { name: "ours", tier: opened.tier, ...product(opened, shape) };
 }
 
-/**
- * @param {Shape} shape
- * @param {number} threads
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function onnxRuntime(shape, threads) {
   return { name: "ort", ...product(await openOnnxRuntime(shape.onnx, threads), shape) };
 }
@@ -67,34 +57,16 @@ export async function onnxRuntime(shape, threads) {
 /** @type {any} */
 let tf = null;
 
-/** @param {string} url */
-function loadScript(url) {
-  return new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.addEventListener("load", resolve);
-    script.addEventListener("error", () => reject(new Error(`${url} did not load.`)));
-    document.head.append(script);
-  });
-}
-
 /** @param {number} threads */
 async function startTensorFlow(threads) {
-  const base = `${NODE_MODULES}@tensorflow/`;
-  await loadScript(`${base}tfjs-core/dist/tf-core.min.js`);
-  await loadScript(`${base}tfjs-backend-wasm/dist/tf-backend-wasm.min.js`);
-  tf = /** @type {any} */ (globalThis).tf;
-  tf.wasm.setWasmPaths(`${base}tfjs-backend-wasm/dist/`);
+  ({ tf } = await loadScripts("@tensorflow", "tfjs-core/dist/tf-core.min.js", "tfjs-backend-wasm/dist/tf-backend-wasm.min.js"));
+  tf.wasm.setWasmPaths(`${NODE_MODULES}@tensorflow/tfjs-backend-wasm/dist/`);
   tf.wasm.setThreadsCount(threads);
   if (!(await tf.setBackend("wasm"))) throw new Error("TensorFlow.js did not start its wasm backend.");
   await tf.ready();
 }
 
-/**
- * @param {Shape} shape
- * @param {number} threads
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function tensorFlow(shape, threads) {
   if (!tf) await startTensorFlow(threads);
   const tensors = shape.inputs.map((i) => tf.tensor(i.data, i.dims, "float32"));
@@ -113,10 +85,7 @@ export async function tensorFlow(shape, threads) {
   };
 }
 
-/**
- * @param {string[]} epilogue
- * @param {any[]} tensors
- */
+/** @param {string[]} epilogue @param {any[]} tensors */
 function expression(epilogue, [a, b, ...operands]) {
   const biased = epilogue[0] === "bias";
   const clipped = biased && epilogue[1] === "relu";
@@ -132,10 +101,4 @@ function expression(epilogue, [a, b, ...operands]) {
   return value;
 }
 
-/** @returns {Record<string, string>} versions of the peers that were loaded */
-export function versions() {
-  return {
-    ...onnxRuntimeVersion(),
-    ...(tf ? { tfjs: tf.version_core ?? tf.version?.["tfjs-core"] } : {}),
-  };
-}
+export const versions = () => versionsOf(onnxRuntimeLoaded(), tf);

@@ -1,44 +1,27 @@
 /** The page of `nnjit bench kernels`: takes its job, measures shape after shape, reports. */
 import { onnxRuntime, ours, tensorFlow, versions } from "./contenders.js";
+import { conduct, fetchBytes, fetchJob, file, post, report } from "./page.js";
 import { interleave, warmUp } from "./rounds.js";
 
-/** @typedef {import("./contenders.js").Shape} Shape */
+/** @import { Shape } from "./contenders.js" */
+/** @import { Policy } from "./rounds.js" */
 /** @typedef {{name: string, dims: number[], file: string, constant: boolean}} InputFile */
 /**
  * @typedef {object} Job
  * @property {number} threads
  * @property {string[]} peers
- * @property {import("./rounds.js").Policy} policy
+ * @property {Policy} policy
  * @property {(Omit<Shape, "inputs"> & {inputs: InputFile[]})[]} shapes
  */
 
 const PEERS = { ort: onnxRuntime, tfjs: tensorFlow };
-const file = (/** @type {string} */ path) => new URL(`../files/${path}`, import.meta.url).href;
-const post = (/** @type {string} */ path, /** @type {BodyInit} */ body) => fetch(new URL(`../${path}`, import.meta.url), { method: "POST", body });
-
-/** @param {Record<string, unknown>} message */
-function report(message) {
-  const log = /** @type {HTMLElement} */ (document.getElementById("log"));
-  log.textContent += `${JSON.stringify(message).slice(0, 400)}\n`;
-  return post("report", JSON.stringify(message));
-}
-
-/**
- * @param {Job["shapes"][number]} shape
- * @returns {Promise<Shape>}
- */
+/** @param {Job["shapes"][number]} shape @returns {Promise<Shape>} */
 async function fetchShape(shape) {
-  const inputs = shape.inputs.map(async (input) => {
-    const response = await fetch(file(input.file));
-    return { ...input, data: new Float32Array(await response.arrayBuffer()) };
-  });
+  const inputs = shape.inputs.map(async (input) => ({ ...input, data: new Float32Array(await fetchBytes(input.file)) }));
   return { ...shape, inputs: await Promise.all(inputs), manifest: file(shape.manifest), onnx: file(shape.onnx) };
 }
 
-/**
- * @param {Job} job
- * @param {number} index
- */
+/** @param {Job} job @param {number} index */
 async function makeContenders(job, index) {
   const shape = await fetchShape(job.shapes[index]);
   const mine = await ours(shape, job.threads);
@@ -61,10 +44,7 @@ async function rehearse(job, index) {
   await report({ type: "rehearsed", index });
 }
 
-/**
- * @param {Job} job
- * @param {number} index
- */
+/** @param {Job} job @param {number} index */
 async function measure(job, index) {
   const { tier, contenders } = await makeContenders(job, index);
   for (const contender of contenders) {
@@ -77,13 +57,10 @@ async function measure(job, index) {
   await report({ type: "row", index, tier, threads, samples_ms });
 }
 
-try {
+await conduct(async () => {
   /** @type {Job} */
-  const job = await (await fetch(file("job.json"))).json();
-  if (!crossOriginIsolated) throw new Error("The page is not cross-origin isolated.");
+  const job = await fetchJob();
   for (const index of job.shapes.keys()) await rehearse(job, index);
   for (const index of job.shapes.keys()) await measure(job, index);
   await report({ type: "done", user_agent: navigator.userAgent, versions: versions() });
-} catch (e) {
-  await report({ type: "error", error: `The benchmark page failed: ${/** @type {Error} */ (e).stack ?? e}` });
-}
+});

@@ -3,16 +3,17 @@
  * `?cold=NAME`, one contender from navigation to its first output.
  */
 import { memoryBytes, watchMemories } from "./memories.js";
+import { conduct, fetchBytes, fetchJob, file, post, report } from "./page.js";
 import { interleave } from "./rounds.js";
 import { openOnnxRuntime, openOurs } from "./sessions.js";
 
-/** @typedef {import("./rounds.js").Contender} Contender */
-/** @typedef {import("./sessions.js").Opened} Opened */
+/** @import { Contender, Policy } from "./rounds.js" */
+/** @import { Opened } from "./sessions.js" */
 /**
  * @typedef {object} Job
  * @property {number} threads
  * @property {string[]} contenders
- * @property {import("./rounds.js").Policy} policy
+ * @property {Policy} policy
  * @property {string} manifest
  * @property {string} onnx
  * @property {{name: string, type: string, dims: number[], file: string}[]} inputs
@@ -22,28 +23,17 @@ const OPEN = { ours: openOurs, ort: openOnnxRuntime };
 /** @type {Record<string, any>} */
 const ARRAYS = { float32: Float32Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array, uint8: Uint8Array, int8: Int8Array };
 
-const file = (/** @type {string} */ path) => new URL(`../files/${path}`, import.meta.url).href;
-const post = (/** @type {string} */ path, /** @type {BodyInit} */ body) => fetch(new URL(`../${path}`, import.meta.url), { method: "POST", body });
-const report = (/** @type {Record<string, unknown>} */ message) => post("report", JSON.stringify(message));
-
 /**
  * @param {Job} job
  * @returns {Promise<{name: string, type: string, dims: number[], data: any}[]>}
  */
 function fetchInputs(job) {
   return Promise.all(
-    job.inputs.map(async ({ name, type, dims, file: path }) => {
-      const bytes = await (await fetch(file(path))).arrayBuffer();
-      return { name, type, dims, data: new ARRAYS[type](bytes) };
-    }),
+    job.inputs.map(async ({ name, type, dims, file: path }) => ({ name, type, dims, data: new ARRAYS[type](await fetchBytes(path)) })),
   );
 }
 
-/**
- * @param {Job} job
- * @param {string} name
- * @returns {Promise<Opened>}
- */
+/** @param {Job} job @param {string} name @returns {Promise<Opened>} */
 function open(job, name) {
   const source = file(name === "ours" ? job.manifest : job.onnx);
   return OPEN[/** @type {keyof typeof OPEN} */ (name)](source, job.threads);
@@ -101,10 +91,7 @@ async function measure(job) {
   await report({ type: "row", samples_ms, facts, user_agent: navigator.userAgent });
 }
 
-/**
- * @param {Job} job
- * @param {string} name
- */
+/** @param {Job} job @param {string} name */
 async function coldStart(job, name) {
   const inputs = await fetchInputs(job);
   const opened = await open(job, name);
@@ -113,13 +100,10 @@ async function coldStart(job, name) {
   await report({ type: "cold", name, created_ms, first_output_ms: performance.now() });
 }
 
-try {
+await conduct(async () => {
   watchMemories();
   /** @type {Job} */
-  const job = await (await fetch(file("job.json"))).json();
-  if (!crossOriginIsolated) throw new Error("The page is not cross-origin isolated.");
+  const job = await fetchJob();
   const cold = new URL(location.href).searchParams.get("cold");
   await (cold ? coldStart(job, cold) : measure(job));
-} catch (e) {
-  await report({ type: "error", error: `The benchmark page failed: ${/** @type {Error} */ (e).stack ?? e}` });
-}
+});

@@ -1,5 +1,6 @@
 /** Sessions of ours and of ONNX Runtime Web: the same few calls for both. */
 import { InferenceSession, Tensor } from "../sdk/session.js";
+import { loadOnnxRuntime } from "./page.js";
 
 /** @typedef {{name: string, type?: string, dims: number[], data: any}} Input */
 /**
@@ -10,17 +11,11 @@ import { InferenceSession, Tensor } from "../sdk/session.js";
  * @property {string} [tier] of our kernels
  */
 
-const NODE_MODULES = new URL("../node_modules/", import.meta.url).href;
-
 /** @param {any} Type */
 const feedsOf = (Type) => (/** @type {Input[]} */ inputs) =>
   Object.fromEntries(inputs.map((i) => [i.name, new Type(i.type ?? "float32", i.data, i.dims)]));
 
-/**
- * @param {string} manifest
- * @param {number} threads
- * @returns {Promise<Opened & {tier: string}>}
- */
+/** @param {string} manifest @param {number} threads @returns {Promise<Opened & {tier: string}>} */
 export async function openOurs(manifest, threads) {
   const session = await InferenceSession.create(manifest, { executionProviders: ["wasm"], numThreads: threads });
   if (session.threads !== threads) throw new Error(`The engine runs on ${session.threads} threads where ${threads} were asked for.`);
@@ -30,20 +25,11 @@ export async function openOurs(manifest, threads) {
 /** @type {any} */
 let ort = null;
 
-/**
- * @param {string} model
- * @param {number} threads
- * @returns {Promise<Opened>}
- */
+/** @param {string} model @param {number} threads @returns {Promise<Opened>} */
 export async function openOnnxRuntime(model, threads) {
-  if (!ort) {
-    ort = await import(`${NODE_MODULES}onnxruntime-web/dist/ort.wasm.min.mjs`);
-    ort.env.wasm.wasmPaths = `${NODE_MODULES}onnxruntime-web/dist/`;
-    ort.env.wasm.numThreads = threads;
-  }
+  ort ??= await loadOnnxRuntime("ort.wasm.min.mjs", threads);
   const session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
   return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
 }
 
-/** @returns {Record<string, string>} version of ONNX Runtime Web, where it was loaded */
-export const onnxRuntimeVersion = () => (ort ? { ort: ort.env.versions.web } : {});
+export const onnxRuntimeLoaded = () => ort;

@@ -1,16 +1,13 @@
 /** The instruction `append`: new rows of a cache go into their slots, in place. */
 import { EngineError } from "./errors.js";
 
-/** @typedef {import("../types/engine.js").Append} Append */
+/** @import { Append, Plan, PlanStep } from "../types/engine.js" */
 
 /** Elements are copied as they are, so their size is all that counts. */
 const ARRAYS = /** @type {Record<number, any>} */ ({ 1: Uint8Array, 2: Uint16Array, 4: Uint32Array });
 const SLOT_BYTES = 8;
 
-/**
- * @param {import("../types/engine.js").PlanStep} step
- * @param {import("../types/engine.js").Plan} plan
- */
+/** @param {PlanStep} step @param {Plan} plan */
 export function checkAppend({ append, args, node }, plan) {
   const sizes = append && [append.heads, append.rows, append.width, append.capacity];
   if (!append || !sizes?.every((n) => Number.isSafeInteger(n) && n > 0) || !(append.nbytes in ARRAYS) || ![2, 3].includes(args.length))

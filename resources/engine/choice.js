@@ -1,4 +1,5 @@
 /** Whether a kernel runs on the caller alone or on the team: measured, not guessed. */
+import { median } from "./quantile.js";
 
 const TRIALS = 5;
 /** At first sight a kernel that takes this long alone is worth a team, whatever waking it costs. */
@@ -44,7 +45,7 @@ export class Choice {
     (together ? this.#team_ms : this.#solo_ms).push(ms);
     this.sure = this.#first && !together && ms >= SURE_MS;
     if (this.sure) this.#settle(true);
-    else if (this.#team_ms.length === TRIALS) this.#settle(middle(this.#team_ms) < middle(this.#solo_ms));
+    else if (this.#team_ms.length === TRIALS) this.#settle(median(this.#team_ms) < median(this.#solo_ms));
   }
 
   /** Forgets what it learned. */
@@ -62,6 +63,3 @@ export class Choice {
     this.#first = false;
   }
 }
-
-/** @param {number[]} values an odd number of them */
-const middle = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];

@@ -38,8 +38,8 @@ const CHUNKS_PER_THREAD = 4;
 const SPIN_MS = 0.2;
 const LOOKS_PER_CLOCK = 64;
 
+/** @import { Run } from "../types/engine.js" */
 /** @typedef {Int32Array<SharedArrayBuffer>} Control */
-/** @typedef {(...pointersBeginEnd: number[]) => void} Run */
 
 /** Gives the core's other thread a moment, where the engine can say so. @type {() => void} */
 const pause = /** @type {any} */ (Atomics).pause ?? (() => {});
@@ -161,11 +161,7 @@ export function help(control, kernels, mail, number) {
   }
 }
 
-/**
- * @param {Control} control
- * @param {Map<number, Run>} kernels
- * @param {number} left
- */
+/** @param {Control} control @param {Map<number, Run>} kernels @param {number} left */
 function helpWith(control, kernels, left) {
   const run = kernels.get(control[KERNEL]) ?? unknown;
   const args = [...control.subarray(ARGS, ARGS + control[POINTERS]), 0, 0];

@@ -24,10 +24,7 @@ const PROBES = {
   "relaxed-simd": vectorModule([...ZERO, ...ZERO, ...ZERO, 0xfd, 0x85, 0x02]), // f32x4.relaxed_madd
 };
 
-/**
- * @param {Tier} tier
- * @param {(bytes: BufferSource) => boolean} [validate]
- */
+/** @param {Tier} tier @param {(bytes: BufferSource) => boolean} [validate] */
 export function hasTier(tier, validate = WebAssembly.validate) {
   return validate(PROBES[tier]);
 }

@@ -1,28 +1,38 @@
 /**
- * The execution plan as JSON (nnjit_studio/model/plan.py), its checks, and the
- * layout of linear memory that follows from it (docs/protocol.md).
+ * The execution plan as JSON (nnjit_studio/model/plan.py): its checks, what is looked up in it, and
+ * the layout of linear memory and weights that follows from it (docs/protocol.md).
  */
 import { checkAppend } from "./append.js";
 import { EngineError } from "./errors.js";
 import { layoutBytes, WORD_BYTES } from "./repack.js";
 
-export const ENGINE_VERSION = "0.1.0";
-export const PLAN_VERSION = 3;
+/** Of the format of plans, the newest that this engine reads. */
+const PLAN_VERSION = 3;
 /** A plan without state, which the hub writes as version 1. */
 const OLDEST_PLAN_VERSION = 1;
 export const PAGE_BYTES = 65536;
+
+/** The name of the plan that runs when none is named. */
+export const MAIN = "main";
+/** The name of a decoder's plan that takes a whole prompt. */
+export const PREFILL = "prefill";
 
 /** `[0, WEIGHTS_BASE)` is never used, so that a null pointer hits nothing. */
 export const WEIGHTS_BASE = 1024;
 export const ALIGNMENT_BYTES = 64;
 
-/** @type {Readonly<Record<string, number>>} */
-export const DTYPE_BYTES = Object.freeze({ f32: 4, f16: 2, i64: 8, i32: 4, i8: 1, u8: 1, bool: 1 });
+/** Arrays of each dtype; f16 as its bits. @type {Readonly<Record<string, any>>} */
+export const ARRAYS = Object.freeze({
+  f32: Float32Array,
+  f16: Uint16Array,
+  i64: BigInt64Array,
+  i32: Int32Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+  bool: Uint8Array,
+});
 
-/** @typedef {import("../types/engine.js").Layout} Layout */
-/** @typedef {import("../types/engine.js").Plan} Plan */
-/** @typedef {import("../types/engine.js").PlanBuffer} PlanBuffer */
-/** @typedef {import("../types/engine.js").TensorSpec} TensorSpec */
+/** @import { Layout, Plan, PlanBuffer, Registered, Tensor, TensorSpec, Weight } from "../types/engine.js" */
 
 /**
  * The plan as a GPU runs it.
@@ -45,8 +55,8 @@ export function unitOf({ unit_bytes = WORD_BYTES }) {
 
 /** @param {TensorSpec} spec */
 export function specBytes(spec) {
-  const size = DTYPE_BYTES[spec.dtype];
-  if (size === undefined) throw new EngineError(`Tensor ${spec.name} has the unknown dtype ${spec.dtype}.`);
+  const size = ARRAYS[spec.dtype]?.BYTES_PER_ELEMENT;
+  if (!size) throw new EngineError(`Tensor ${spec.name} has the unknown dtype ${spec.dtype}.`);
   return spec.shape.reduce((n, d) => n * d, size);
 }
 
@@ -54,7 +64,7 @@ export function specBytes(spec) {
  * Refuses a plan that this engine cannot run in full.
  * @param {Plan} plan
  */
-export function checkPlan(plan) {
+function checkPlan(plan) {
   if (!(plan.version >= OLDEST_PLAN_VERSION && plan.version <= PLAN_VERSION))
     throw new EngineError(
       `The plan has version ${plan.version}, this engine runs versions ${OLDEST_PLAN_VERSION} to ${PLAN_VERSION}.`,
@@ -89,26 +99,129 @@ export function checkPlan(plan) {
 }
 
 /**
- * Refuses plans that cannot lie in one memory: they must have the same weights and state.
- * @param {Plan} plan
- * @param {Plan} other
+ * Refuses plans that cannot run, or cannot lie in one memory: all have the same weights and state.
+ * @param {Plan[]} plans at least one
  */
-export function checkTogether(plan, other) {
-  if (other.weights_bytes !== plan.weights_bytes || (other.state_bytes ?? 0) !== (plan.state_bytes ?? 0))
-    throw new EngineError(`The plans of ${plan.name} do not share their weights and state.`, "Export or import the model again.");
+export function checkPlans(plans) {
+  const [{ name, weights_bytes, state_bytes = 0 }] = plans;
+  for (const plan of plans) {
+    checkPlan(plan);
+    if (plan.weights_bytes !== weights_bytes || (plan.state_bytes ?? 0) !== state_bytes)
+      throw new EngineError(`The plans of ${name} do not share their weights and state.`, "Export or import the model again.");
+  }
+}
+
+/** The steps that run. @param {Plan} plan */
+export function stepsOf({ steps }) {
+  const end = steps.findIndex((s) => s.op === "return");
+  return end < 0 ? steps : steps.slice(0, end);
+}
+
+/** @template T @param {Map<string, T>} plans @param {string} name @returns {T} */
+export function named(plans, name) {
+  const found = plans.get(name);
+  if (found) return found;
+  if (!plans.size) throw new EngineError("No model is loaded.", "Load a plan first.");
+  throw new EngineError(`The model has no plan "${name}".`, `Its plans are ${[...plans.keys()].join(", ")}.`);
+}
+
+/** @param {Plan} plan @param {string} name */
+export function outputOf({ outputs }, name) {
+  const port = outputs.find((p) => p.spec.name === name);
+  if (!port) throw new EngineError(`The model has no output "${name}".`);
+  return port;
+}
+
+/** Different numbers of arguments that the plans give a workload, the smallest first. @param {Plan[]} plans @param {string} workload */
+export function countsOf(plans, workload) {
+  const calls = plans.flatMap(({ steps }) => steps.filter((s) => s.op === "call" && s.workload === workload));
+  if (!calls.length) throw new EngineError(`The model has no workload ${workload}.`);
+  return [...new Set(calls.map((s) => s.args.length))].sort((a, b) => a - b);
+}
+
+/** @param {Plan} plan that lacks a kernel @param {Map<string, unknown>} kernels by workload */
+export function missing({ steps }, kernels) {
+  const step = steps.find((s) => s.op === "call" && !kernels.has(s.workload));
+  return new EngineError(`No kernel is registered for ${step?.workload ?? "the plan"}.`, "Register one for every workload.");
+}
+
+/**
+ * @param {Plan} plan
+ * @param {Tensor[]} inputs in any order
+ * @returns {{buffer: number, data: Uint8Array}[]} in the plan's
+ */
+export function feedsOf(plan, inputs) {
+  const names = plan.inputs.map((p) => p.spec.name).join(", ");
+  const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
+  if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
+  return plan.inputs.map(({ spec, buffer }) => {
+    const tensor = inputs.find((t) => t.name === spec.name);
+    if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's inputs are ${names}.`);
+    if (tensor.dtype !== spec.dtype)
+      throw new EngineError(`The input "${spec.name}" has dtype ${tensor.dtype}, the model wants ${spec.dtype}.`);
+    if (tensor.shape.length !== spec.shape.length || tensor.shape.some((d, i) => d !== spec.shape[i]))
+      throw new EngineError(
+        `The input "${spec.name}" has shape [${tensor.shape}], the model wants [${spec.shape}].`,
+        "Shapes are fixed when the model is compiled.",
+      );
+    if (tensor.data.length !== specBytes(spec))
+      throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
+    return { buffer, data: tensor.data };
+  });
+}
+
+/** @param {Plan} plan @param {number} offset in the weights file @param {Uint8Array} bytes */
+export function checkWeights({ weights_bytes }, offset, { length }) {
+  if (!(offset >= 0) || offset + length > weights_bytes)
+    throw new EngineError(`Weights at ${offset}..${offset + length} lie outside the ${weights_bytes} bytes of the plan.`);
+}
+
+/**
+ * Panel width of every packable weight that a kernel reads.
+ * @param {Plan[]} plans
+ * @param {Map<string, Registered>} kernels by workload
+ * @param {Map<number, Weight>} weights by offset
+ * @returns {Map<Weight, number>} 0 is row-major
+ */
+export function wantedWidths(plans, kernels, weights) {
+  /** @type {Map<Weight, number>} */
+  const widths = new Map();
+  for (const { steps, buffers } of plans)
+    for (const { op, workload, args, node } of steps) {
+      const header = kernels.get(workload)?.header;
+      if (op !== "call" || !header) continue;
+      const panels = new Map(header.panels);
+      for (const arg of panels.keys())
+        if (!(arg in args)) throw new EngineError(`The kernel of ${workload} has no argument ${arg} to pack.`);
+      args.forEach((buffer, arg) => {
+        const { pack, nbytes, offset } = buffers[buffer];
+        const width = panels.get(arg) ?? 0;
+        if (width && !pack) throw new EngineError(`The kernel of ${workload} wants panels in argument ${arg}, which is no packable weight.`);
+        if (!pack) return;
+        if (!(Number.isInteger(width) && width >= 0) || layoutBytes(...pack, width, unitOf(buffers[buffer])) > nbytes)
+          throw new EngineError(`Panels of width ${width} do not fit into the weight of ${node || workload}.`);
+        const weight = /** @type {Weight} */ (weights.get(offset));
+        if ((widths.get(weight) ?? width) !== width)
+          throw new EngineError(
+            `Two kernels want the weight in buffer ${buffer} in panels of ${widths.get(weight)} and of ${width}.`,
+            "Register kernels that agree on the width, or row-major ones.",
+          );
+        widths.set(weight, width);
+      });
+    }
+  return widths;
 }
 
 /**
  * Weights, the arena that all plans use in turn, then their common state.
- * @param {Plan} plan
- * @param {Plan[]} others with the same weights and state
+ * @param {Plan[]} plans with the same weights and state, at least one
  * @returns {Layout}
  */
-export function layoutMemory(plan, others = []) {
-  const plans = [plan, ...others];
-  const arena = aligned(WEIGHTS_BASE + plan.weights_bytes);
+export function layoutMemory(plans) {
+  const [{ weights_bytes, state_bytes = 0 }] = plans;
+  const arena = aligned(WEIGHTS_BASE + weights_bytes);
   const state = aligned(arena + Math.max(...plans.map((p) => p.arena_bytes)));
-  const total_bytes = aligned(state + (plan.state_bytes ?? 0));
+  const total_bytes = aligned(state + state_bytes);
   const pages = Math.ceil(total_bytes / PAGE_BYTES);
   if (pages > 65536)
     throw new EngineError(

@@ -1,11 +1,12 @@
 /** A helper of a team: takes kernels from messages, and chunks of work in between. */
 import { help } from "./control.js";
 
-/** @typedef {import("./control.js").Run} Run */
+/** @import { Run } from "../types/engine.js" */
+/** @import { Control } from "./control.js" */
 
 /** @type {Map<number, Run>} */
 const kernels = new Map();
-/** @type {import("./control.js").Control} */
+/** @type {Control} */
 let control;
 let mail = 0;
 let number = 0;

@@ -35,10 +35,7 @@ export function layoutBytes(K, N, width, unit = WORD_BYTES) {
 export const wordsAt = (memory, address, nbytes, unit) =>
   unit === WORD_BYTES ? new Uint32Array(memory, address, nbytes / unit) : new Uint16Array(memory, address, nbytes / unit);
 
-/**
- * @param {Words} words
- * @param {number} count
- */
+/** @param {Words} words @param {number} count */
 const same = (words, count) => (words instanceof Uint32Array ? new Uint32Array(count) : new Uint16Array(count));
 
 /**

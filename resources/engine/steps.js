@@ -1,10 +1,51 @@
-/** The steps of a run, one by one: what each takes, and copies of what it wrote. */
+/** The steps of a plan: bound to kernels and memory, run, timed one by one, and tapped. */
+import { appendRows } from "./append.js";
 import { EngineError } from "./errors.js";
+import { stepsOf } from "./plan.js";
+import { quantile } from "./quantile.js";
 
-/** @typedef {import("../types/engine.js").Plan} Plan */
-/** @typedef {import("../types/engine.js").Tap} Tap */
+/** @import { Call, Inference, Loaded, Plan, Registered, Tap } from "../types/engine.js" */
+/** @import { Team } from "./team.js" */
 
 const MAX_REPEATS = 1 << 16;
+
+/**
+ * The steps of a plan, up to `return`; null while a kernel is missing.
+ * @param {Loaded} loaded
+ * @param {Map<string, Registered>} kernels by workload
+ * @param {Team | null} threads
+ * @returns {Call[] | null}
+ */
+export function bindCalls({ plan, memory, addresses }, kernels, threads) {
+  /** @type {Call[]} */
+  const calls = [];
+  for (const { append, workload, args } of stepsOf(plan)) {
+    const pointers = args.map((b) => addresses[b]);
+    if (append) {
+      const [from, to, at] = pointers;
+      const run = () => appendRows(memory, append, from, to, at);
+      calls.push({ kernel: null, solo: run, team: run });
+      continue;
+    }
+    const kernel = kernels.get(workload);
+    if (!kernel) return null;
+    const { run, id, header } = kernel;
+    const extent = header.parallel_extent;
+    const whole = [...pointers, 0, extent];
+    calls.push({
+      kernel,
+      solo: () => run.apply(undefined, whole), // spreading would make an array each time
+      team: () => threads?.run(id, run, pointers, extent),
+    });
+  }
+  return calls;
+}
+
+/** @param {Call} call */
+export function execute({ kernel, solo, team }) {
+  if (kernel?.choice) kernel.choice.run(solo, team);
+  else solo();
+}
 
 /**
  * Which steps may run again at once with the same result: kernels whose arguments in the
@@ -12,10 +53,9 @@ const MAX_REPEATS = 1 << 16;
  * @param {Plan} plan
  * @returns {boolean[]} one for each step before `return`
  */
-export function repeatable({ steps, buffers }) {
-  const end = steps.findIndex((s) => s.op === "return");
-  return steps.slice(0, end < 0 ? steps.length : end).map(({ op, args }) => {
-    const ranges = [...new Set(args)].map((a) => buffers[a]).filter((b) => b.region !== "weight");
+export function repeatable(plan) {
+  return stepsOf(plan).map(({ op, args }) => {
+    const ranges = [...new Set(args)].map((a) => plan.buffers[a]).filter((b) => b.region !== "weight");
     ranges.sort((a, b) => (a.region === b.region ? a.offset - b.offset : a.region < b.region ? -1 : 1));
     const apart = ranges.every((b, i) => !i || ranges[i - 1].region !== b.region || ranges[i - 1].offset + ranges[i - 1].nbytes <= b.offset);
     return op === "call" && apart;
@@ -47,17 +87,6 @@ export function timeSteps(steps, repeats, least_ms, after = () => {}, now = () =
 }
 
 /**
- * @param {number[]} values at least one
- * @param {number} share 0.5 for the median
- */
-export function quantile(values, share) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const place = (sorted.length - 1) * share;
-  const low = Math.floor(place);
-  return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
-}
-
-/**
  * Runs all steps and copies what the taps name.
  * @param {(() => void)[]} steps
  * @param {Tap[]} taps
@@ -74,16 +103,23 @@ export function runTapped(steps, taps, copy) {
   return copies;
 }
 
-/**
- * Refuses taps that lie outside their plan.
- * @param {Tap[]} taps
- * @param {Plan} plan
- * @param {number} steps that run
- */
-export function checkTaps(taps, { buffers }, steps) {
+/** @param {number} runs @param {Tap[]} taps @param {Plan} plan @param {number} steps that run */
+export function checkRuns(runs, taps, { buffers }, steps) {
+  if (!(Number.isInteger(runs) && runs >= 1)) throw new EngineError(`The number of runs must be at least 1, not ${runs}.`);
   for (const { step, buffer, offset, nbytes } of taps) {
     const inside = Number.isInteger(step) && step >= 0 && step < steps && buffer in buffers;
     if (!inside || !(offset >= 0 && nbytes >= 0 && offset + nbytes <= buffers[buffer].nbytes))
       throw new EngineError(`There is nothing to copy at step ${step}, buffer ${buffer}, bytes ${offset} to ${offset + nbytes}.`);
   }
+}
+
+/** @returns {Inference} */
+export const newInference = () => ({ outputs: [], runs_ms: [], steps_ms: [], steps_iqr_ms: [], steps_threads: [], steps_chunks: [], taps: [] });
+
+/** @param {Inference} result gets what a profile found of a call @param {number[]} samples ms @param {number} threads @param {number[]} chunks */
+export function addStep(result, samples, threads, chunks) {
+  result.steps_ms.push(quantile(samples, 0.5));
+  result.steps_iqr_ms.push(quantile(samples, 0.75) - quantile(samples, 0.25));
+  result.steps_threads.push(threads);
+  result.steps_chunks.push(chunks);
 }

@@ -2,7 +2,8 @@
 import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, MAX_THREADS, publish, taken, takeFailure, wake, workOff } from "./control.js";
 import { EngineError } from "./errors.js";
 
-/** @typedef {import("../types/engine.js").Run} Run */
+/** @import { Run } from "../types/engine.js" */
+/** @import { Control } from "./control.js" */
 /** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} Helper */
 
 export { MAX_THREADS } from "./control.js";
@@ -16,7 +17,7 @@ export const canShare = () => globalThis.crossOriginIsolated === true && typeof 
 const startHelper = () => new Worker(new URL("./pool_worker.js", import.meta.url), { type: "module" });
 
 export class Team {
-  #control = /** @type {import("./control.js").Control} */ (new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)));
+  #control = /** @type {Control} */ (new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)));
   /** @type {Helper[]} */ #helpers = [];
   /** @type {number[]} to be forgotten with the next message */ #dropped = [];
   #next_id = 1;
@@ -46,9 +47,7 @@ export class Team {
     try {
       for (let i = 1; i < threads; i++) {
         const helper = start();
-        helper.addEventListener("error", (/** @type {any} */ e) => {
-          team.#lost ||= `A thread of the engine died: ${e.message || "it could not start"}.`;
-        });
+        helper.addEventListener("error", (e) => void (team.#lost ||= died(e)));
         team.#helpers.push(helper);
       }
       await team.#post({ control: team.#control });
@@ -102,7 +101,7 @@ export class Team {
    * @param {number} extent
    */
   run(id, run, pointers, extent) {
-    if (this.#lost) throw new EngineError(this.#lost, "Load the model again.");
+    this.#alive();
     if (pointers.length > MAX_POINTERS) return run(...pointers, 0, extent);
     const control = this.#control;
     publish(control, id, pointers, extent, this.threads);
@@ -114,13 +113,17 @@ export class Team {
       thrown = e;
     }
     if (!join(control, this.#may_sleep, this.limit_ms)) {
-      this.#lost ||= `A thread of the engine gave no answer within ${this.limit_ms / 1000} s.`;
+      this.#lost ||= silent(this.limit_ms);
       this.close();
-      throw new EngineError(this.#lost, "Load the model again.");
+      this.#alive();
     }
     const failure = takeFailure(control);
     if (thrown) throw thrown;
     if (failure) throw new EngineError(`A kernel failed in a thread of the engine: ${failure}.`);
+  }
+
+  #alive() {
+    if (this.#lost) throw new EngineError(this.#lost, "Load the model again.");
   }
 
   /**
@@ -129,7 +132,7 @@ export class Team {
    */
   #post(message) {
     const posted = this.#last.then(async () => {
-      if (this.#lost) throw new EngineError(this.#lost, "Load the model again.");
+      this.#alive();
       const drop = this.#dropped.splice(0);
       const answers = this.#helpers.map(answerOf);
       // first the count: a helper that sees it leaves its loop and finds the message
@@ -143,6 +146,11 @@ export class Team {
   }
 }
 
+/** @param {any} e */
+const died = (e) => `A thread of the engine died: ${e.message || "it could not start"}.`;
+/** @param {number} ms */
+const silent = (ms) => `A thread of the engine gave no answer within ${ms / 1000} s.`;
+
 /** @param {Helper} helper */
 function answerOf(helper) {
   return new Promise((resolve, reject) => {
@@ -154,8 +162,8 @@ function answerOf(helper) {
       else resolve(undefined);
     };
     const onMessage = (/** @type {any} */ { data }) => end(data.error && `A thread cannot link a kernel: ${data.error}.`);
-    const onError = (/** @type {any} */ e) => end(`A thread of the engine died: ${e.message || "it could not start"}.`);
-    const timer = setTimeout(() => end(`A thread of the engine gave no answer within ${ANSWER_MS / 1000} s.`), ANSWER_MS);
+    const onError = (/** @type {unknown} */ e) => end(died(e));
+    const timer = setTimeout(() => end(silent(ANSWER_MS)), ANSWER_MS);
     helper.addEventListener("message", onMessage);
     helper.addEventListener("error", onError);
   });

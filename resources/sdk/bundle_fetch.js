@@ -1,13 +1,10 @@
 /** The files of a bundle: fetched, and compared with their manifest. */
-import { PREFILL } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
+import { PREFILL } from "../engine/plan.js";
 
 export const MANIFEST_VERSION = 1;
 
-/** @typedef {import("../types/engine.js").Bundle} Bundle */
-/** @typedef {import("../types/engine.js").FileEntry} FileEntry */
-/** @typedef {import("../types/engine.js").Manifest} Manifest */
-/** @typedef {import("../types/engine.js").Plan} Plan */
+/** @import { Bundle, FileEntry, Manifest, Plan } from "../types/engine.js" */
 
 /**
  * Manifest and plans of a bundle.
@@ -29,10 +26,7 @@ export async function fetchBundle(base) {
   return { base, manifest, plan, others };
 }
 
-/**
- * @param {Uint8Array<ArrayBuffer>} bytes
- * @returns {Manifest}
- */
+/** @param {Uint8Array<ArrayBuffer>} bytes @returns {Manifest} */
 function readManifest(bytes) {
   const manifest = parse(bytes, "manifest.json");
   if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
@@ -41,10 +35,7 @@ function readManifest(bytes) {
   return manifest;
 }
 
-/**
- * @param {Uint8Array} bytes
- * @param {string} file
- */
+/** @param {Uint8Array} bytes @param {string} file */
 function parse(bytes, file) {
   try {
     return JSON.parse(new TextDecoder().decode(bytes));
@@ -53,15 +44,11 @@ function parse(bytes, file) {
   }
 }
 
-/**
- * @param {URL} url
- * @param {string} file for messages
- * @returns {Promise<Response>}
- */
-async function request(url, file) {
+/** @param {URL} base @param {string} file @returns {Promise<Response>} */
+async function request(base, file) {
   let response;
   try {
-    response = await fetch(url);
+    response = await fetch(new URL(file, base));
   } catch (e) {
     throw new EngineError(`${file} of the bundle cannot be fetched: ${/** @type {Error} */ (e).message}.`, "Check the address and the server.");
   }
@@ -70,20 +57,12 @@ async function request(url, file) {
   return response;
 }
 
-/**
- * @param {URL} url
- * @param {string} file
- */
-async function download(url, file) {
-  return new Uint8Array(await (await request(url, file)).arrayBuffer());
-}
+/** @param {URL} base @param {string} file */
+const download = async (base, file) => new Uint8Array(await (await request(base, file)).arrayBuffer());
 
-/**
- * @param {URL} base
- * @param {FileEntry} entry
- */
+/** @param {URL} base @param {FileEntry} entry */
 export async function fetchFile(base, entry) {
-  const bytes = await download(new URL(entry.file, base), entry.file);
+  const bytes = await download(base, entry.file);
   await check(entry, bytes);
   return bytes;
 }
@@ -96,7 +75,7 @@ export async function fetchFile(base, entry) {
  */
 export async function streamFile(base, entry, take) {
   if (entry.nbytes === 0) return;
-  const { body } = await request(new URL(entry.file, base), entry.file);
+  const { body } = await request(base, entry.file);
   if (!body) throw new EngineError(`${entry.file} of the bundle is empty.`, "Export the bundle again.");
   const reader = body.getReader();
   let at = 0;
@@ -112,10 +91,7 @@ export async function streamFile(base, entry, take) {
 
 export const canHash = () => typeof globalThis.crypto?.subtle?.digest === "function";
 
-/**
- * @param {FileEntry} entry
- * @param {Uint8Array<ArrayBuffer>} bytes
- */
+/** @param {FileEntry} entry @param {Uint8Array<ArrayBuffer>} bytes */
 export async function check(entry, bytes) {
   if (bytes.length !== entry.nbytes) throw wrongSize(entry, bytes.length);
   if (!canHash()) return;
@@ -127,9 +103,6 @@ export async function check(entry, bytes) {
     throw new EngineError(`${entry.file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
 }
 
-/**
- * @param {FileEntry} entry
- * @param {number} nbytes
- */
+/** @param {FileEntry} entry @param {number} nbytes */
 const wrongSize = (entry, nbytes) =>
   new EngineError(`${entry.file} of the bundle has ${nbytes} bytes, its manifest says ${entry.nbytes}.`, "Upload the whole bundle again.");

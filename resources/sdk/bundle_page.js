@@ -1,4 +1,5 @@
 /** The demo page of a bundle: loads it, runs it, shows latency and outputs. */
+import { median } from "../engine/quantile.js";
 import { InferenceSession, Tensor } from "./session.js";
 
 /** @typedef {{name: string, dtype: string, shape: number[], file: string}} Sample */
@@ -14,10 +15,7 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 const shared = { session: null, lastInputs: null, lastOutputs: null, runsMs: [] };
 Object.assign(globalThis, { nnjit: shared });
 
-/**
- * @param {"loading" | "running" | "done" | "failed"} state
- * @param {string} text
- */
+/** @param {"loading" | "running" | "done" | "failed"} state @param {string} text */
 function enter(state, text) {
   document.body.dataset.state = state;
   document.title = `${state}: ${element("model").textContent}`;
@@ -97,10 +95,7 @@ function preview(outputs) {
   element("outputs").hidden = false;
 }
 
-/**
- * @param {InferenceSession} session
- * @param {Record<string, Tensor>} feeds
- */
+/** @param {InferenceSession} session @param {Record<string, Tensor>} feeds */
 async function run(session, feeds) {
   enter("running", "Running");
   /** @type {HTMLButtonElement} */ (element("run")).disabled = true;
@@ -116,7 +111,7 @@ async function run(session, feeds) {
   }
   Object.assign(shared, { lastInputs: feeds, lastOutputs: outputs, runsMs: runs_ms });
   const sorted = [...runs_ms].sort((a, b) => a - b);
-  const middle = sorted[sorted.length >> 1];
+  const middle = median(runs_ms);
   element("latency").textContent = middle >= 10 ? middle.toFixed(1) : middle.toFixed(2);
   element("unit").hidden = false;
   element("runs").textContent = `median of ${sorted.length} runs · ${sorted[0].toFixed(2)} to ${sorted[sorted.length - 1].toFixed(2)} ms`;

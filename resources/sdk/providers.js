@@ -1,12 +1,12 @@
 /** What can run a bundle: WebGPU and Wasm, each with the ladder of its tiers. */
-import { check, fetchFile, streamFile } from "./bundle_fetch.js";
 import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { bestTier, hasTier, TIERS } from "../engine/features.js";
 import { Team } from "../engine/team.js";
+import { check, fetchFile, streamFile } from "./bundle_fetch.js";
 
-/** @typedef {import("../types/engine.js").Bundle} Bundle */
-/** @typedef {import("../engine/gpu/engine.js").GpuEngine} GpuEngine */
+/** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { Bundle, KernelEntry } from "../types/engine.js" */
 /**
  * A model that is ready to run.
  * @typedef {{engine: Engine | GpuEngine, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
@@ -18,7 +18,7 @@ export const PROVIDERS = { webgpu: openOnGpu, wasm: openInWasm };
 
 /**
  * The first provider that works here.
- * @param {string[]} names
+ * @param {string[]} names at least one
  * @param {Bundle} bundle
  * @param {number} threads of Wasm
  * @returns {Promise<Choice>}
@@ -26,22 +26,17 @@ export const PROVIDERS = { webgpu: openOnGpu, wasm: openInWasm };
 export async function openFirst(names, bundle, threads) {
   /** @type {string[]} */
   const reasons = [];
-  for (const [i, provider] of names.entries())
+  for (let [provider, ...left] = names; ; [provider, ...left] = left)
     try {
       const opened = await PROVIDERS[provider](bundle, threads);
-      return { opened, provider, reason: reasons.join(" "), left: names.slice(i + 1) };
+      return { opened, provider, reason: reasons.join(" "), left };
     } catch (e) {
-      if (i === names.length - 1) throw e;
+      if (!left.length) throw e;
       reasons.push(e instanceof EngineError ? e.error : String(e));
     }
-  throw new EngineError("No execution provider was given.", 'Use executionProviders: ["webgpu", "wasm"].');
 }
 
-/**
- * @param {Bundle} bundle
- * @param {number} threads
- * @returns {Promise<Opened>}
- */
+/** @param {Bundle} bundle @param {number} threads @returns {Promise<Opened>} */
 async function openInWasm({ base, manifest, plan, others }, threads) {
   const tier = bestTier();
   if (!tier) throw new EngineError("This browser has no Wasm SIMD.", "Use Chrome 91, Firefox 89, Safari 16.4 or later.");
@@ -66,20 +61,14 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
   }
 }
 
-/**
- * @param {URL} base
- * @param {import("../types/engine.js").KernelEntry} entry
- */
+/** @param {URL} base @param {KernelEntry} entry */
 async function fetchWasm(base, { tiers, ...header }) {
   const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);
   if (!file) throw new EngineError(`The bundle has no kernel of ${header.workload} that this browser can run.`, "Export it with the simd128 tier.");
   return { ...header, bytes: await fetchFile(base, file) };
 }
 
-/**
- * @param {Bundle} bundle
- * @returns {Promise<Opened>}
- */
+/** @param {Bundle} bundle @returns {Promise<Opened>} */
 async function openOnGpu(bundle) {
   if (!bundle.manifest.gpu_kernels?.length) throw new EngineError("The bundle has no kernels for WebGPU.", "Export it with --webgpu.");
   const gpu = await import("./gpu/provider.js"); // only bundles with such kernels hold it

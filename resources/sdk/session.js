@@ -1,34 +1,21 @@
-/**
- * A tuned model in a web page, with the API of ONNX Runtime Web as far as it goes:
- *
- *     import { InferenceSession, Tensor } from "./session.js";
- *     const session = await InferenceSession.create("bundle/manifest.json");
- *     const out = await session.run({ input: new Tensor("float32", data, [1, 128]) });
- */
-import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
+/** A session of ONNX Runtime Web, as far as it goes, on a bundle. */
 import { EngineError } from "../engine/errors.js";
-import { ENGINE_VERSION, onGpu } from "../engine/plan.js";
-import { openFirst, PROVIDERS } from "./providers.js";
+import { ARRAYS, onGpu } from "../engine/plan.js";
 import { canShare, MAX_THREADS } from "../engine/team.js";
+import { ENGINE_VERSION } from "../engine/version.js";
+import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
+import { openFirst, PROVIDERS } from "./providers.js";
 
 export { EngineError, MANIFEST_VERSION };
 
-/** @typedef {import("../types/engine.js").Manifest} Manifest */
-/** @typedef {import("./providers.js").Opened} Opened */
-/** @typedef {Float32Array | Uint16Array | BigInt64Array | Int32Array | Int8Array | Uint8Array} TensorData */
+/** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
+/** @import { Bundle, Generation, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
+/** @import { Choice, Opened } from "./providers.js" */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
-/** @type {Record<string, {dtype: string, Array: any}>} by ONNX Runtime's name */
-const TYPES = {
-  float32: { dtype: "f32", Array: Float32Array },
-  float16: { dtype: "f16", Array: Uint16Array },
-  int64: { dtype: "i64", Array: BigInt64Array },
-  int32: { dtype: "i32", Array: Int32Array },
-  int8: { dtype: "i8", Array: Int8Array },
-  uint8: { dtype: "u8", Array: Uint8Array },
-  bool: { dtype: "bool", Array: Uint8Array },
-};
-const NAMES = Object.fromEntries(Object.entries(TYPES).map(([name, { dtype }]) => [dtype, name]));
+/** Dtypes by ONNX Runtime's names. @type {Record<string, string>} */
+const DTYPES = { float32: "f32", float16: "f16", int64: "i64", int32: "i32", int8: "i8", uint8: "u8", bool: "bool" };
+const NAMES = Object.fromEntries(Object.entries(DTYPES).map(([name, dtype]) => [dtype, name]));
 
 /** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
 const AUTO_THREADS = 4;
@@ -47,8 +34,8 @@ export class Tensor {
     const named = typeof typeOrData === "string";
     const type = named ? typeOrData : typeOf(typeOrData);
     const values = named ? dataOrDims : typeOrData;
-    if (!(type in TYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(TYPES).join(", ")}.`);
-    const { Array: Typed } = TYPES[type];
+    if (!(type in DTYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(DTYPES).join(", ")}.`);
+    const Typed = ARRAYS[DTYPES[type]];
     if (ArrayBuffer.isView(values) && !(values instanceof Typed))
       throw new EngineError(`A ${type} tensor takes a ${Typed.name}, not a ${values.constructor.name}.`);
     /** @type {string} */
@@ -95,24 +82,24 @@ const disposals = new WeakMap();
 /** @param {unknown} data */
 function typeOf(data) {
   // bool shares its array with uint8 and has to be named
-  const found = Object.entries(TYPES).find(([, { Array }]) => data instanceof Array);
-  return found ? found[0] : typeof data;
+  return Object.keys(DTYPES).find((name) => data instanceof ARRAYS[DTYPES[name]]) ?? typeof data;
 }
 
 export class InferenceSession {
   #bundle;
   /** @type {Opened} */ #opened;
+  /** @type {string[]} */ #providers;
   #threads;
-  #providers;
   #generating = false;
-  /** @type {ReturnType<typeof openFirst> | null} */ #next = null;
+  /** @type {Promise<Choice> | null} */ #next = null;
 
   /**
-   * @param {import("../types/engine.js").Bundle} bundle
-   * @param {import("./providers.js").Choice} choice what opened, and what may still
+   * @param {Bundle} bundle
+   * @param {Choice} choice what opened, and what may still
    * @param {number} threads of Wasm
    */
   constructor(bundle, choice, threads) {
+    const { inputs, outputs } = bundle.plan;
     this.#bundle = bundle;
     this.#threads = threads;
     this.#opened = choice.opened;
@@ -124,6 +111,10 @@ export class InferenceSession {
     /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
     this.verified = canHash();
     this.manifest = bundle.manifest;
+    this.inputNames = inputs.map((p) => p.spec.name);
+    this.outputNames = outputs.map((p) => p.spec.name);
+    this.inputMetadata = inputs.map((p) => metadata(p.spec));
+    this.outputMetadata = outputs.map((p) => metadata(p.spec));
   }
 
   /** Best instruction tier in use. */
@@ -138,14 +129,6 @@ export class InferenceSession {
   /** How many run a kernel; 1 on a GPU and in a page that is not cross-origin isolated. */
   get threads() {
     return this.#opened.threads;
-  }
-
-  get #engine() {
-    return this.#opened.engine;
-  }
-
-  get #plan() {
-    return this.#bundle.plan;
   }
 
   /**
@@ -163,15 +146,15 @@ export class InferenceSession {
   /**
    * Where the GPU is lost, the next provider runs the model.
    * @template T
-   * @param {() => T | Promise<T>} call
+   * @param {(engine: Opened["engine"]) => T | Promise<T>} call
    */
   async #steady(call) {
     const opened = this.#opened;
     try {
-      return await call();
+      return await call(opened.engine);
     } catch (e) {
       await this.#replace(opened, e);
-      return await call();
+      return await call(this.#opened.engine);
     }
   }
 
@@ -192,22 +175,6 @@ export class InferenceSession {
     this.fallbackReason = e.error;
   }
 
-  get inputNames() {
-    return this.#plan.inputs.map((p) => p.spec.name);
-  }
-
-  get outputNames() {
-    return this.#plan.outputs.map((p) => p.spec.name);
-  }
-
-  get inputMetadata() {
-    return this.#plan.inputs.map((p) => metadata(p.spec));
-  }
-
-  get outputMetadata() {
-    return this.#plan.outputs.map((p) => metadata(p.spec));
-  }
-
   /**
    * @param {Record<string, Tensor>} feeds
    * @param {readonly string[] | Record<string, unknown>} [fetches] names of the outputs wanted; all when absent
@@ -215,8 +182,10 @@ export class InferenceSession {
    */
   async run(feeds, fetches) {
     const inputs = Object.entries(feeds).map(toBytes);
-    const { outputs } = await this.#steady(() => this.#engine.infer(inputs));
-    const all = Object.fromEntries(outputs.map((o) => [o.name, this.#output(o)]));
+    const { outputs } = await this.#steady((engine) => engine.infer(inputs));
+    const { engine } = this.#opened;
+    const recycle = "recycle" in engine ? engine.recycle.bind(engine) : undefined;
+    const all = Object.fromEntries(outputs.map((o) => [o.name, fromBytes(o, recycle)]));
     const wanted = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {}).filter((name) => name in all);
     if (!wanted.length) return all;
     const unknown = wanted.find((name) => !(name in all));
@@ -232,8 +201,8 @@ export class InferenceSession {
    *     for await (const { id, ms } of session.generate([464, 3280], { maxTokens: 40, signal })) show(id);
    *
    * @param {readonly (number | bigint)[] | BigInt64Array | Int32Array} ids of the prompt
-   * @param {import("../engine/generation/generate.js").Options} [options]
-   * @returns {AsyncGenerator<import("../engine/generation/generate.js").Token, import("../engine/generation/generate.js").Reason>}
+   * @param {Options} [options]
+   * @returns {AsyncGenerator<Token, Reason>}
    */
   generate(ids, options = {}) {
     const facts = this.manifest.generation?.facts;
@@ -242,10 +211,10 @@ export class InferenceSession {
   }
 
   /**
-   * @param {import("../engine/generation/generate.js").Generation} facts
+   * @param {Generation} facts
    * @param {number[]} ids
-   * @param {import("../engine/generation/generate.js").Options} options
-   * @returns {AsyncGenerator<import("../engine/generation/generate.js").Token, import("../engine/generation/generate.js").Reason>}
+   * @param {Options} options
+   * @returns {AsyncGenerator<Token, Reason>}
    */
   async *#text(facts, ids, options) {
     if (this.#generating) throw new EngineError("A text is being made already; there is one cache.", "Let it end first.");
@@ -262,14 +231,6 @@ export class InferenceSession {
     }
   }
 
-  /** @param {import("../types/engine.js").Tensor} output */
-  #output(output) {
-    const tensor = fromBytes(output);
-    const engine = this.#engine;
-    if ("recycle" in engine) disposals.set(tensor, () => engine.recycle(output.data));
-    return tensor;
-  }
-
   /**
    * Milliseconds of each run, and the median and the threads of each step of the plan.
    * @param {Record<string, Tensor>} feeds
@@ -277,9 +238,9 @@ export class InferenceSession {
    */
   async profile(feeds, runs = 10) {
     const inputs = Object.entries(feeds).map(toBytes);
-    const { runs_ms, steps_ms, steps_threads } = await this.#steady(() => this.#engine.infer(inputs, { runs, profile: true }));
-    const plan = this.executionProvider === "webgpu" ? onGpu(this.#plan) : this.#plan;
-    const steps = plan.steps.filter(({ op }) => op === "call");
+    const { runs_ms, steps_ms, steps_threads } = await this.#steady((engine) => engine.infer(inputs, { runs, profile: true }));
+    const { plan } = this.#bundle;
+    const steps = (this.executionProvider === "webgpu" ? onGpu(plan) : plan).steps.filter(({ op }) => op === "call");
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 
@@ -306,7 +267,7 @@ function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.num
   return { threads: 1, providers };
 }
 
-/** @param {import("../types/engine.js").TensorSpec} spec */
+/** @param {TensorSpec} spec */
 const metadata = ({ name, dtype, shape }) => ({ name, isTensor: true, type: NAMES[dtype], shape });
 
 /** @param {[string, Tensor]} feed */
@@ -314,11 +275,15 @@ function toBytes([name, tensor]) {
   if (!(tensor instanceof Tensor)) throw new EngineError(`The input "${name}" is not a Tensor of nnjit.js.`);
   const { buffer, byteOffset, byteLength } = tensor.data;
   const data = new Uint8Array(buffer, byteOffset, byteLength);
-  return { name, dtype: TYPES[tensor.type].dtype, shape: [...tensor.dims], data };
+  return { name, dtype: DTYPES[tensor.type], shape: [...tensor.dims], data };
 }
 
-/** @param {import("../types/engine.js").Tensor} tensor */
-function fromBytes({ dtype, shape, data }) {
-  const { Array: Typed } = TYPES[NAMES[dtype]];
-  return new Tensor(NAMES[dtype], new Typed(data.buffer), shape);
+/**
+ * @param {Bytes} output
+ * @param {((bytes: Uint8Array) => void) | undefined} recycle takes the bytes when the tensor is disposed of
+ */
+function fromBytes({ dtype, shape, data }, recycle) {
+  const tensor = new Tensor(NAMES[dtype], new ARRAYS[dtype](data.buffer), shape);
+  if (recycle) disposals.set(tensor, () => recycle(data));
+  return tensor;
 }

@@ -1,8 +1,7 @@
 /** One call to a worker and its reply, within a time limit. */
 import { EngineError } from "../engine/errors.js";
 
-/** @typedef {import("./serve.js").Call} Call */
-/** @typedef {import("./serve.js").Reply} Reply */
+/** @import { Call, Reply } from "./serve.js" */
 /** The part of a Worker that the router uses. */
 /** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} WorkerLike */
 /**

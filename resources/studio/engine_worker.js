@@ -2,10 +2,11 @@
 import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { generate } from "../engine/generation/generate.js";
-import { serve } from "./serve.js";
 import { Team } from "../engine/team.js";
+import { serve } from "./serve.js";
 
-/** @typedef {import("../engine/gpu/engine.js").GpuEngine} GpuEngine */
+/** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { Header } from "./frames.js" */
 /** @type {Engine | GpuEngine} */
 let engine = new Engine();
 /** @type {(() => void) | null} forces a loss of the GPU, where a test asked for it */
@@ -14,7 +15,7 @@ let lose = null;
 let generation = null;
 
 /**
- * @param {import("./frames.js").Header} header of a `load`
+ * @param {Header} header of a `load`
  * @returns {Promise<Engine | GpuEngine>}
  */
 async function start({ backend = "wasm", implementation = "navigator", bridge, debug = false, threads = 1 }) {
@@ -27,7 +28,7 @@ async function start({ backend = "wasm", implementation = "navigator", bridge, d
 
 /**
  * Posts each token as soon as it is known.
- * @param {import("./frames.js").Header} header
+ * @param {Header} header
  */
 async function stream({ id, facts, ids, max_tokens, top_k, temperature, seed, stop_tokens }) {
   generation = new AbortController();

@@ -63,10 +63,7 @@ export function decodeFrame(frame) {
   return { header, blobs };
 }
 
-/**
- * @param {Uint8Array} bytes
- * @returns {Header}
- */
+/** @param {Uint8Array} bytes @returns {Header} */
 function parseHeader(bytes) {
   let header;
   try {

@@ -7,6 +7,7 @@
  * are. So every inference earns a share of one slow inference, every slow one,
  * whatever made it so, costs a whole, and tuning goes on while there is credit.
  */
+import { quantile } from "../engine/quantile.js";
 
 /** What is earned by an inference: below the 5 % of p95, for the estimate has an error of its own. */
 export const SHARE = 0.045;
@@ -132,8 +133,8 @@ export class Governor {
 
   #summarise() {
     const quiet = this.#reference();
-    this.#p95_ms = quiet && percentile(quiet, 0.95);
-    this.#p50_ms = quiet ? percentile(quiet, 0.5) : 0;
+    this.#p95_ms = quiet && quantile(quiet, 0.95);
+    this.#p50_ms = quiet ? quantile(quiet, 0.5) : 0;
   }
 
   #reference() {
@@ -141,19 +142,7 @@ export class Governor {
     const older = this.#older;
     if (quiet.length >= ENOUGH) return quiet;
     if (quiet.length < FEW || older.length < ENOUGH) return null;
-    const scale = percentile(quiet, 0.5) / percentile(older, 0.5);
+    const scale = quantile(quiet, 0.5) / quantile(older, 0.5);
     return [...older.map((ms) => ms * scale), ...quiet];
   }
-}
-
-/**
- * With linear interpolation, as NumPy does by default.
- * @param {number[]} values at least one
- * @param {number} share 0..1
- */
-export function percentile(values, share) {
-  const sorted = Float64Array.from(values).sort();
-  const place = share * (sorted.length - 1);
-  const low = Math.floor(place);
-  return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
 }

@@ -8,7 +8,8 @@ import { came, closed, connected, done, START, started } from "./state.js";
 import { watchSurroundings } from "./surroundings.js";
 import { makeView } from "./view.js";
 
-/** @typedef {import("./state.js").State} State */
+/** @import { Header } from "./frames.js" */
+/** @import { State } from "./state.js" */
 
 const show = makeView();
 let state = START;
@@ -35,7 +36,7 @@ function connect(token) {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const socket = new WebSocket(`${scheme}://${location.host}/link?token=${encodeURIComponent(token)}`);
   socket.binaryType = "arraybuffer";
-  const send = (/** @type {import("./frames.js").Header} */ header, /** @type {Uint8Array[]} */ blobs = []) => {
+  const send = (/** @type {Header} */ header, /** @type {Uint8Array[]} */ blobs = []) => {
     let frame;
     try {
       frame = encodeFrame(header, blobs);

@@ -1,29 +1,29 @@
 /** The disposable worker that measures: what a hundred kernels leave behind goes with it. */
 import { EngineError } from "../engine/errors.js";
+import { Team } from "../engine/team.js";
 import { Turnstile } from "./gate.js";
 import { Bench } from "./measure/measure.js";
 import { probe } from "./measure/probe.js";
 import { rates } from "./measure/rates.js";
 import { Sentinel } from "./measure/sentinel.js";
-import { serve } from "./serve.js";
-import { Team } from "../engine/team.js";
 import { timerQuantum } from "./measure/timing.js";
+import { serve } from "./serve.js";
 
 /** @type {Turnstile | null} while a model serves, tuning waits at it */
 let turnstile = null;
 const now = () => turnstile?.now() ?? performance.now();
 const clock = { now, quantum_ms: timerQuantum(now) };
-/** @typedef {import("../types/gpu.js").GpuDevice} GpuDevice */
-/** @type {Bench | import("./gpu/measure.js").GpuBench} */
+/** @import { GpuDevice } from "../types/gpu.js" */
+/** @import { Header } from "./frames.js" */
+/** @import { GpuBench } from "./gpu/measure.js" */
+/** @import { Call, Reply } from "./serve.js" */
+/** @type {Bench | GpuBench} */
 let bench = new Bench(clock);
 /** @type {{device: GpuDevice, implementation: string} | null} */
 let gpu = null;
 const sentinel = new Sentinel(now);
 
-/**
- * @param {import("./frames.js").Header} header
- * @returns {Promise<GpuDevice>}
- */
+/** @param {Header} header @returns {Promise<GpuDevice>} */
 async function useGpu({ implementation = "navigator", bridge }) {
   if (gpu && gpu.implementation === implementation) return gpu.device;
   const { openGpu } = await import("./gpu/open.js");
@@ -38,7 +38,7 @@ async function useGpu({ implementation = "navigator", bridge }) {
 
 /**
  * A bench for these threads, or for this GPU; the one there is where it fits.
- * @param {import("./frames.js").Header} header of a `fixture`
+ * @param {Header} header of a `fixture`
  */
 async function useBench(header) {
   const { threads = 1, backend = "wasm" } = header;
@@ -69,10 +69,7 @@ serve(async (call) => {
   }
 });
 
-/**
- * @param {import("./serve.js").Call} call
- * @returns {Promise<import("./serve.js").Reply>}
- */
+/** @param {Call} call @returns {Promise<Reply>} */
 async function answer({ header, blobs }) {
   switch (header.type) {
     case "probe":

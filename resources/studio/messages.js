@@ -7,7 +7,7 @@ import { MAX_THREADS } from "../engine/team.js";
 
 export const PROTOCOL_VERSION = 1;
 
-/** @typedef {import("./frames.js").Header} Header */
+/** @import { Header } from "./frames.js" */
 /** @typedef {"number" | "string" | "boolean" | "object" | "array" | "object?" | "threads?" | "number?" | "array?" | "string?" | "boolean?" | "plans?" | "shape" | "backend?" | "implementation?" | "implementation"} Kind */
 
 /** @type {Record<string, Record<string, Kind>>} */
@@ -57,84 +57,50 @@ const PARTS = {
   output: { expected: "number", bound: "number" },
   tap: { step: "number", buffer: "number", offset: "number", nbytes: "number" },
 };
+/** What the items of a request's lists are, by the name of the list. @type {Record<string, string>} */
+const LISTS = { peak: "peak", items: "item", kernels: "kernel", inputs: "input", taps: "tap", args: "arg", outputs: "output" };
+/** How many blobs a request carries, or the list that has one for each item; where there is neither, any number. @type {Record<string, number | string>} */
+const BLOBS = {
+  ...{ load: 0, gpu_lose: 0, generate: 0, served: 0, serve_stop: 0 },
+  ...{ pulse: 1, weights: 1, ahead: 1 },
+  ...{ probe: "peak", prepare: "kernels", register: "kernels", serve: "inputs", infer: "inputs" },
+};
 
-/**
- * @param {Header} header
- * @param {Uint8Array[]} blobs
- */
+/** @param {Header} header @param {Uint8Array[]} blobs */
 export function checkRequest(header, blobs) {
-  const { type } = header;
+  const { type, budget = 0 } = header;
   const fields = FIELDS[type];
   if (!fields) throw new EngineError(`The page has no answer to "${type}".`, "Use a page and a hub of the same NNJIT Studio.");
   if (!Number.isSafeInteger(header.id)) throw new EngineError(`The request "${type}" has no id.`);
   check(type, header, fields);
-  const all = (/** @type {string} */ name, /** @type {any[]} */ list) =>
-    list.forEach((item, i) => check(`${type}, ${name} ${i}`, item, PARTS[name]));
-  let count = blobs.length;
-  switch (type) {
-    case "probe":
-      all("peak", header.peak);
-      count = header.peak.length;
-      break;
-    case "rates": {
-      all("item", header.items);
-      const lost = header.items.find((/** @type {any} */ item) => !(item.kernel in blobs));
-      if (lost) throw new EngineError(`The request "rates" names kernel ${lost.kernel}, which it does not carry.`);
-      break;
-    }
-    case "gpu_probe":
-      count = Math.min(blobs.length, 1);
-      break;
-    case "load":
-    case "gpu_lose":
-    case "generate":
-      count = 0;
-      break;
-    case "pulse":
-    case "weights":
-    case "ahead":
-      count = 1;
-      break;
-    case "prepare":
-    case "register":
-      all("kernel", header.kernels);
-      count = header.kernels.length;
-      break;
-    case "served":
-    case "serve_stop":
-      count = 0;
-      break;
-    case "serve":
-    case "infer":
-      all("input", header.inputs);
-      all("tap", header.taps ?? []);
-      count = header.inputs.length;
-      break;
-    case "fixture": {
-      all("arg", header.args);
-      all("output", header.outputs);
-      const named = [...header.args.map((/** @type {any} */ a) => a.blob ?? null), ...header.outputs.flatMap(Object.values)];
-      const lost = named.find((i) => i !== null && !(i in blobs));
-      if (lost !== undefined) throw new EngineError(`The request "fixture" names blob ${lost}, which it does not carry.`);
-      break;
-    }
-    case "measure":
-      check("measure, challenger", header.challenger, PARTS.kernel);
-      check("measure, policy", header.policy, PARTS.policy);
-      if (header.incumbent) check("measure, incumbent", header.incumbent, PARTS.kernel);
-      count = header.incumbent ? 2 : 1;
-  }
-  if (type === "serve" && !(header.interval_ms >= 0 && (header.budget ?? 0) >= 0))
+  for (const [list, part] of Object.entries(LISTS))
+    if (list in fields) (header[list] ?? []).forEach((/** @type {any} */ item, /** @type {number} */ i) => check(`${type}, ${part} ${i}`, item, PARTS[part]));
+  if (type === "measure")
+    for (const [name, part] of [["challenger", "kernel"], ["policy", "policy"], ["incumbent", "kernel"]])
+      if (header[name]) check(`measure, ${name}`, header[name], PARTS[part]);
+  if (type === "serve" && !(header.interval_ms >= 0 && budget >= 0))
     throw new EngineError('The request "serve" needs an interval and a budget of at least 0.');
-  if (type === "served" && (header.budget ?? 0) < 0) throw new EngineError('The request "served" needs a budget of at least 0.');
-  if (blobs.length !== count) throw new EngineError(`The request "${type}" needs ${count} blobs and carries ${blobs.length}.`);
+  if (type === "served" && budget < 0) throw new EngineError('The request "served" needs a budget of at least 0.');
+  checkBlobs(header, blobs);
 }
 
-/**
- * @param {string} where
- * @param {any} value
- * @param {Record<string, Kind>} fields
- */
+/** @param {Header} header @param {Uint8Array[]} blobs */
+function checkBlobs(header, blobs) {
+  const { type } = header;
+  const carried = BLOBS[type] ?? { measure: header.incumbent ? 2 : 1, gpu_probe: Math.min(blobs.length, 1) }[type] ?? blobs.length;
+  const count = typeof carried === "string" ? header[carried].length : carried;
+  if (blobs.length !== count) throw new EngineError(`The request "${type}" needs ${count} blobs and carries ${blobs.length}.`);
+  const named =
+    type === "rates"
+      ? header.items.map((/** @type {any} */ item) => item.kernel)
+      : type === "fixture"
+        ? [...header.args.map((/** @type {any} */ a) => a.blob ?? null), ...header.outputs.flatMap(Object.values)]
+        : [];
+  const lost = named.find((/** @type {any} */ i) => i !== null && !(i in blobs));
+  if (lost !== undefined) throw new EngineError(`The request "${type}" names ${type === "rates" ? "kernel" : "blob"} ${lost}, which it does not carry.`);
+}
+
+/** @param {string} where @param {any} value @param {Record<string, Kind>} fields */
 function check(where, value, fields) {
   for (const [name, kind] of Object.entries(fields))
     if (!fits(value?.[name], kind)) throw new EngineError(`The request "${where}" needs the field "${name}" (${kind}).`);
@@ -142,35 +108,25 @@ function check(where, value, fields) {
 
 /**
  * @param {any} value
- * @param {Kind} kind
+ * @param {string} kind with a question mark the field may be left out
  * @returns {boolean}
  */
 function fits(value, kind) {
+  if (kind === "object?") return value === null || fits(value, "object");
+  if (kind.endsWith("?")) return value === undefined || (kind === "number?" && value === null) || fits(value, kind.slice(0, -1));
   switch (kind) {
     case "array":
       return Array.isArray(value);
     case "shape":
       return Array.isArray(value) && value.every((d) => Number.isSafeInteger(d) && d >= 0);
-    case "threads?":
-      return value === undefined || (Number.isInteger(value) && value >= 1 && value <= MAX_THREADS);
-    case "number?":
-      return value === undefined || value === null || typeof value === "number";
-    case "array?":
-      return value === undefined || Array.isArray(value);
-    case "string?":
-    case "boolean?":
-      return value === undefined || typeof value === kind.slice(0, -1);
-    case "backend?":
-      return value === undefined || value === "wasm" || value === "webgpu";
-    case "implementation?":
-      return value === undefined || fits(value, "implementation");
+    case "threads":
+      return Number.isInteger(value) && value >= 1 && value <= MAX_THREADS;
+    case "backend":
+      return value === "wasm" || value === "webgpu";
     case "implementation":
       return value === "navigator" || value === "bridge";
-    case "plans?":
-      return value === undefined || fits(value, "object");
-    case "object?":
-      return value === null || fits(value, "object");
     case "object":
+    case "plans":
       return typeof value === "object" && value !== null && !Array.isArray(value);
     default:
       return typeof value === kind;

@@ -3,24 +3,24 @@
  * ends workers that have served their time or do not answer. Requests about
  * serving have a queue of their own: they never wait for a measurement.
  */
-import { ask, transferOf } from "./ask.js";
 import { EngineError, errorFields } from "../engine/errors.js";
+import { canShare } from "../engine/team.js";
+import { ask, transferOf } from "./ask.js";
 import { Gate } from "./gate.js";
-import { notMeasured } from "./measure/measure.js";
+import { notMeasured, sentence } from "./measure/measured.js";
 import { checkRequest } from "./messages.js";
 import { Serving } from "./serving.js";
-import { canShare } from "../engine/team.js";
 
-/** @typedef {import("./frames.js").Header} Header */
-/** @typedef {import("./serve.js").Call} Call */
-/** @typedef {import("./serve.js").Reply} Reply */
-/** @typedef {import("./ask.js").WorkerLike} WorkerLike */
+/** @import { WorkerLike } from "./ask.js" */
+/** @import { Header } from "./frames.js" */
+/** @import { Call, Reply } from "./serve.js" */
+/** @import { Surroundings } from "./surroundings.js" */
 /**
  * @typedef {object} Workplace
  * @property {() => WorkerLike} engine starts an engine worker
  * @property {() => WorkerLike} measurer starts a measuring worker
  * @property {(header: Header, blobs: Uint8Array[]) => void} send to the hub
- * @property {() => import("./surroundings.js").Surroundings} [surroundings] of the page, for `pulse`
+ * @property {() => Surroundings} [surroundings] of the page, for `pulse`
  * @property {string} [bridge] address of the hub's WebSocket for a GPU
  * @property {(request: Header) => void} [onStart] tells the view what begins
  * @property {(request: Header, reply: Header) => void} [onDone] and how it ended
@@ -75,10 +75,7 @@ export class Router {
     this.#engine = this.#measurer = null;
   }
 
-  /**
-   * @param {Call} call
-   * @param {boolean} tunes
-   */
+  /** @param {Call} call @param {boolean} tunes */
   async #answer(call, tunes) {
     if (this.#closed) return;
     const request = call.header;
@@ -88,7 +85,7 @@ export class Router {
       checkRequest(request, call.blobs);
       this.place.onStart?.(request);
       if (tunes) this.#serving?.touch();
-      reply = await this.#route(request.implementation === "bridge" ? this.#withBridge(call) : call);
+      reply = await this.#answers[request.type](request.implementation === "bridge" ? this.#withBridge(call) : call);
     } catch (e) {
       reply = { header: { type: "error", ...errorFields(e) } };
     }
@@ -99,46 +96,31 @@ export class Router {
     this.place.onDone?.(request, header);
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
-  #route(call) {
-    switch (call.header.type) {
-      case "load":
-        return this.#load(call);
-      case "infer":
-        return this.#serving ? this.#serving.between(() => this.#askEngine(call)) : this.#askEngine(call);
-      case "weights":
-      case "generate_stop":
-        return this.#askEngine(call);
-      case "generate":
-        return this.#serving ? this.#serving.between(() => this.#generate(call)) : this.#generate(call);
-      case "register":
-        return this.#register(call);
-      case "serve":
-        return this.#serve(call);
-      case "served":
-        return Promise.resolve(this.#served(call.header));
-      case "serve_stop":
-        return this.#stopServing().then(() => ({ header: { type: "ok" } }));
-      case "gpu_lose":
-        return this.#askEngine(call);
-      case "probe":
-      case "gpu_probe":
-      case "rates":
-        return this.#probe(call);
-      case "ahead":
-        return Promise.resolve(this.#keepAhead(call));
-      case "fixture":
-        return this.#setFixture(call);
-      case "pulse":
-        return this.#pulse(call);
-      case "prepare":
-        return this.#prepare(call);
-      default:
-        return this.#measure(call);
-    }
+  /** What answers each request. @type {Record<string, (call: Call) => Reply | Promise<Reply>>} */
+  #answers = {
+    load: (call) => this.#load(call),
+    weights: (call) => this.#askEngine(call),
+    register: (call) => this.#register(call),
+    infer: (call) => this.#between(() => this.#askEngine(call)),
+    generate: (call) => this.#between(() => this.#generate(call)),
+    generate_stop: (call) => this.#askEngine(call),
+    gpu_lose: (call) => this.#askEngine(call),
+    serve: (call) => this.#serve(call),
+    served: ({ header }) => this.#served(header),
+    serve_stop: () => this.#stopServing().then(() => ({ header: { type: "ok" } })),
+    probe: (call) => this.#probe(call),
+    gpu_probe: (call) => this.#probe(call),
+    rates: (call) => this.#probe(call),
+    pulse: (call) => this.#pulse(call),
+    ahead: (call) => this.#keepAhead(call),
+    fixture: (call) => this.#setFixture(call),
+    prepare: (call) => this.#prepare(call),
+    measure: (call) => this.#measure(call),
+  };
+
+  /** Between two inferences of a model that serves. @param {() => Promise<Reply>} run */
+  #between(run) {
+    return this.#serving ? this.#serving.between(run) : run();
   }
 
   /** @param {Call} call */
@@ -163,10 +145,7 @@ export class Router {
     return reply;
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Call} call @returns {Promise<Reply>} */
   #askEngine(call, transfer = true, limit_ms = ENGINE_MS * Math.max(1, call.header.runs ?? 1)) {
     if (!this.#engine) throw new EngineError("No model is loaded.", "Load a plan first.");
     return this.#ask(this.#engine, call, transfer, limit_ms);
@@ -190,10 +169,7 @@ export class Router {
     }
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Call} call @returns {Promise<Reply>} */
   async #serve({ header: { inputs, interval_ms, budget }, blobs }) {
     const gate = this.#gate;
     if (!gate)
@@ -213,10 +189,7 @@ export class Router {
     return { header: { type: "ok" } };
   }
 
-  /**
-   * @param {Header} header
-   * @returns {Reply}
-   */
+  /** @param {Header} header @returns {Reply} */
   #served({ hold, budget }) {
     if (!this.#serving) throw new EngineError("The model is not serving.", "Ask for `serve` first.");
     if (hold !== undefined) this.#serving.hold(hold);
@@ -230,10 +203,7 @@ export class Router {
     await serving?.stop();
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Reply}
-   */
+  /** @param {Call} call @returns {Reply} */
   #keepAhead({ header: { blob, nbytes, offset }, blobs: [part] }) {
     if (offset === 0) this.#ahead.set(blob, new Uint8Array(nbytes));
     const whole = this.#ahead.get(blob);
@@ -288,10 +258,7 @@ export class Router {
     return this.#fixture?.header.backend === "webgpu";
   }
 
-  /**
-   * @param {Call} call
-   * @returns {Promise<Reply>}
-   */
+  /** @param {Call} call @returns {Promise<Reply>} */
   async #measureOnce(call) {
     const { sha256 } = call.header.challenger;
     if (!sha256 || sha256 !== this.#challenger) {
@@ -308,8 +275,7 @@ export class Router {
       return await ask(worker, call, transfer, { limit_ms, what: "The kernel", worked_ms: this.#worked() });
     } catch (e) {
       this.#endMeasurer();
-      const { error, hint } = errorFields(e);
-      return { header: { type: "measured", ...notMeasured(`${error} ${hint}`.trim()) } };
+      return { header: { type: "measured", ...notMeasured(sentence(e)) } };
     }
   }
 

@@ -1,7 +1,7 @@
 /** The worker's end of a call: one message in, one reply with its id out. */
 import { errorFields } from "../engine/errors.js";
 
-/** @typedef {import("./frames.js").Header} Header */
+/** @import { Header } from "./frames.js" */
 /** @typedef {{header: Header, blobs: Uint8Array<ArrayBuffer>[]}} Call */
 /** @typedef {{header: Header, blobs?: Uint8Array[]}} Reply */
 

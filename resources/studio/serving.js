@@ -2,8 +2,8 @@
 import { errorFields } from "../engine/errors.js";
 import { Governor } from "./governor.js";
 
-/** @typedef {import("./gate.js").Gate} Gate */
-/** @typedef {import("./governor.js").Way} Way */
+/** @import { Gate } from "./gate.js" */
+/** @import { Way } from "./governor.js" */
 /**
  * @typedef {object} Sample
  * @property {number} latency_ms from request to answer
@@ -199,10 +199,7 @@ export class Serving {
     return "between";
   }
 
-  /**
-   * @param {number} request
-   * @param {Way} by
-   */
+  /** @param {number} request @param {Way} by */
   #record(request, by) {
     const { gate } = this.options;
     const latency_ms = this.time.now() - request;

@@ -1,6 +1,6 @@
 /** What the page shows, as plain data: no DOM here. */
 
-/** @typedef {import("./frames.js").Header} Header */
+/** @import { Header } from "./frames.js" */
 /** @typedef {"connecting" | "waiting" | "loading" | "ready" | "running" | "measuring" | "closed"} Phase */
 /**
  * @typedef {object} State
@@ -46,28 +46,17 @@ export const PHASE_TEXT = {
 /** @param {State} state */
 const atRest = (state) => /** @type {Phase} */ (state.model ? "ready" : "waiting");
 
-/**
- * @param {State} state
- * @returns {State}
- */
+/** @param {State} state @returns {State} */
 export function connected(state) {
   return { ...state, phase: "waiting" };
 }
 
-/**
- * @param {State} state
- * @param {string} why
- * @returns {State}
- */
+/** @param {State} state @param {string} why @returns {State} */
 export function closed(state, why) {
   return { ...state, phase: "closed", closed: why };
 }
 
-/**
- * @param {State} state
- * @param {Header} request
- * @returns {State}
- */
+/** @param {State} state @param {Header} request @returns {State} */
 export function started(state, request) {
   switch (request.type) {
     case "load":

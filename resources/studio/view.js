@@ -1,9 +1,9 @@
 /** Draws the state into index.html. */
 import { bestTier } from "../engine/features.js";
-import { ENGINE_VERSION } from "../engine/plan.js";
+import { ENGINE_VERSION } from "../engine/version.js";
 import { formatMs, PHASE_TEXT, sparkline, threadsText, tokenRate } from "./state.js";
 
-/** @typedef {import("./state.js").State} State */
+/** @import { State } from "./state.js" */
 
 const DRAW_EVERY_MS = 100;
 const SPARK = { width: 480, height: 72 };
@@ -77,10 +77,7 @@ function drawBadges() {
   badge(`engine ${ENGINE_VERSION}`, true);
 }
 
-/**
- * @param {string} text
- * @param {boolean} good
- */
+/** @param {string} text @param {boolean} good */
 function badge(text, good) {
   const item = document.createElement("li");
   item.textContent = text;

@@ -55,19 +55,31 @@
  */
 /**
  * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
- * @typedef {{header: KernelHeader, run: Run, id: number, choice: import("../engine/choice.js").Choice | null}} Registered
+ * @typedef {{header: KernelHeader, run: Run, id: number, choice: {team: boolean, run: (solo: () => void, team: () => void) => void} | null}} Registered
  */
 /**
  * One instruction, bound; `kernel` is null where none runs.
  * @typedef {{kernel: Registered | null, solo: () => void, team: () => void}} Call
  */
 /**
- * A plan in memory; `calls` is null until every workload of it has a kernel.
- * @typedef {{plan: Plan, addresses: number[], calls: Call[] | null}} Loaded
+ * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel.
+ * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], calls: Call[] | null}} Loaded
  */
 /** @typedef {{file: string, sha256: string, nbytes: number}} FileEntry */
 /** @typedef {KernelHeader & {tiers: Partial<Record<string, FileEntry>>}} KernelEntry */
 /** @typedef {{workload: string, settings: string, tiers: Partial<Record<string, FileEntry>>}} GpuKernelEntry */
+/**
+ * Which inputs and outputs play which part (nnjit_studio/model/generation.py).
+ * @typedef {object} Generation
+ * @property {number} capacity slots of the cache
+ * @property {number} rows tokens that the prefill plan takes; 0 without one
+ * @property {string} ids
+ * @property {string} mask
+ * @property {string} logits
+ * @property {string} positions may be empty
+ * @property {string} slot
+ * @property {string} last may be empty
+ */
 /**
  * @typedef {object} Manifest
  * @property {string} format
@@ -77,7 +89,7 @@
  * @property {FileEntry} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
- * @property {{facts: import("../engine/generation/generate.js").Generation, prefill: FileEntry | null}} [generation] of a decoder
+ * @property {{facts: Generation, prefill: FileEntry | null}} [generation] of a decoder
  */
 /** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan, others: Record<string, Plan>}} Bundle */
 

@@ -1,6 +1,6 @@
 /**
- * The GPU layer: one narrow interface with two implementations, `native.js` over
- * navigator.gpu and `bridge.js` over wgpu-native behind the hub (docs/webgpu.md).
+ * The GPU layer: one narrow interface with two implementations, engine/gpu/native/ over
+ * navigator.gpu and studio/gpu/bridge.js over wgpu-native behind the hub (docs/webgpu.md).
  */
 
 /** @typedef {"navigator" | "bridge"} Implementation */

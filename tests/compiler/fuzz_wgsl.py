@@ -20,8 +20,8 @@ from nnjit_studio.compiler.ir.affine import rewrite
 from nnjit_studio.compiler.ir.rewrite import map_steps
 from nnjit_studio.compiler.ir.tensor_ir import Cast, Const, Expr, Program, Store
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
-from nnjit_studio.compiler.recognize.subject import subject_of
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.gpu_candidate import GpuCandidate

@@ -15,8 +15,9 @@ from nnjit_studio.bench.llm.decoder.config import TINY
 from nnjit_studio.bench.llm.decoder.plan import decoder_plan
 from nnjit_studio.compiler.microbench import kernels as microbench
 from nnjit_studio.compiler.microbench.variants import common_matmul, variants
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
 from nnjit_studio.compiler.programs.attention import attention
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, compile_program, peak_kernel
+from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit

@@ -16,20 +16,22 @@ from test_quantised import four_bit_model
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.compiler.programs.attention import attention
-from nnjit_studio.compiler.programs.builders import program_for
 from nnjit_studio.compiler.programs.conv2d import conv2d_program
 from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of, workload_for
+from nnjit_studio.compiler.recognize.subject import packed_weight
 from nnjit_studio.compiler.recognize.winograd import (
     input_program,
     output_program,
     product_program,
     winograd_of,
 )
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
-from nnjit_studio.compiler.wasm.pipeline import compile_program
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate

@@ -11,7 +11,7 @@ from kernel_harness import NUMPY, run_kernel
 from nnjit_studio.compiler.importer import BuiltModel
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 
 Arrays = Mapping[str, np.ndarray]
 

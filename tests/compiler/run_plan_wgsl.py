@@ -9,7 +9,7 @@ from run_plan import Arrays, run_plan
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.importer import BuiltModel
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 
 
 def run_by_documents(

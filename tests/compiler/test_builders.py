@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from nnjit_studio.compiler.oracle.reference import evaluate
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, looks_like_spec, program_for
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.workload import workload_of
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import WorkloadSpec, looks_like_spec, program_for
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.candidate import Candidate
 
@@ -55,7 +55,7 @@ def test_a_spelling_is_recognised_and_right(text: str) -> None:
     assert found is not None
     # With K = 1 there is nothing to pack.
     assert found.packable == (spec.kind == "matmul" and spec.dims[1] > 1)
-    workload = workload_of(program, found)
+    workload = workload_for(program, found)
     assert workload.tunable
     assert workload.epilogue == spec.epilogue
     assert workload.dims == spec.dims

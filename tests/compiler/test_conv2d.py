@@ -12,11 +12,14 @@ from kernel_harness import run_kernel
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.programs.conv2d import conv2d_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.conv2d import Conv2d, recognize_conv2d
-from nnjit_studio.compiler.recognize.subject import prepared, subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d
+from nnjit_studio.compiler.recognize.convolution import Conv2d
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
@@ -99,7 +102,7 @@ def test_the_reference_agrees_with_sums_written_out() -> None:
     np.testing.assert_allclose(evaluate(program, inputs)["out0"], wanted, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_random_geometries(data: st.DataObject) -> None:
     draw = data.draw
@@ -181,7 +184,7 @@ def test_a_setting_that_does_not_fit_is_named(text: str, reason: str) -> None:
 
 def test_dims_that_are_no_convolution_are_refused() -> None:
     with pytest.raises(UserError, match="dims"):
-        conv2d_program((1, 3, 8, 8))
+        program_for("conv2d:1x3x8x8:f32")
     with pytest.raises(UserError, match="no convolution"):
         conv2d_program((1, 3, 8, 8, 4, 3, 3, 1, 0, 1, 2))
 

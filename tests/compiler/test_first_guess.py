@@ -9,14 +9,12 @@ import pytest
 from kernel_harness import run_kernel
 from small_programs import matmul_bias
 
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Load, Var
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Load, Program, Var
 from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.conv2d import Conv2d
-from nnjit_studio.compiler.recognize.subject import subject_of
-from nnjit_studio.compiler.schedule.first_guess import first_guess
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import match
+from nnjit_studio.records.candidate import Candidate
 
 SPECS = (
     "matmul:7x12x20:f32+bias",
@@ -33,13 +31,18 @@ SPECS = (
 )
 
 
+def guessed(program: Program) -> Candidate:
+    found = match(program)
+    assert found is not None and found.template.wasm is not None
+    guess = found.template.wasm.guess(found.subject)
+    assert guess is not None
+    return guess
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_default_is_the_guess_and_right(spec: str) -> None:
     program = program_for(spec)
-    subject = subject_of(program)
-    assert isinstance(subject, Contraction | Conv2d)
-    guess = first_guess(subject)
-    assert guess is not None
+    guess = guessed(program)
     rng = np.random.default_rng(1)
     inputs = {
         b.name: rng.standard_normal(b.shape).astype(np.float32)
@@ -68,10 +71,8 @@ def test_a_long_epilogue_into_bytes_keeps_its_tile() -> None:
     body = replace(last.body[0], value=Cast(value, "i8"))
     buffers = tuple(replace(b, dtype="i8") if b.name == "y" else b for b in program.buffers)
     program = replace(program, buffers=buffers, stages=(total, replace(last, body=(body,))))
-    subject = subject_of(program)
-    assert isinstance(subject, Contraction)
     made = compile_program(program, None, "relaxed-simd")
-    assert made.data == compile_program(program, first_guess(subject), "relaxed-simd").data
+    assert made.data == compile_program(program, guessed(program), "relaxed-simd").data
     rng = np.random.default_rng(1)
     whole = {"x": (9, 16), "w": (16, 20), "bias": (20,)}
     inputs = {n: rng.integers(-5, 5, shape).astype(np.float32) for n, shape in whole.items()}

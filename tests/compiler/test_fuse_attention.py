@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.importer.build import BuiltModel
+from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention, pays
 from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.recognize.attention import recognize_attention

@@ -8,7 +8,8 @@ import fuzz_kernels
 import pytest
 
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Program, Store
-from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.records.candidate import Candidate
 
 

@@ -14,10 +14,11 @@ from nnjit_studio.compiler.importer.program.half_weights import imported, keep_h
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.onnx_file.check import content_key
 from nnjit_studio.compiler.oracle.fixture import make_fixture
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.subject import packed_weight
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ProgramCall, Value
-from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.model import Plan, PlanBuffer
 from nnjit_studio.records.candidate import Candidate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import mlp, save
 
-from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
+from nnjit_studio.compiler.importer.passes import CALL_PASSES, GRAPH_PASSES, MODEL_PASSES
 from nnjit_studio.compiler.oracle.reference import evaluate
-from nnjit_studio.errors import UnsupportedOpError
+from nnjit_studio.errors import UnsupportedOpError, UserError
+from nnjit_studio.model import GivenShapes, Graph
 
 DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
 
@@ -84,6 +87,38 @@ def test_phases_are_told(tmp_path: Path) -> None:
         "importing and fusing",
         "planning memory",
     ]
+
+
+def test_a_graph_knows_its_passes_and_what_each_changed(tmp_path: Path) -> None:
+    graph = import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin").graph
+    names = [name for name, _ in (*MODEL_PASSES.passes, *CALL_PASSES.passes)]
+    assert [p.name for p in graph.passes] == names
+    for one, other in zip(graph.passes, graph.passes[1:], strict=False):
+        assert one.unit != other.unit or one.after == other.before
+    assert graph.passes[-1].after == len(graph.nodes)
+    assert Graph.from_json(json.loads(json.dumps(graph.to_json()))) == graph
+
+
+def text_after(path: Path, name: str) -> str:
+    return graph_text(path, name, GivenShapes(), winograd=True, half_weights=False)
+
+
+def test_the_graph_can_be_read_after_each_pass(tmp_path: Path) -> None:
+    path = mlp(tmp_path / "m.onnx")
+    texts = {name: text_after(path, name) for name in GRAPH_PASSES}
+    assert "MatMul(x, " in texts["fold"]
+    assert "matmul_add_relu(x:f32[5x6], " in texts["prepare"]
+    assert "matmul:5x6x10:f32+bias+relu#" in texts["fuse_attention"]
+    with pytest.raises(UserError, match="no graph pass 'inline'"):
+        text_after(path, "inline")
+
+
+def test_a_refused_model_can_be_read_up_to_where_it_is_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["i"], "where")]
+    path = save(tmp_path / "t.onnx", nodes, {"x": [4, 6]}, {"i": [2, 3]})
+    assert "i = NonZero(x)" in text_after(path, "fold")
+    with pytest.raises(UnsupportedOpError):
+        text_after(path, "fuse_pointwise")
 
 
 def test_reshapes_are_views(tmp_path: Path) -> None:

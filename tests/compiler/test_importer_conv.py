@@ -13,7 +13,7 @@ from test_importer import check_against_onnxruntime
 
 from nnjit_studio.compiler.importer import BuiltModel
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.space.lite_space import build_lite_space
 

@@ -18,9 +18,10 @@ from test_importer import check_against_onnxruntime
 from nnjit_studio.compiler.importer.program import tie_weights as tying
 from nnjit_studio.compiler.ir.tensor_ir import Cast, Program
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate

@@ -11,8 +11,8 @@ from nnjit_studio.bench.tuner.program_mutants import make_mutant, make_slower
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.oracle.fixture import _guards_exponentials, make_fixture
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.records.candidate import Candidate
 
 TILE = Candidate(8, 4, 4, 8, 4, 24)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from onnx import helper
 from onnx_models import mlp, save
 
-from nnjit_studio.compiler.process import client as process
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.operations import OPERATIONS
 from nnjit_studio.errors import ModelError, UserError
 
 
@@ -56,7 +57,9 @@ def test_a_run_that_never_ends_is_the_models_fault(
     compiler: CompileProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler.open_reference(mlp(tmp_path / "m.onnx"))
-    monkeypatch.setattr(process, "IMPORT_TIMEOUT_S", 0.0)
+    for name in ("ReferenceTensorsRequest", "ReferenceRequest"):
+        row = replace(OPERATIONS[name], timeout_s=0.0)
+        monkeypatch.setitem(OPERATIONS, name, row)
     with pytest.raises(ModelError, match=r"The run in native ONNX Runtime ended: no answer"):
         compiler.reference_tensors({"x": np.ones((5, 6), np.float32)}, ["y"])
     with pytest.raises(ModelError, match=r"Opening 'm.onnx' in native ONNX Runtime ended"):

@@ -11,7 +11,7 @@ from kernel_harness import run_kernel
 from operator_cases import Case, all_cases, reference
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.records import TIERS
 
 INDEXED = {

@@ -9,13 +9,9 @@ from kernel_harness import engine, run_kernel
 from small_programs import matmul_bias, softmax
 
 from nnjit_studio.compiler.oracle.fixture import make_fixture
-from nnjit_studio.compiler.wasm.pipeline import (
-    COMPILER_VERSION,
-    OPTIONAL_PASSES,
-    PASSES,
-    compile_program,
-    peak_kernel,
-)
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, PASSES, compile_program
+from nnjit_studio.compiler.version import COMPILER_VERSION
+from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 

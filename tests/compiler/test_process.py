@@ -6,13 +6,17 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from onnx_models import mlp
 
-from nnjit_studio.compiler.process import client as process
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.handlers.registry import handler_of
+from nnjit_studio.compiler.process.operations import OPERATIONS
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
@@ -28,14 +32,12 @@ def compiler() -> Iterator[CompileProcess]:
 
 
 @pytest.fixture(scope="module")
-def model(
-    compiler: CompileProcess, tmp_path_factory: pytest.TempPathFactory
-) -> process.ImportedModel:
+def model(compiler: CompileProcess, tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
     folder = tmp_path_factory.mktemp("model")
     return compiler.import_model(mlp(folder / "mlp.onnx"), folder / "w.bin")
 
 
-def test_a_candidate_in_both_tiers(compiler: CompileProcess, model: process.ImportedModel) -> None:
+def test_a_candidate_in_both_tiers(compiler: CompileProcess, model: ImportedModel) -> None:
     result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
     assert result.error == ""
     assert [k.tier for k in result.kernels] == list(TIERS)
@@ -63,14 +65,14 @@ def test_an_installed_pytorch_is_not_loaded(
 
 
 def test_an_impossible_candidate_is_a_result(
-    compiler: CompileProcess, model: process.ImportedModel
+    compiler: CompileProcess, model: ImportedModel
 ) -> None:
     softmax = model.workloads[2]
     assert "softmax" in softmax.kind
     assert compiler.compile(softmax, CANDIDATE, TIERS).error != ""
 
 
-def test_fixture_travels(compiler: CompileProcess, model: process.ImportedModel) -> None:
+def test_fixture_travels(compiler: CompileProcess, model: ImportedModel) -> None:
     fixture = compiler.fixture(model.workloads[0])
     roles = [a.role for a in fixture.args]
     assert roles[:4] == ["input", "input", "input", "output"]
@@ -80,16 +82,16 @@ def test_fixture_travels(compiler: CompileProcess, model: process.ImportedModel)
     assert compiler.fixture(model.workloads[0]) is fixture, "the last one is remembered"
 
 
-def test_a_crash_costs_one_job(compiler: CompileProcess, model: process.ImportedModel) -> None:
-    assert compiler._process is not None and compiler._process.pid is not None
-    os.kill(compiler._process.pid, signal.SIGSEGV)
-    compiler._process.join(10)
+def test_a_crash_costs_one_job(compiler: CompileProcess, model: ImportedModel) -> None:
+    assert compiler._child.process is not None and compiler._child.process.pid is not None
+    os.kill(compiler._child.process.pid, signal.SIGSEGV)
+    compiler._child.process.join(10)
     first = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
     assert first.error == ""
 
 
 def test_kill_while_busy_fails_that_job_alone(
-    compiler: CompileProcess, model: process.ImportedModel, tmp_path: Path
+    compiler: CompileProcess, model: ImportedModel, tmp_path: Path
 ) -> None:
     path = mlp(tmp_path / "late.onnx", seed=5)
     failures = 0
@@ -104,9 +106,10 @@ def test_kill_while_busy_fails_that_job_alone(
 
 
 def test_late_job_is_killed(
-    compiler: CompileProcess, model: process.ImportedModel, monkeypatch: pytest.MonkeyPatch
+    compiler: CompileProcess, model: ImportedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "COMPILE_TIMEOUT_S", 0.0)
+    row = replace(OPERATIONS["CompileRequest"], timeout_s=0.0)
+    monkeypatch.setitem(OPERATIONS, "CompileRequest", row)
     started = time.monotonic()
     result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
     assert "no answer within" in result.error
@@ -135,10 +138,10 @@ def test_a_workload_from_its_spelling(compiler: CompileProcess, tmp_path: Path) 
 
 
 def test_an_interrupt_from_the_terminal_costs_no_job(
-    compiler: CompileProcess, model: process.ImportedModel, tmp_path: Path
+    compiler: CompileProcess, model: ImportedModel, tmp_path: Path
 ) -> None:
     compiler.start()
-    before = compiler._process
+    before = compiler._child.process
     assert before is not None and before.pid is not None
     number = before.pid
     # At every phase of an import, so also in the middle of a job.
@@ -146,4 +149,23 @@ def test_an_interrupt_from_the_terminal_costs_no_job(
         mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", lambda phase: os.kill(number, signal.SIGINT)
     )
     assert compiler.compile(model.workloads[0], CANDIDATE, TIERS).error == ""
-    assert compiler._process is before and before.is_alive()
+    assert compiler._child.process is before and before.is_alive()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_both_ends_agree_on_every_operation(name: str) -> None:
+    row = OPERATIONS[name]
+    types = get_type_hints(handler_of(row))
+    assert (types["request"], types["return"]) == (row.request, row.reply)
+
+
+def test_a_caller_that_leaves_early_costs_the_next_job_nothing(
+    compiler: CompileProcess, model: ImportedModel, tmp_path: Path
+) -> None:
+    def leave(phase: str) -> None:
+        raise UserError("Cancelled.")
+
+    with pytest.raises(UserError, match="Cancelled"):
+        compiler.import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", leave)
+    result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    assert (result.error, len(result.kernels)) == ("", len(TIERS))

@@ -14,10 +14,10 @@ from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.recognize.quantised import recognize_quantised
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.default import schedule_default
-from nnjit_studio.compiler.schedule.first_guess import first_guess
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.templates import match, subject_of
 from nnjit_studio.errors import CompileError, UnsupportedOpError
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
@@ -59,7 +59,7 @@ def _integer_model(path: Path, shape, n, dtype, zero_a=None, zero_b=None, seed=0
 
 
 def _matmul(built: BuiltModel) -> Program:
-    found = [p for p in built.programs.values() if recognize_quantised(p) is not None]
+    found = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     assert len(found) == 1
     return found[0]
 
@@ -227,7 +227,9 @@ def test_untuned_kernels_come_from_the_template(tmp_path: Path, bits: int, m: in
     else:
         _dynamic_model(path, m, 64, 21)
     program = _matmul(import_model(path, tmp_path / "w.bin"))
-    guess = first_guess(recognize_quantised(program))
+    found = match(program)
+    assert found is not None and found.template.wasm is not None
+    guess = found.template.wasm.guess(found.subject)
     for tier in ("simd128", "relaxed-simd"):
         made = compile_program(program, None, tier)
         assert made.data == compile_program(program, guess, tier).data

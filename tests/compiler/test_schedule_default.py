@@ -20,7 +20,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES, Artifact, compile_program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
 
 TIERS = ("simd128", "relaxed-simd")
 

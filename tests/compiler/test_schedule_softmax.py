@@ -10,8 +10,8 @@ from kernel_harness import at, f32, flat, run_kernel
 from small_programs import softmax
 
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Select, Store
-from nnjit_studio.compiler.schedule.softmax import recognize_softmax
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.softmax import recognize_softmax
 
 TIERS = ("simd128", "relaxed-simd")
 

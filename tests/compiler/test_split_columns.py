@@ -12,8 +12,8 @@ from test_fold_views import HEADS, SEQUENCE, attention
 from test_importer import check_against_onnxruntime
 
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.wasm.pipeline import compile_program
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate

@@ -19,7 +19,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 
 FLOATS = np.array(
     [0, -0.0, 0.5, 1.5, -0.5, -1.5, 127, 127.9, 128, -128, -128.9, -129, 255, 255.9, 256, 1e9,

@@ -8,7 +8,7 @@ import pytest
 from small_programs import matmul_bias, softmax
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.wasm.pipeline import PASSES, compile_program
+from nnjit_studio.compiler.pipeline.wasm import PASSES, compile_program
 from nnjit_studio.records.candidate import Candidate
 
 CASES: dict[str, tuple[Program, Candidate | None]] = {

@@ -8,7 +8,7 @@ from kernel_harness import flat, run_kernel
 from test_wasm_math import evaluate, ulps
 
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.wasm.vector_inverse import FUNCTIONS
 
 

@@ -24,6 +24,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.schedule.matmul import schedule_matmul
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
@@ -33,7 +34,6 @@ from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.lower import lower
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
 from nnjit_studio.compiler.wasm.text import function_text
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
@@ -187,7 +187,7 @@ def test_output_transposed() -> None:
     check(9, 18, 7, tile(8, 4), "bias", transposed=True)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(
     m=st.integers(1, 40),
     n=st.integers(1, 40),

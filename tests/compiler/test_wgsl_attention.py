@@ -12,9 +12,9 @@ from wgsl_harness import run_document
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.recognize.attention import recognize_attention
-from nnjit_studio.compiler.wgsl.templates.attention import attention_template
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -35,7 +35,7 @@ def drawn(program: Program) -> Arrays:
 def computed(
     program: Program, candidate: GpuCandidate | None, given: Arrays
 ) -> NDArray[np.float32]:
-    document = attention_template(program, candidate, "wgsl")
+    document = from_template(program, candidate, "wgsl")
     assert document is not None
     arguments: list[bytes | int] = []
     for b in program.buffers:
@@ -122,9 +122,9 @@ def test_scores_far_apart_and_a_hidden_number_that_is_none(
 def test_candidates_that_do_not_fit_are_refused() -> None:
     tiles, row = attention(2, 9, 20, 48), attention(2, 1, 20, 48)
     with pytest.raises(CompileError, match="not made by tiles"):
-        attention_template(tiles, GpuCandidate(4, 2, 1, 32, 8, 1), "wgsl")
+        from_template(tiles, GpuCandidate(4, 2, 1, 32, 8, 1), "wgsl")
     with pytest.raises(CompileError, match="not made by"):
-        attention_template(row, GpuCandidate(2, 2, 1, 16, 2, 1), "wgsl")
+        from_template(row, GpuCandidate(2, 2, 1, 16, 2, 1), "wgsl")
 
 
 @pytest.mark.parametrize("depth", [24, 144])

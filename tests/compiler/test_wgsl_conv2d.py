@@ -8,8 +8,8 @@ import pytest
 from wgsl_harness import check_document
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.programs.conv2d import conv2d_program
-from nnjit_studio.compiler.wgsl.templates.conv2d import conv2d_template
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -24,7 +24,7 @@ def convolution(text: str) -> Program:
 
 
 def check(program: Program, candidate: GpuCandidate | None) -> None:
-    document = conv2d_template(program, candidate, "wgsl")
+    document = from_template(program, candidate, "wgsl")
     assert document is not None
     check_document(program, document)
 
@@ -78,23 +78,21 @@ def test_depthwise(spec: str, candidate: GpuCandidate | None) -> None:
 
 def test_what_no_template_takes_is_refused_with_the_way_out() -> None:
     many = convolution("1x2x40x40x2x31x31x1x15x1x2")
-    assert conv2d_template(many, None, "wgsl") is None
+    assert from_template(many, None, "wgsl") is None
     with pytest.raises(CompileError, match="961 taps"):
-        conv2d_template(many, TILE, "wgsl")
+        from_template(many, TILE, "wgsl")
     with pytest.raises(CompileError, match="no tile of this kernel"):
-        conv2d_template(
-            convolution("1x4x9x8x4x3x3x1x1x1x4"), GpuCandidate(6, 1, 1, 6, 1, 1), "wgsl"
-        )
+        from_template(convolution("1x4x9x8x4x3x3x1x1x1x4"), GpuCandidate(6, 1, 1, 6, 1, 1), "wgsl")
     with pytest.raises(CompileError, match="Wasm kernels"):
-        conv2d_template(many, Candidate(8, 2, 4, 8, 2, 8), "wgsl")
+        from_template(many, Candidate(8, 2, 4, 8, 2, 8), "wgsl")
 
 
 def test_a_kernel_longer_than_a_word_has_bits() -> None:
     long = convolution("1x4x1x90x6x1x40x1x20x1x1")
-    assert conv2d_template(long, None, "wgsl") is None
+    assert from_template(long, None, "wgsl") is None
 
 
 def test_weights_in_f16_are_left_to_the_default_schedule() -> None:
     program = convolution("1x4x9x8x6x3x3x1x1x1x1")
     halves = tuple(replace(b, dtype="f16") if b.name == "in1" else b for b in program.buffers)
-    assert conv2d_template(replace(program, buffers=halves), None, "wgsl") is None
+    assert from_template(replace(program, buffers=halves), None, "wgsl") is None

@@ -10,8 +10,9 @@ from byte_products import byte_product
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.templates.matmul_int8 import PACKED, matmul_int8_template
+from nnjit_studio.compiler.wgsl.templates.matmul_int8 import PACKED
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
@@ -35,7 +36,7 @@ def check(program: Program, candidate: GpuCandidate | None, extreme: bool = Fals
     if program.buffer("y").dtype == "f32":
         expected = expected.astype(np.float32) * np.float32(0.5) + inputs["bias"]
     for tier, requires in zip(GPU_TIERS, ((), (PACKED,)), strict=True):
-        document = matmul_int8_template(program, candidate, tier)
+        document = from_template(program, candidate, tier)
         assert document is not None and document.requires == requires
         got = run_program(program, document.to_bytes(), inputs)
         np.testing.assert_array_equal(got["y"], expected)
@@ -70,13 +71,13 @@ def test_what_has_no_whole_words_is_left_to_the_default_schedule() -> None:
         program,
         buffers=tuple(replace(b, dtype="u8") if b.name == "b" else b for b in program.buffers),
     )
-    assert matmul_int8_template(u8, None, "wgsl") is None
+    assert from_template(u8, None, "wgsl") is None
     with pytest.raises(CompileError, match="Wasm kernels"):
-        matmul_int8_template(program, Candidate(8, 2, 4, 8, 2, 8), "wgsl")
+        from_template(program, Candidate(8, 2, 4, 8, 2, 8), "wgsl")
 
 
 def test_documents_are_stable() -> None:
     first, second = (
-        matmul_int8_template(byte_product(9, 16, 8, "u8"), TILE, "wgsl-subgroups") for _ in range(2)
+        from_template(byte_product(9, 16, 8, "u8"), TILE, "wgsl-subgroups") for _ in range(2)
     )
     assert isinstance(first, KernelDocument) and first == second

@@ -19,7 +19,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Var,
 )
 from nnjit_studio.compiler.oracle import rounding
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 
 RANGES = {
     "exp": (-87, 88, 2), "tanh": (-10, 10, 6), "erf": (-5, 5, 6), "log": (1e-30, 1e30, 3),

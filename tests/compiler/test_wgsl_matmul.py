@@ -10,11 +10,11 @@ from matmul_programs import dense
 from wgsl_harness import check_document, run_program
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import subject_of
-from nnjit_studio.compiler.recognize.workload import workload_of
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
-from nnjit_studio.compiler.wgsl.templates.matmul import first_guess, is_matvec, matmul_template
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl, from_template
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import match, subject_of
+from nnjit_studio.compiler.wgsl.templates.matmul import guess, is_matvec
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
@@ -26,7 +26,7 @@ ROW = GpuCandidate(4, 1, 4, 32, 1, 64)
 
 
 def check(program: Program, candidate: GpuCandidate | None) -> None:
-    document = matmul_template(program, candidate, "wgsl")
+    document = from_template(program, candidate, "wgsl")
     assert document is not None
     check_document(program, document)
 
@@ -93,7 +93,7 @@ def test_strided_results(epilogue: str) -> None:
 def test_many_workgroups_run_in_bands() -> None:
     program = program_for("matmul:256x16x256:f32")
     candidate = GpuCandidate(4, 4, 4, 16, 16, 8)
-    document = matmul_template(program, candidate, "wgsl")
+    document = from_template(program, candidate, "wgsl")
     assert document is not None and "let order" in document.dispatches[0].code
     check(program, candidate)
 
@@ -123,7 +123,7 @@ def test_few_rows_in_batches() -> None:
 )
 def test_every_candidate_of_a_lite_space(spec: str) -> None:
     program = program_for(spec)
-    workload = replace(workload_of(program, subject_of(program)), kind=spec.split(":")[0])
+    workload = workload_for(program, subject_of(program))
     # Few registers make a small space of kernels that a processor compiles soon.
     gpu = replace(typical(""), registers_per_thread=44)
     candidates = gpu_candidates(gpu_problem(workload, gpu))
@@ -136,8 +136,8 @@ def test_an_untuned_product_takes_the_first_guess() -> None:
     program = program_for("matmul:64x32x48:f32")
     subject = subject_of(program)
     assert subject is not None and not is_matvec(subject)  # type: ignore[arg-type]
-    guess = first_guess(subject)  # type: ignore[arg-type]
-    untuned, tuned = (compile_wgsl(program, c, "wgsl").data for c in (None, guess))
+    guessed = guess(subject)  # type: ignore[arg-type]
+    untuned, tuned = (compile_wgsl(program, c, "wgsl").data for c in (None, guessed))
     assert untuned == tuned
     inputs = {"in0": np.eye(64, 32, dtype=np.float32), "in1": np.ones((32, 48), np.float32)}
     expected = np.eye(64, 32) @ np.ones((32, 48))
@@ -165,21 +165,21 @@ def test_infinities_behind_the_end_of_k_stay_where_they_are() -> None:
 )
 def test_refuses(candidate: GpuCandidate | Candidate, word: str) -> None:
     with pytest.raises(CompileError, match=word):
-        matmul_template(program_for("matmul:64x64x64:f32"), candidate, "wgsl")
+        from_template(program_for("matmul:64x64x64:f32"), candidate, "wgsl")
 
 
 def test_refuses_slices_that_do_not_halve() -> None:
     with pytest.raises(CompileError, match="slices"):
-        matmul_template(program_for("matmul:1x64x64:f32"), replace(ROW, r1=24), "wgsl")
+        from_template(program_for("matmul:1x64x64:f32"), replace(ROW, r1=24), "wgsl")
 
 
 def test_more_buffers_than_a_device_must_have_go_to_the_default_schedule() -> None:
     program = program_for("matmul:16x8x16:f32" + "+residual" * 6)
     with pytest.raises(CompileError, match="9 buffers"):
-        matmul_template(program, TILE, "wgsl")
-    assert matmul_template(program, None, "wgsl") is None
+        from_template(program, TILE, "wgsl")
+    assert from_template(program, None, "wgsl") is None
 
 
-def test_no_product_is_no_business_of_this_template() -> None:
-    conv = program_for("conv2d:1x4x8x8x4x3x3x1x1x1x1:f32")
-    assert matmul_template(conv, None, "wgsl") is None
+def test_a_convolution_is_the_business_of_another_template() -> None:
+    found = match(program_for("conv2d:1x4x8x8x4x3x3x1x1x1x1:f32"))
+    assert found is not None and found.template.name == "conv2d"

@@ -11,8 +11,9 @@ from test_quantised import four_bit_model
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.recognize.quantised import recognize_quantised
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+from nnjit_studio.compiler.recognize.quantised import Quantised
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
@@ -56,7 +57,7 @@ def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: st
     file = tmp_path / "w.bin"
     _, feeds, exact = four_bit_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
     built = import_model(tmp_path / "m.onnx", file)
-    (program,) = [p for p in built.programs.values() if recognize_quantised(p) is not None]
+    (program,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     blob = np.fromfile(file, np.uint8)
     step = built.plan.steps[0]
     kinds = {"i32": np.int32, "f32": np.float32, "u8": np.uint8}
@@ -77,7 +78,7 @@ def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: st
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     four_bit_model(tmp_path / "m.onnx", [1, 64], 32, 32, False)
     built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
-    (program,) = [p for p in built.programs.values() if recognize_quantised(p) is not None]
+    (program,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     with pytest.raises(CompileError, match="does not fit"):
         compile_wgsl(program, GpuCandidate(8, 1, 1, 32, 1, 64), "wgsl")
     with pytest.raises(CompileError, match="Wasm"):

@@ -17,20 +17,21 @@ from nnjit_studio.compiler.importer.program.winograd import EXTRA_WEIGHTS, choos
 from nnjit_studio.compiler.ir.affine import loads, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import Expr, Load, Program
 from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.programs.conv2d import conv2d_program
 from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
 from nnjit_studio.compiler.recognize.winograd import (
     input_program,
     output_program,
     product_program,
-    transformed_weights,
     winograd_of,
 )
+from nnjit_studio.compiler.recognize.winograd_lines import transformed_weights
+from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
-from nnjit_studio.compiler.wasm.pipeline import compile_program
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Program, Arrays], np.ndarray]

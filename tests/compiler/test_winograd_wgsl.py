@@ -8,7 +8,7 @@ from wgsl_harness import run_program
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
-from nnjit_studio.compiler.wgsl.pipeline import compile_wgsl
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 
 
 def test_three_kernels_are_the_convolution() -> None:

@@ -22,7 +22,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.programs.builders import program_for
+from nnjit_studio.compiler.spelling import program_for
 
 
 def layer_norm(rows: int, columns: int) -> Program:

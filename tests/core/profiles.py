@@ -6,8 +6,6 @@ from nnjit_studio.analysis.profile import (
     MeasuredMemory,
     ModelProfile,
     Steady,
-    forecast,
-    live_bytes,
     step_rows,
 )
 from nnjit_studio.model import (
@@ -20,7 +18,8 @@ from nnjit_studio.model import (
     TensorSpec,
     Workload,
 )
-from nnjit_studio.records import DeviceProfile
+from nnjit_studio.model.memory import forecast, live_bytes
+from nnjit_studio.records import DeviceProfile, Inference
 
 MATMUL = Workload("matmul", (8, 8, 8), "f32", flops=1024)
 TRANSPOSE = Workload("transpose", (8, 8), "f32")
@@ -66,9 +65,8 @@ def profile(
 ) -> ModelProfile:
     """One of the small graph above."""
     spread, chunks = (1e-5, 0.0, 0.0), ((8, 0), (), (5, 3))
-    rows = step_rows(
-        GRAPH, PLAN, (MATMUL, TRANSPOSE), steps_ms, DEVICE, threads, spread, bandwidth, chunks
-    )
+    times = Inference({}, (sum(steps_ms),), steps_ms, threads, spread, chunks)
+    rows = step_rows(GRAPH, PLAN, (MATMUL, TRANSPOSE), times, DEVICE, bandwidth or {})
     return ModelProfile(
         model="g",
         target="embedded",

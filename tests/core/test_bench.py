@@ -23,9 +23,9 @@ from nnjit_studio.bench.peers.sweep import Swept
 from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, program_for, seeded_input
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
 from nnjit_studio.errors import BugError, PageError, UserError
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.records.candidate import Candidate

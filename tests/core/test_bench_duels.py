@@ -25,7 +25,7 @@ from nnjit_studio.bench.tuner.duels import (
     sentences,
     upper_bound,
 )
-from nnjit_studio.compiler.wasm.pipeline import compile_program
+from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Plan
 from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy, RunResult

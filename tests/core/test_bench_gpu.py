@@ -26,7 +26,7 @@ from nnjit_studio.bench.gpu import (
 from nnjit_studio.bench.gpu.page import flags_of
 from nnjit_studio.cli.bench.gpu import load_native
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import FEATURES
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.engine.browsers.browsers import Browser, RunningBrowser

@@ -11,11 +11,12 @@ from tuner_fakes import DEVICE, TUNABLE, Stage
 
 from nnjit_studio.bench.tuner.regret import SHAPES, bench_regret, parse_shapes, row_text, summary
 from nnjit_studio.bench.tuner.tables import regret_report
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.workbench import OpenedModel, Workbench
+from nnjit_studio.workbench import EnginePage, ModelOnPage, OpenModel, Workbench
 
 BIG = TUNABLE[0]
 
@@ -33,14 +34,17 @@ def bench_of(hidden: float) -> Workbench:
 
     stage.runner.speed = speed
     graph = Graph("toy", (), (), (), {})
-    opened = OpenedModel(
-        Path("x"), graph, (BIG,), stage.runner.plan, Path("w"), frozenset({BIG.key})
-    )
-    bench = SimpleNamespace(
+    program = ImportedModel(graph, (BIG,), stage.runner.plan, frozenset({BIG.key}), Path("w"))
+    page = SimpleNamespace(
         connect=lambda: DEVICE,
-        compiler=stage.compiler,
         runner=stage.runner,
-        open_workload=lambda spec: opened,
+        compiler=stage.compiler,
+        hand_to=lambda tenant: None,
+    )
+    model = ModelOnPage(cast(EnginePage, page))
+    opened = model.adopt(OpenModel.static(Path("x"), program))
+    bench = SimpleNamespace(
+        page=page, compiler=stage.compiler, model=model, open_workload=lambda spec: opened
     )
     return cast(Workbench, bench)
 

@@ -46,7 +46,7 @@ def test_threads_beside_a_gpu_are_said_to_be_for_wasm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str, threads: int, said: bool
 ) -> None:
     with workbench("chromium", tmp_path / "k.db", False, threads, backend=backend) as (bench, _):
-        assert bench.threads == threads
+        assert bench.page.threads == threads
     told = capsys.readouterr().err
     assert ("The 4 threads are for Wasm alone" in told) == said
 

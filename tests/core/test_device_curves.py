@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nnjit_studio.device.curves import break_point, cache_levels, register_file
 
@@ -37,10 +39,9 @@ def ladder(spill: int, saturated: int, drop: float, noise: float, seed: int) -> 
     return rates
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("spill", "saturated"), [(12, 8), (13, 10), (27, 16), (29, 8)])
-@pytest.mark.parametrize("drop", [0.2, 0.5])
-def test_the_spill_point_is_found_under_noise(spill, saturated, drop, seed):
+@given(st.sampled_from([(12, 8), (13, 10), (27, 16), (29, 8)]), st.floats(0.2, 0.5), st.integers(0))
+def test_the_spill_point_is_found_under_noise(curve, drop, seed):
+    spill, saturated = curve
     at = break_point(ladder(spill, saturated, drop, 0.06, seed))
     assert at is not None
     assert ACCUMULATORS[at] == spill
@@ -66,11 +67,9 @@ def test_where_nothing_breaks_there_is_no_point(rates):
     assert break_point(rates) is None
 
 
-@pytest.mark.parametrize(
-    ("usable", "size"), [(6, 8), (7, 8), (13, 16), (15, 16), (18, 16), (27, 32), (30, 32), (31, 32)]
-)
-def test_a_register_file_is_the_nearest_power(usable, size):
-    assert register_file(usable) == size
+def test_a_register_file_is_the_nearest_power():
+    usable = (6, 7, 13, 15, 18, 27, 30, 31)
+    assert [register_file(n) for n in usable] == [8, 8, 16, 16, 16, 32, 32, 32]
 
 
 def sweep(levels: list[tuple[int, float]], far_ns: float, noise: float, seed: int) -> list[float]:
@@ -86,11 +85,12 @@ def sweep(levels: list[tuple[int, float]], far_ns: float, noise: float, seed: in
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("l1", "l2"), [(32 << 10, 512 << 10), (48 << 10, 2 << 20), (128 << 10, 12 << 20)]
+@given(
+    st.sampled_from([(32 << 10, 512 << 10), (48 << 10, 2 << 20), (128 << 10, 12 << 20)]),
+    st.integers(0),
 )
-def test_both_caches_are_found_to_the_step_of_the_sweep(l1, l2, seed):
+def test_both_caches_are_found_to_the_step_of_the_sweep(caches, seed):
+    l1, l2 = caches
     levels = cache_levels(SIZES, sweep([(l1, 1.3), (l2, 4.5)], 30.0, 0.1, seed))
     assert len(levels) == 2
     assert l1 <= levels[0] <= 1.5 * l1

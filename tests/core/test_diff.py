@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from nnjit_studio.analysis import diff as diff_module
-from nnjit_studio.analysis.diff import Placed, as_text, compare, details, diff_model
+from nnjit_studio.analysis.diff import Placed, as_text, compare, details
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
 from nnjit_studio.records import Tap
+from nnjit_studio.workbench.jobs.diff import diff_tensors
 
 SHAPE = (2, 3)
 NAMES = ("x", "a", "b", "value 7", "y")
@@ -58,10 +60,13 @@ ONNX = [
 class Bench:
     """Buffers hold their own number everywhere; ONNX Runtime agrees, but for ``wrong``."""
 
-    model = SimpleNamespace(graph=GRAPH, plan=PLAN)
+    current = SimpleNamespace(graph=GRAPH, plan=PLAN)
+    feeds: ClassVar = {}
+    nodes = ONNX
 
     def __init__(self, wrong: dict[str, float] | None = None) -> None:
         self.wrong = wrong or {}
+        self.page = SimpleNamespace(compiler=self)
         self.taps: list[Sequence[Tap]] = []
 
     def tap(self, taps: Sequence[Tap]) -> list[bytes]:
@@ -69,12 +74,13 @@ class Bench:
         whole = [np.full(16, t.buffer, np.float32).tobytes() for t in taps]
         return [data[t.offset : t.offset + t.nbytes] for t, data in zip(taps, whole, strict=True)]
 
-    def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
-        return ONNX
-
-    def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def reference_tensors(self, feeds: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         buffers = {"a": 1, "b": 2, "y": 4}
         return {n: np.full((3, 2), buffers[n] + self.wrong.get(n, 0.0), np.float32) for n in names}
+
+
+def diff_model(model: Bench, name: str = "") -> diff_module.Diff:
+    return diff_tensors(model, model.nodes, name)  # type: ignore[arg-type]
 
 
 def test_each_tensor_is_copied_right_after_its_step() -> None:
@@ -123,8 +129,7 @@ def test_one_name_selects_a_tensor_a_step_or_an_onnx_node() -> None:
 
 def test_a_model_without_a_common_tensor_is_not_called_right() -> None:
     class Renamed(Bench):
-        def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
-            return [("Other", ("o",))]
+        nodes: ClassVar = [("Other", ("o",))]
 
     with pytest.raises(UserError, match="nothing can be compared"):
         diff_model(Renamed())
@@ -132,14 +137,14 @@ def test_a_model_without_a_common_tensor_is_not_called_right() -> None:
 
 
 def test_large_tensors_come_in_parts_and_many_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diff_module, "PASS_BYTES", 16)
+    monkeypatch.setattr(sys.modules[diff_tensors.__module__], "PASS_BYTES", 16)
     bench = Bench()
     assert not diff_model(bench).bad
     assert [[(t.offset, t.nbytes) for t in taps] for taps in bench.taps][:2] == [
         [(0, 16)],
         [(16, 8)],
     ]
-    monkeypatch.setattr(diff_module, "PASS_BYTES", 48)
+    monkeypatch.setattr(sys.modules[diff_tensors.__module__], "PASS_BYTES", 48)
     bench = Bench()
     diff_model(bench)
     assert [len(taps) for taps in bench.taps] == [2, 1]
@@ -155,15 +160,13 @@ def test_tensors_that_a_merge_put_side_by_side_are_compared_so() -> None:
     )
 
     class Merged(Bench):
-        model = SimpleNamespace(graph=graph, plan=PLAN_OF_ONE)
+        current = SimpleNamespace(graph=graph, plan=PLAN_OF_ONE)
+        nodes: ClassVar = [("Q", ("q",)), ("K", ("k",))]
 
         def tap(self, taps: Sequence[Tap]) -> list[bytes]:
             return [np.array([[1, 2, 9], [3, 4, 8]], np.float32).tobytes()]
 
-        def onnx_nodes(self) -> list[tuple[str, tuple[str, ...]]]:
-            return [("Q", ("q",)), ("K", ("k",))]
-
-        def onnx_tensors(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        def reference_tensors(self, feeds: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
             parts = {"q": np.array([[1, 2], [3, 4]]), "k": np.array([[[9], [7]]])}
             return {n: parts[n] for n in names}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,11 @@ import pytest
 from fake_page import FakePage
 
 from nnjit_studio.device.host import FROM_SYSTEM
-from nnjit_studio.doctor import checks as doctor
-from nnjit_studio.doctor import gpu_survey
-from nnjit_studio.doctor.checks import as_text, examine
+from nnjit_studio.doctor import examination, gpu_survey
+from nnjit_studio.doctor import report as doctor
+from nnjit_studio.doctor.examination import Examination, examine
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding, survey_browser
+from nnjit_studio.doctor.report import as_text, report_json
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.browsers import RunningBrowser
 from nnjit_studio.engine.browsers.flags import Browser
@@ -60,15 +60,24 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the surveys find; no browser is started."""
     found: dict[str, Any] = {"browsers": (), "bridge": BridgeFinding()}
     monkeypatch.setattr(browsers, "find_all", lambda: found["browsers"])
-    monkeypatch.setattr(doctor, "survey_bridge", lambda: found["bridge"])
+    monkeypatch.setattr(examination, "survey_bridge", lambda: found["bridge"])
     return found
 
 
-def report_of(monkeypatch: pytest.MonkeyPatch, *findings: BrowserFinding) -> dict[str, Any]:
+def examined(device: DeviceProfile = KNOWN, sandbox: Sandbox | None = UNTOUCHED) -> Examination:
+    def probe() -> DeviceProfile:
+        if sandbox is None:
+            raise TargetError("It does not start.", "Mend it.")
+        return device
+
+    return examine(probe, lambda: sandbox, Path.cwd(), no_sandbox=True)
+
+
+def report_of(monkeypatch: pytest.MonkeyPatch, *findings: BrowserFinding) -> Examination:
     by_browser = {finding.browser: finding for finding in findings}
     monkeypatch.setattr(browsers, "find_all", lambda: tuple(by_browser))
-    monkeypatch.setattr(doctor, "survey_browser", lambda b, no_sandbox, gpu: by_browser[b])
-    return examine(lambda: (KNOWN, UNTOUCHED), no_sandbox=True)
+    monkeypatch.setattr(examination, "survey_browser", lambda b, no_sandbox, gpu: by_browser[b])
+    return examined()
 
 
 def test_a_gpu_is_named_with_what_matters(
@@ -76,12 +85,12 @@ def test_a_gpu_is_named_with_what_matters(
 ) -> None:
     report = report_of(monkeypatch, BrowserFinding(CHROMIUM, "Chromium 156", "--x", GPU))
     text = as_text(report)
-    assert "browser        chromium at /b/chromium (Chromium 156)" in text
+    assert "browser       chromium at /b/chromium (Chromium 156)" in text
     assert "started with --x" in text
     assert "GPU ACME 9000 (acme, driver 1.2)" in text
     assert "shader-f16, timestamp-query" in text
     assert "buffers up to 4096 MiB, 1024 invocations a workgroup, subgroups of 16 to 32" in text
-    (found,) = json.loads(json.dumps(report))["browsers"]
+    (found,) = json.loads(json.dumps(report_json(report)))["browsers"]
     assert found["version"] == "Chromium 156"
     assert found["flags"] == "--x"
     assert found["software"] == ""
@@ -96,7 +105,7 @@ def test_software_is_never_called_a_gpu(
     finding = BrowserFinding(CHROMIUM, gpu=SWIFTSHADER, software="SwiftShader")
     text = as_text(report_of(monkeypatch, finding))
     assert "software on the processor (SwiftShader), no GPU: google swiftshader" in text
-    assert "wgpu-native    no GPU, software alone; --gpu software uses it" in text
+    assert "wgpu-native   no GPU, software alone; --gpu software uses it" in text
     assert "software on the processor (llvmpipe), no GPU: llvmpipe" in text
     assert " GPU ACME" not in text
     assert not any(line.strip().startswith("GPU ") for line in text.splitlines())
@@ -190,7 +199,7 @@ def test_a_browser_that_does_not_start_is_a_finding(monkeypatch: pytest.MonkeyPa
 
 def test_every_limit_has_its_source(machine: dict[str, Any]) -> None:
     measured = replace(KNOWN, sources={**KNOWN.sources, "l2_bytes": "measured 2026-11-21"})
-    lines = as_text(examine(lambda: (measured, UNTOUCHED), no_sandbox=True)).splitlines()
+    lines = as_text(examined(measured)).splitlines()
     (line,) = [line for line in lines if line.startswith("device ")]
     assert line.split(maxsplit=1)[1] == (
         "16 vector registers (assumed), L1 48 KiB (from the system), L2 2 MiB (measured 2026-11-21)"
@@ -200,20 +209,17 @@ def test_every_limit_has_its_source(machine: dict[str, Any]) -> None:
 def test_the_sandbox_is_told_as_it_runs(
     machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def line(probe: Callable[[], tuple[DeviceProfile, Sandbox]], no_sandbox: bool = False) -> str:
-        lines = as_text(examine(probe, no_sandbox)).splitlines()
+    def line(sandbox: Sandbox | None) -> str:
+        lines = as_text(examined(sandbox=sandbox)).splitlines()
         return next(line.split(maxsplit=1)[1] for line in lines if line.startswith("sandbox "))
 
     bare = Confinement(namespaces=False, filtered=False)
-    assert line(lambda: (KNOWN, Sandbox("", Confinement(True, True)))) == "on"
-    assert line(lambda: (KNOWN, Sandbox("", bare))) == "off"
+    assert line(Sandbox("", Confinement(True, True))) == "on"
+    assert line(Sandbox("", bare)) == "off"
     by = "QTWEBENGINE_DISABLE_SANDBOX=1"
-    assert line(lambda: (KNOWN, Sandbox(by, bare))) == f"off, by {by}"
+    assert line(Sandbox(by, bare)) == f"off, by {by}"
 
-    def fails() -> tuple[DeviceProfile, Sandbox]:
-        raise TargetError("It does not start.", "Mend it.")
-
-    assert line(fails, no_sandbox=True) == "not known, for the engine does not run"
+    assert line(None) == "not known, for the engine does not run"
 
 
 def test_a_display_that_does_not_answer_is_told(
@@ -222,5 +228,5 @@ def test_a_display_that_does_not_answer_is_told(
     monkeypatch.setattr(doctor.sys, "platform", "linux")
     monkeypatch.setenv("DISPLAY", ":77")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    report = examine(lambda: (KNOWN, UNTOUCHED), no_sandbox=True)
+    report = report_json(examined())
     assert report["display"] == "DISPLAY=:77 does not answer: the window is drawn offscreen"

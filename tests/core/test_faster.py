@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from profiles import GRAPH, PLAN
 
-from nnjit_studio.analysis.backends import (
-    READBACK,
-    UPLOAD,
-    BackendComparison,
-    Side,
-    StepPair,
-    as_text,
-    compare_backends,
-    transfer_plans,
-    why,
-)
+from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, as_text, why
 from nnjit_studio.analysis.profile import Steady
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.workbench.jobs.compare import (
+    READBACK,
+    UPLOAD,
+    compare_backends,
+    transfer_plans,
+)
 
 GPU = Backend("webgpu", "navigator")
 
@@ -91,35 +90,41 @@ def test_the_text_ranks_by_difference() -> None:
     assert "n1" in text.splitlines()[-1] and text.splitlines()[-2].startswith("step")
 
 
-class Bench:
-    """Counts what it is asked; the GPU's runs take a quarter of Wasm's."""
+class Model:
+    """Counts what it is asked, as model and page; the GPU's runs take a quarter of Wasm's."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.loaded: list[Any] = []
+        self.page = self
         self.backend = WASM
+        self.device = device_of(WASM)
         self.fallback_reason = ""
-        self.runner = self
+        self.lost = ""
+        self.current = SimpleNamespace(plan=PLAN, graph=GRAPH)
 
-        class Model:
-            plan, graph, weights = PLAN, GRAPH, None
+    def connect(self) -> DeviceProfile:
+        return self.device
 
-        self.model: Any = Model
+    @contextmanager
+    def cancellable(self, what: str, on_phase: Any) -> Iterator[Any]:
+        yield on_phase
 
-    def use_backend(self, backend: Backend, on_phase: Any) -> DeviceProfile:
-        self.backend = backend
+    def stop_serving(self) -> None:
+        pass
+
+    def change_backend(self, backend: Backend, on_phase: Any) -> None:
+        self.backend, self.device = backend, device_of(backend)
         self.asked.append(backend.name)
-        return DeviceProfile(
-            "d", "t", gpu=GpuProfile() if backend.is_gpu else None, tiers=("wgsl",)
-        )
 
-    def load(self, plan: Any, weights: Any, others: Any) -> None:
+    def load_with(self, others: Any) -> None:
         self.loaded.append(others)
 
     def register_best(self, on_phase: Any) -> None:
         self.asked.append("register")
 
     def infer(self, runs: int = 1, profile: bool = False, least_step_ms: float = 0) -> Inference:
+        self.fallback_reason = self.lost
         ms = 1.0 if self.backend.is_gpu else 4.0
         return Inference({}, (ms,) * runs, (ms / 4,) * 3 if profile else ())
 
@@ -127,10 +132,18 @@ class Bench:
         return Inference({}, ({UPLOAD: 0.05, READBACK: 0.1}[name],) * runs)
 
 
+def device_of(backend: Backend) -> DeviceProfile:
+    return DeviceProfile("d", "t", gpu=GpuProfile() if backend.is_gpu else None, tiers=("wgsl",))
+
+
+def compared(model: Model) -> BackendComparison:
+    return compare_backends(model, runs=5, gpu=GPU)  # type: ignore[arg-type]
+
+
 def test_both_run_on_one_page_and_wasm_twice() -> None:
-    bench = Bench()
-    got = compare_backends(bench, GPU, 5)
-    assert bench.asked == ["wasm", "register", "webgpu", "register", "wasm", "register"]
+    model = Model()
+    got = compared(model)
+    assert model.asked == ["register", "webgpu", "register", "wasm", "register"]
     assert got.faster == "webgpu" and got.ratio == 4.0 and got.drift == 1.0
     assert (got.webgpu.upload_ms, got.webgpu.readback_ms) == (0.05, 0.1)
     assert [s.node for s in got.steps] == [s.node for s in PLAN.steps[:-1]]
@@ -138,31 +151,28 @@ def test_both_run_on_one_page_and_wasm_twice() -> None:
 
 
 def test_steps_that_a_gpu_fused_are_told_together() -> None:
-    class Fusing(Bench):
-        def use_backend(self, backend: Backend, on_phase: Any) -> DeviceProfile:
+    class Fusing(Model):
+        def register_best(self, on_phase: Any) -> None:
             steps = tuple(replace(s, node=f"n{i}") for i, s in enumerate(PLAN.steps))
-            if backend.is_gpu:
+            if self.backend.is_gpu:
                 steps = (steps[0], replace(steps[2], workload="fused"), *steps[3:])
-            self.model.plan = replace(PLAN, steps=steps)
-            return super().use_backend(backend, on_phase)
+            self.current.plan = replace(PLAN, steps=steps)
 
         def infer(self, *args: Any, **given: Any) -> Inference:
             found = super().infer(*args, **given)
             return replace(found, steps_ms=found.steps_ms[: 2 if self.backend.is_gpu else 3])
 
-    got = compare_backends(Fusing(), GPU, 5)
+    got = compared(Fusing())
     assert [s.workload for s in got.steps] == [PLAN.steps[0].workload, "fused"]
     assert [(s.wasm_ms, s.webgpu_ms) for s in got.steps] == [(1.0, 0.25), (2.0, 0.25)]
 
 
-def test_a_gpu_that_fell_back_is_no_comparison() -> None:
-    bench = Bench()
-    bench.fallback_reason = "The GPU was lost."
+def test_a_gpu_that_fell_back_is_no_comparison_and_the_backend_is_what_it_was() -> None:
+    model = Model()
+    model.lost = "The GPU was lost."
     with pytest.raises(UserError, match="nothing to compare"):
-        compare_backends(bench, GPU, 5)
-    bench.model = None
-    with pytest.raises(UserError, match="No model"):
-        compare_backends(bench, GPU, 5)
+        compared(model)
+    assert model.backend == WASM
 
 
 def test_transfer_plans_move_and_run_nothing() -> None:

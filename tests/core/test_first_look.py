@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from nnjit_studio.doctor import quick_checks as first_look
+from nnjit_studio.doctor import checks as checks_module
+from nnjit_studio.doctor import examination
+from nnjit_studio.doctor.checks import BAD, GOOD, NOTE
+from nnjit_studio.doctor.examination import examine
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
-from nnjit_studio.doctor.quick_checks import BAD, GOOD, NOTE
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.errors import TargetError, UserError
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.samples import first
 
 WELL = DeviceProfile(
     "a", "embedded", tiers=("simd128", "relaxed-simd"), peak_gflops={"relaxed-simd": 52.4},
@@ -23,9 +26,9 @@ CHROMIUM = Browser("chromium", "chromium", Path("/b/chromium"))
 @pytest.fixture
 def machine(monkeypatch):
     found = {"browsers": (CHROMIUM,), "bridge": BridgeFinding(), "finding": None}
-    monkeypatch.setattr(first_look.browsers, "find_all", lambda: found["browsers"])
-    monkeypatch.setattr(first_look, "survey_bridge", lambda: found["bridge"])
-    monkeypatch.setattr(first_look, "survey_browser", lambda browser, _: found["finding"])
+    monkeypatch.setattr(examination.browsers, "find_all", lambda: found["browsers"])
+    monkeypatch.setattr(examination, "survey_bridge", lambda: found["bridge"])
+    monkeypatch.setattr(examination, "survey_browser", lambda *asked: found["finding"])
     return found
 
 
@@ -36,8 +39,8 @@ def look(tmp_path, device=WELL, sandbox=UNTOUCHED, survey=False):
         return device
 
     phases = []
-    checks = list(first_look.first_look(probe, lambda: sandbox, tmp_path, survey, phases.append))
-    return {check.name: check for check in checks}, phases
+    found = examine(probe, lambda: sandbox, tmp_path, survey, on_phase=phases.append)
+    return {check.name: check for check in checks_module.checks(found)}, phases
 
 
 def test_a_machine_where_all_is_well_asks_no_browser(machine, tmp_path):
@@ -51,7 +54,7 @@ def test_a_machine_where_all_is_well_asks_no_browser(machine, tmp_path):
 
 def test_what_is_missing_comes_with_the_next_step(machine, tmp_path, monkeypatch):
     machine["browsers"] = ()
-    monkeypatch.setattr(first_look, "LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(checks_module, "LEAST_FREE_BYTES", 1 << 60)
     checks, _ = look(tmp_path, device=None, sandbox=Sandbox("--no-sandbox"))
     states = {name: check.state for name, check in checks.items()}
     assert states == {
@@ -91,10 +94,10 @@ def test_the_sample_is_written_once_and_whole(tmp_path, monkeypatch):
         written.append(name)
         out.write_bytes(b"model")
 
-    monkeypatch.setattr(first_look, "sample_name", lambda: first_look.SEEDED)
-    monkeypatch.setattr(first_look, "write_model", write)
+    monkeypatch.setattr(first, "sample_name", lambda: first.SEEDED)
+    monkeypatch.setattr(first, "write_model", write)
     phases = []
-    paths = {first_look.sample_model(phases.append, tmp_path / "cache") for _ in range(2)}
+    paths = {first.sample_model(phases.append, tmp_path / "cache") for _ in range(2)}
     assert paths == {tmp_path / "cache" / "vit-tiny.onnx"}
     assert written == ["vit-tiny"] and phases == ["writing the sample model"]
 
@@ -104,8 +107,8 @@ def test_a_sample_that_cannot_be_written_is_told_and_leaves_nothing(tmp_path, mo
         out.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(first_look, "sample_name", lambda: first_look.TRAINED)
-    monkeypatch.setattr(first_look, "write_minilm", write)
+    monkeypatch.setattr(first, "sample_name", lambda: first.TRAINED)
+    monkeypatch.setattr(first, "write_minilm", write)
     with pytest.raises(UserError, match="No space left"):
-        first_look.sample_model(lambda text: None, tmp_path)
+        first.sample_model(lambda text: None, tmp_path)
     assert list(tmp_path.iterdir()) == []

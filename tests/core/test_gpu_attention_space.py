@@ -5,13 +5,13 @@ import pytest
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
+from nnjit_studio.space.registry import row_of
 from nnjit_studio.space.webgpu.attention import (
     MOST_CANDIDATES,
     attention_candidates,
     attention_problem,
     untuned_attention,
 )
-from nnjit_studio.space.webgpu.spaces import gpu_space_of
 
 HOPPER = typical("nvidia/hopper")
 
@@ -23,7 +23,7 @@ def workload(*dims: int) -> Workload:
 @pytest.mark.parametrize("depth", [32, 64, 80, 128])
 @pytest.mark.parametrize("queries", [384, 1])
 def test_every_candidate_passes_every_rule_and_answers_why(queries: int, depth: int) -> None:
-    space = gpu_space_of(workload(12, queries, 384, depth), HOPPER)
+    space = row_of("attention").webgpu(workload(12, queries, 384, depth), HOPPER)
     found = space.find(space.problem)
     assert 3 <= len(found) <= MOST_CANDIDATES and len(set(found)) == len(found)
     costs = [space.problem.cost(c) for c in found]

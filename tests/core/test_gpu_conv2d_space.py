@@ -15,6 +15,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space import build_lite_space, explain
 from nnjit_studio.space.lite_space import usage_of
+from nnjit_studio.space.registry import row_of
 from nnjit_studio.space.webgpu.conv2d import (
     MOST_PRODUCTS,
     DepthwiseProblem,
@@ -22,9 +23,8 @@ from nnjit_studio.space.webgpu.conv2d import (
     untuned_conv2d,
 )
 from nnjit_studio.space.webgpu.matmul_int8 import Int8Problem, untuned_int8
-from nnjit_studio.space.webgpu.spaces import gpu_space_of
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner.cost_model import point_of
+from nnjit_studio.tuner.search.cost_model import point_of
 
 CONVOLUTIONS = {
     "first": (1, 3, 224, 224, 64, 7, 7, 2, 3, 1, 1),
@@ -50,7 +50,7 @@ def test_the_space_is_small_and_fits(workload: Workload, gpu: str) -> None:
     device = replace(DeviceProfile("id", "chromium+webgpu"), gpu=typical(gpu))
     entries = build_lite_space(workload, device, False).entries
     assert 1 <= len(entries) <= 80
-    problem = gpu_space_of(workload, typical(gpu)).problem
+    problem = row_of(workload.kind).webgpu(workload, typical(gpu)).problem
     for entry in entries[::5]:
         c = entry.candidate
         assert isinstance(c, GpuCandidate)
@@ -86,7 +86,7 @@ def test_tall_tiles_of_bytes_sum_columns_less_often() -> None:
     low, tall = GpuCandidate(8, 2, 4, 64, 64, 16), GpuCandidate(2, 8, 4, 64, 64, 16)
     assert problem.cost(low) > problem.cost(tall)
     row = Workload("matmul_int8", (1, 768, 768), "f32", (), "")
-    space = gpu_space_of(row, typical("nvidia/hopper"))
+    space = row_of(row.kind).webgpu(row, typical("nvidia/hopper"))
     assert 8 in {c.y1 for c in space.find(space.problem)}  # few rows do not fill tiles of 16
     assert space.problem.threads(untuned_int8(1, 768, 768)) <= 256
 

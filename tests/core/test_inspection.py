@@ -8,11 +8,12 @@ import pytest
 from profiles import DEVICE
 
 from nnjit_studio.analysis.kernel import KernelInspection, as_text, changes, inspect_kernel
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate

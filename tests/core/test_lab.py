@@ -11,7 +11,8 @@ from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.lab import LABS
-from nnjit_studio.workbench import OpenedModel, Workbench
+from nnjit_studio.workbench import OpenModel, Workbench
+from nnjit_studio.workbench.jobs import export
 from nnjit_studio.workbench.stored_best import stored_best
 
 FLAGS = f"--no-sandbox {LABS['revectorize']}"
@@ -20,13 +21,13 @@ FLAGS = f"--no-sandbox {LABS['revectorize']}"
 def test_a_lab_session_has_a_target_and_a_badge_of_its_own(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "k.db", "embedded", FLAGS, Sandbox("--no-sandbox"))
     try:
-        assert bench.target == "embedded+revectorize"
-        assert [text for text, _ in bench.badges()] == ["no sandbox", "lab: revectorize"]
+        assert bench.page.target == "embedded+revectorize"
+        assert [text for text, _ in bench.page.badges()] == ["no sandbox", "lab: revectorize"]
     finally:
         bench.close()
     plain = Workbench(tmp_path / "k.db", "embedded", "--no-sandbox")
     try:
-        assert plain.target == "embedded" and plain.badges() == []
+        assert plain.page.target == "embedded" and plain.page.badges() == []
     finally:
         plain.close()
 
@@ -34,10 +35,10 @@ def test_a_lab_session_has_a_target_and_a_badge_of_its_own(tmp_path: Path) -> No
 def test_a_browser_started_with_the_flag_is_a_lab_too(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "k.db", "chromium")
     try:
-        bench.launched_with(FLAGS)
-        bench.launched_with(FLAGS)
-        assert bench.target == "chromium+revectorize"
-        assert [text for text, _ in bench.badges()] == ["lab: revectorize"]
+        bench.page.launched_with(FLAGS)
+        bench.page.launched_with(FLAGS)
+        assert bench.page.target == "chromium+revectorize"
+        assert [text for text, _ in bench.page.badges()] == ["lab: revectorize"]
     finally:
         bench.close()
 
@@ -45,9 +46,9 @@ def test_a_browser_started_with_the_flag_is_a_lab_too(tmp_path: Path) -> None:
 def test_lab_results_do_not_enter_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Workbench(tmp_path / "k.db", "embedded", FLAGS)
     try:
-        monkeypatch.setattr(bench, "model", object.__new__(OpenedModel))
+        monkeypatch.setattr(bench.model, "opened", object.__new__(OpenModel))
         with pytest.raises(UserError, match="do not enter a bundle") as caught:
-            bench.export(tmp_path / "b.zip")
+            export(bench.model, tmp_path / "b.zip")
         assert "--lab" in caught.value.hint
         assert not (tmp_path / "b.zip").exists()
     finally:
@@ -80,7 +81,7 @@ def test_a_session_knows_only_results_of_its_own_kind(tmp_path: Path, flags: str
             known = SimpleNamespace(all_records=lambda workload, r=records: [record(s) for s in r])
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bench, "database", known)
-                found = stored_best(bench.database, workload, bench._here())
+                found = stored_best(bench.database, workload, bench.page.here(bench.page.backend))
             assert (None if found is None else str(found)) == expected
     finally:
         bench.close()

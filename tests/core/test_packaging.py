@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +29,20 @@ def test_every_package_on_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None
             dotted = ".".join(init.parent.relative_to(ROOT).parts)
             found.add(dotted if room == "nnjit_studio" else f"nnjit_studio.{dotted}")
     assert set(given["packages"]) == found
+
+
+def test_every_resource_ships_but_the_types() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    resources = ROOT / "resources"
+    shipped = {
+        resources / name
+        for pattern in settings["package-data"]["nnjit_studio.resources"]
+        for name in glob.glob(pattern, root_dir=resources, recursive=True)
+    }
+    for path in resources.rglob("*"):
+        folder = path.relative_to(resources).parts[0]
+        if path.is_file() and path.suffix not in (".py", ".pyc"):
+            assert (path in shipped) == (folder != "types"), path
 
 
 @pytest.mark.parametrize("room", ["ui", "compiler", "resources"])

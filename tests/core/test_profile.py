@@ -15,11 +15,8 @@ from profiles import BANDWIDTH, GRAPH, PLAN, TRANSPOSE, profile
 from nnjit_studio.analysis.profile import (
     ModelProfile,
     as_text,
-    check_fits,
     compare,
     findings,
-    forecast,
-    live_bytes,
     load,
     node_data,
     renderer_memory,
@@ -29,9 +26,9 @@ from nnjit_studio.analysis.profile.compare import as_text as comparison_text
 from nnjit_studio.analysis.profile.findings import only_moves
 from nnjit_studio.analysis.profile.records import Steady
 from nnjit_studio.analysis.profile.rows import bytes_moved
-from nnjit_studio.analysis.profile.run import steady
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import TensorSpec, Workload
+from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 
 
 def test_rates_count_the_threads_that_ran() -> None:
@@ -190,8 +187,8 @@ def test_a_profile_with_a_wrong_field_is_none(path: tuple[Any, ...], value: obje
 
 
 def test_the_spread_of_few_runs_lies_within_them() -> None:
-    assert steady((1.0, 2.0)) == Steady(1.5, 1.0, 0.5, 2)
-    assert steady((3.0,)) == Steady(3.0, 3.0, 0.0, 1)
+    assert Steady.of((1.0, 2.0)) == Steady(1.5, 1.0, 0.5, 2)
+    assert Steady.of((3.0,)) == Steady(3.0, 3.0, 0.0, 1)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": "g", "target": 3}', "\x00"])

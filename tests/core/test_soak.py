@@ -17,10 +17,9 @@ class FakeText:
 
     def __init__(self, capacity: int = 40) -> None:
         logits = PlanPort(TensorSpec("logits", (1, 1, 50), "f32"), 0)
-        self.opened = SimpleNamespace(
-            facts=Generation(capacity, 8, "ids", "mask", "logits"),
-            decode=SimpleNamespace(plan=SimpleNamespace(outputs=(logits,))),
-            path=Path("gpt.onnx"),
+        self.decoder = Generation(capacity, 8, "ids", "mask", "logits")
+        self.current = SimpleNamespace(
+            plan=SimpleNamespace(outputs=(logits,)), path=Path("gpt.onnx")
         )
         self.prompts: list[list[int]] = []
 
@@ -32,8 +31,9 @@ class FakeText:
 
 
 class FakeBench:
-    def __init__(self) -> None:
-        self.compiler = self
+    def __init__(self, model: FakeText) -> None:
+        self.compiler = self.page = self
+        self.model = model
         self.texts = 0
 
     def native_decoder(self, path: Path, prompt: list[int]) -> None:
@@ -49,7 +49,7 @@ class FakeBench:
 
 def test_texts_go_on_until_the_time_is_over_and_all_are_checked() -> None:
     text = FakeText()
-    *texts, summary = soak(FakeBench(), text, seconds=4)
+    *texts, summary = soak(FakeBench(text), seconds=4)
     assert [t["t_s"] for t in texts] == [1.5, 3.0, 4.5]
     assert [t["check"]["wrong"] for t in texts] == [0, 1, 0]
     assert (summary["texts"], summary["tokens"], summary["wasm_bytes"]) == (3, 9, [65536])
@@ -64,4 +64,4 @@ def test_texts_go_on_until_the_time_is_over_and_all_are_checked() -> None:
 
 def test_a_cache_without_room_for_a_text_is_refused() -> None:
     with pytest.raises(UserError, match="16 slots is too small"):
-        next(soak(FakeBench(), FakeText(capacity=16), seconds=1))
+        next(soak(FakeBench(FakeText(capacity=16)), seconds=1))

@@ -198,7 +198,7 @@ def test_other_workloads_have_no_space(workload: Workload) -> None:
         build_lite_space(workload, DEVICE, False)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     m=st.integers(4, 2000),
     k=st.integers(1, 5000),
@@ -217,7 +217,7 @@ def test_any_problem_has_between_eight_and_sixty_four(
         assert all(v.ok for v in explain(entry.candidate, workload, device, packable))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     x0=st.sampled_from((4, 8, 12, 16)),
     y0=st.integers(1, 9),

@@ -4,9 +4,10 @@ import pytest
 
 from nnjit_studio.cli.generate import prompt_ids
 from nnjit_studio.errors import UserError
-from nnjit_studio.generation.generator import compare, groups_by_weight, tokens_per_s
-from nnjit_studio.generation.session import parse_ids
+from nnjit_studio.generation.prompts import parse_ids
+from nnjit_studio.generation.texts import compare, tokens_per_s
 from nnjit_studio.model import Plan, PlanBuffer, PlanStep, Token
+from nnjit_studio.workbench.shared_weights import groups_by_weight
 
 
 def plan(*reads: tuple[str, int]) -> Plan:

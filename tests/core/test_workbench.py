@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
@@ -12,11 +13,23 @@ from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.device.host import device_id
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.model import (
+    NUMPY_DTYPES,
+    Generation,
+    Graph,
+    Plan,
+    PlanPort,
+    TensorSpec,
+    Workload,
+)
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.tuner.events import SpaceBuilt, Swapped
-from nnjit_studio.workbench import OpenedModel, Workbench, example_feeds
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext
+from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
+from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
+from nnjit_studio.workbench import workbench as module
+from nnjit_studio.workbench.jobs import explain
+from nnjit_studio.workbench.open_model import MAIN, PREFILL
 from nnjit_studio.workbench.stored_best import stored_best
 
 TILES = [Candidate(8, y, 4, 8, y, 64) for y in (2, 4, 6, 8)]
@@ -29,6 +42,12 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
     bench.close()
 
 
+def model_of(plan: Plan, weights: Path, workloads: tuple[Workload, ...] = ()) -> OpenModel:
+    graph = Graph("m", (), (), (), {})
+    program = ImportedModel(graph, workloads, plan, frozenset(), weights)
+    return OpenModel.static(Path("m.onnx"), program)
+
+
 def winner(bench: Workbench, candidate: Candidate, **key: str) -> TuningRecord:
     own = KernelKey.of(BIG, DEVICE, "relaxed-simd", bench.compiler.version)
     own = replace(own, **key)
@@ -38,11 +57,11 @@ def winner(bench: Workbench, candidate: Candidate, **key: str) -> TuningRecord:
 
 
 def best(bench: Workbench) -> Candidate | None:
-    return stored_best(bench.database, BIG, bench._here())
+    return stored_best(bench.database, BIG, bench.page.here(bench.page.backend))
 
 
 def test_the_winner_measured_most_like_here_counts(bench: Workbench) -> None:
-    bench.device = DEVICE
+    bench.page.device = DEVICE
     assert best(bench) is None
     records = [
         winner(bench, TILES[0]),
@@ -73,23 +92,17 @@ def test_a_session_that_kept_the_default_keeps_it(
     stage = Stage()
     stage.runner.wrong = lambda kernel: kernel.candidate is not None and BIG.key == kernel.workload
     monkeypatch.setattr(
-        "nnjit_studio.workbench.workbench.TuningSession", lambda *given: stage.session(seconds=None)
+        "nnjit_studio.workbench.tuning.TuningSession", lambda *given: stage.session(seconds=None)
     )
-    bench.device = DEVICE
-    bench.model = OpenedModel(
-        tmp_path,
-        Graph("m", (), (), (), {}),
-        TUNABLE,
-        stage.runner.plan,
-        tmp_path / "w",
-        frozenset(),
-    )
+    bench.page.device = DEVICE
+    monkeypatch.setattr(bench.page.runner, "holds", lambda plan: True)
+    bench.model.adopt(model_of(stage.runner.plan, tmp_path / "w", TUNABLE))
     bench.database.commit_record(winner(bench, TILES[0], target="chromium"))
-    assert bench.choose_known()[BIG.key] == TILES[0]
-    events = list(bench.tune())
+    assert bench.model.choose_known()[BIG.key] == TILES[0]
+    events = list(bench.tuning.start())
     assert any(isinstance(e, SpaceBuilt) and e.workload == BIG.key for e in events)
     won = [e.candidate for e in events if isinstance(e, Swapped)]
-    known = bench.choose_known()
+    known = bench.model.choose_known()
     assert known[BIG.key] is None
     assert str(known[TUNABLE[1].key]) == won[-1]
 
@@ -98,24 +111,22 @@ def test_a_model_that_the_page_refuses_leaves_the_old_one(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = [Plan(name, (), (), (), (), 0, 0) for name in ("old", "new")]
-    old, new = (
-        OpenedModel(tmp_path, Graph("m", (), (), (), {}), (), p, tmp_path / p.name, frozenset())
-        for p in plans
-    )
+    old, new = (model_of(p, tmp_path / p.name) for p in plans)
     new.weights.touch()
     loaded = []
 
-    def load(plan: Plan, weights: Path) -> None:
+    def load(plan: Plan, weights: Path, others: object) -> None:
         loaded.append(plan.name)
         if plan.name == "new":
             raise PageError("The browser gives no memory.")
 
-    monkeypatch.setattr(bench.runner, "load", load)
-    monkeypatch.setattr(bench, "import_model", lambda path, on_phase: new)
-    bench.device, bench.model = DEVICE, old
+    monkeypatch.setattr(bench.page.runner, "load", load)
+    monkeypatch.setattr(module, "import_model", lambda page, path, on_phase: new)
+    bench.page.device = DEVICE
+    bench.model.adopt(old)
     with pytest.raises(PageError, match="no memory"):
         bench.open_model(tmp_path / "new.onnx")
-    assert bench.model is old
+    assert bench.model.opened is old
     assert loaded == ["new", "old"]
     assert not new.weights.exists()
 
@@ -131,7 +142,7 @@ def test_a_model_that_no_page_can_hold_is_refused_before_it_is_sent(
     monkeypatch.setattr(bench.compiler, "import_model", imported)
     with pytest.raises(UserError, match="a page's memory ends at 4096 MiB"):
         bench.open_model(tmp_path / "huge.onnx")
-    assert not list(bench._folder.iterdir())
+    assert not list(bench.page._folder.iterdir())
 
 
 def test_example_feeds_have_the_dtypes_of_the_inputs() -> None:
@@ -149,12 +160,59 @@ def test_the_rules_are_asked_without_waiting_for_a_page(
     def waits(*_: object) -> None:
         raise AssertionError("it waits for the page")
 
-    monkeypatch.setattr(bench.hub, "wait_for_page", waits)
+    monkeypatch.setattr(bench.page.hub, "wait_for_page", waits)
     plan = Plan("m", (), (), (), (), 0, 0)
-    graph = Graph("m", (), (), (), {})
-    bench.model = OpenedModel(Path("m"), graph, TUNABLE, plan, Path("w"), frozenset())
+    bench.model.adopt(model_of(plan, Path("w"), TUNABLE))
     key = TUNABLE[0].key
     with pytest.raises(UserError, match="device is not known yet"):
-        bench.explain(key, str(TILES[0]))
-    bench.device = DEVICE
-    assert bench.explain(key, str(TILES[0]))
+        explain(bench.model, key, str(TILES[0]))
+    bench.page.device = DEVICE
+    assert explain(bench.model, key, str(TILES[0]))
+
+
+def test_a_decoder_is_tuned_program_by_program(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its half of the time, inputs of its own shapes, and a page without kernels."""
+
+    def program(rows: int, packable: str) -> ImportedModel:
+        ids = PlanPort(TensorSpec("ids", (1, rows), "i64"), 0)
+        plan = Plan(f"plan of {rows}", (ids,), (), (), (), 0, 0)
+        return ImportedModel(Graph("g", (), (), (), {}), (), plan, frozenset({packable}), Path("w"))
+
+    class Session:
+        def __init__(
+            self, model: TunedModel, context: TuningContext, options: TuneOptions, cancelled: Any
+        ) -> None:
+            self.given = model, options.seconds
+
+        def run(self) -> Iterator[Event]:
+            asked.append(self.given)
+            yield Failed(1.0, {})
+
+    class Runner:
+        gone = None
+
+        def holds(self, plan: Plan) -> bool:
+            return True
+
+        def for_plan(self, name: str) -> str:
+            return name
+
+        def register(self, kernels: object, only: bool) -> None:
+            dropped.append(only)
+
+    asked: list[Any] = []
+    dropped: list[bool] = []
+    bench.page.device = DEVICE
+    monkeypatch.setattr("nnjit_studio.workbench.tuning.TuningSession", Session)
+    monkeypatch.setattr(bench.page, "runner", Runner())
+    facts = Generation(64, 8, "ids", "mask", "logits")
+    programs = {MAIN: program(1, "a"), PREFILL: program(8, "b")}
+    opened = bench.model.adopt(OpenModel(Path("d.onnx"), programs, generation=facts))
+    names = [bench.tuning.program for _ in bench.tuning.start(8.0)]
+    assert names == [MAIN, PREFILL] and dropped == [True, True]
+    for (model, seconds), rows, packable in zip(asked, (1, 8), "ab", strict=True):
+        assert model.plan.name == f"plan of {rows}" and model.feeds["ids"].shape == (1, rows)
+        assert (seconds, model.packable) == (4.0, {packable})
+    assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]

@@ -15,7 +15,8 @@ from nnjit_studio.records import PRIMITIVE_VECTOR
 from nnjit_studio.records.backend import WASM
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.workbench import Workbench
-from nnjit_studio.workbench import workbench as module
+from nnjit_studio.workbench.jobs import device as module
+from nnjit_studio.workbench.jobs import measure_device
 
 
 class Page:
@@ -35,8 +36,8 @@ class Page:
 
 def opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
     bench = Workbench(path)
-    monkeypatch.setattr(bench, "runner", Page())
-    monkeypatch.setattr(bench.hub, "wait_for_page", lambda timeout_s: {})
+    monkeypatch.setattr(bench.page, "runner", Page())
+    monkeypatch.setattr(bench.page.hub, "wait_for_page", lambda timeout_s: {})
     monkeypatch.setattr(bench.compiler, "peak_kernels", lambda tiers, wide: [])
     return bench
 
@@ -49,20 +50,20 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
 
 
 def test_without_a_measurement_the_system_is_believed(bench: Workbench) -> None:
-    device = bench.connect()
+    device = bench.page.connect()
     assert device.l1_bytes == host_profile().l1_bytes
     assert device.sources["vector_registers"] == "from the instruction set"
     assert device.primitive_vector == PRIMITIVE_VECTOR
-    assert bench.measured_device() is None
+    assert bench.page.measured_device() is None
 
 
 def test_a_stored_measurement_of_this_device_and_target_is_used(bench: Workbench) -> None:
     bench.database.commit_device(measured_device(device_id(), target="firefox"))
     bench.database.commit_device(measured_device("b" * 16))
-    assert bench.connect().sources["l1_bytes"] != "measured 2026-11-21"
-    bench.device = None
+    assert bench.page.connect().sources["l1_bytes"] != "measured 2026-11-21"
+    bench.page.device = None
     bench.database.commit_device(measured_device(device_id()))
-    device = bench.connect()
+    device = bench.page.connect()
     assert (device.l1_bytes, device.l2_bytes) == (48 << 10, 2 << 20)
     assert device.sources["l2_bytes"].startswith("measured 2026-11-21")
     assert device.primitive_vector == PRIMITIVE_VECTOR, "one device fixes nothing"
@@ -72,33 +73,33 @@ def test_measuring_stores_and_is_used_at_once(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = measured_device(device_id())
-    monkeypatch.setattr(module, "measure_device", lambda *_, **__: found)
-    assert bench.measure_device() == found
-    assert bench.measured_device() == found
-    assert bench.device is not None
-    assert bench.device.sources["vector_registers"].startswith("measured 2026-11-21")
-    assert bench.connect() is bench.device
+    monkeypatch.setattr(module.microbench, "measure_device", lambda *_, **__: found)
+    assert measure_device(bench.model) == found
+    assert bench.page.measured_device() == found
+    assert bench.page.device is not None
+    assert bench.page.device.sources["vector_registers"].startswith("measured 2026-11-21")
+    assert bench.page.connect() is bench.page.device
 
 
 def test_cancelling_stores_nothing(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(*_: object, **given: object) -> None:
-        bench.cancel()
+        bench.page.cancel()
         given["on_phase"]("caches")  # type: ignore[operator]
 
-    monkeypatch.setattr(module, "measure_device", measure)
+    monkeypatch.setattr(module.microbench, "measure_device", measure)
     with pytest.raises(UserError, match="cancelled"):
-        bench.measure_device()
+        measure_device(bench.model)
     assert bench.database.devices() == []
-    assert bench.runner.cancelled == 1  # type: ignore[attr-defined]
+    assert bench.page.runner.cancelled == 1  # type: ignore[attr-defined]
 
 
 def test_a_lost_page_is_no_cancelling(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(*_: object, **__: object) -> None:
         raise PageError("The page went away.")
 
-    monkeypatch.setattr(module, "measure_device", measure)
+    monkeypatch.setattr(module.microbench, "measure_device", measure)
     with pytest.raises(PageError, match="went away"):
-        bench.measure_device()
+        measure_device(bench.model)
 
 
 def test_a_pass_that_no_device_wants_is_switched_off_and_named(
@@ -116,8 +117,8 @@ def test_a_pass_that_no_device_wants_is_switched_off_and_named(
     first.close()
     second = opened(path, monkeypatch)
     try:
-        assert second.fixed_primitives()["combined_instruction"] == "0"
-        vector = second.connect().primitive_vector
+        assert second.page.fixed_primitives()["combined_instruction"] == "0"
+        vector = second.page.connect().primitive_vector
         assert vector == f"{PRIMITIVE_VECTOR},combined_instruction=0"
         second.compiler.define("matmul:12x16x24:f32")
         kernel = second.compiler.compile(workload, tile, ("simd128",)).kernel("simd128")

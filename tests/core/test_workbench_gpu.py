@@ -10,6 +10,7 @@ import pytest
 from fake_page import fake_page
 from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
 
+from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
 from nnjit_studio.engine.runner.recovery import MOST_LOSSES
 from nnjit_studio.errors import TargetError
@@ -17,7 +18,8 @@ from nnjit_studio.model import Graph
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.tuner.events import Event, Failed, FellBack
 from nnjit_studio.workbench import Workbench
-from nnjit_studio.workbench.open_model import OpenedModel
+from nnjit_studio.workbench.jobs import use_backend
+from nnjit_studio.workbench.open_model import OpenModel
 
 GIVEN_UP = ["infer", *["load"] * MOST_LOSSES]
 
@@ -36,43 +38,44 @@ def bench(tmp_path: Path, answers: Page, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setattr(bench.compiler, "gpu_limit_kernels", lambda nbytes: limits)
     weights = tmp_path / "weights.bin"
     weights.write_bytes(b"12345678")
-    bench.hub.start()
-    with fake_page(bench.hub, answers):
-        opened = OpenedModel(tmp_path, Graph("m", (), (), (), {}), (), PLAN, weights, frozenset())
-        bench._load(opened)
-        bench._adopt(opened, FEEDS)
+    bench.page.hub.start()
+    with fake_page(bench.page.hub, answers):
+        program = ImportedModel(Graph("m", (), (), (), {}), (), PLAN, frozenset(), weights)
+        opened = OpenModel.static(tmp_path, program).on(NAVIGATOR)
+        bench.model.load(opened)
+        bench.model.adopt(opened, FEEDS)
         yield bench
     bench.close()
 
 
 def test_a_backend_is_changed_and_changed_back(bench: Workbench) -> None:
-    assert (bench.target, bench.compiler.version) == ("chromium+webgpu", GPU_COMPILER_VERSION)
-    assert bench.device is not None and bench.device.gpu is not None
-    assert bench.use_backend(WASM).gpu is None
-    assert (bench.target, bench.compiler.version) == ("chromium", COMPILER_VERSION)
-    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
-    assert bench.use_backend(NAVIGATOR).label == "chromium+webgpu"
-    assert bench.backend == NAVIGATOR and bench.fallback_reason == ""
+    assert (bench.page.target, bench.compiler.version) == ("chromium+webgpu", GPU_COMPILER_VERSION)
+    assert bench.page.device is not None and bench.page.device.gpu is not None
+    assert use_backend(bench.model, WASM).gpu is None
+    assert (bench.page.target, bench.compiler.version) == ("chromium", COMPILER_VERSION)
+    np.testing.assert_array_equal(bench.model.infer().outputs["y"], FEEDS["x"])
+    assert use_backend(bench.model, NAVIGATOR).label == "chromium+webgpu"
+    assert bench.page.backend == NAVIGATOR and bench.page.fallback_reason == ""
 
 
 def test_a_backend_that_is_not_there_leaves_the_old_one(bench: Workbench, answers: Page) -> None:
-    bench.use_backend(WASM)
+    use_backend(bench.model, WASM)
     answers.adapter = {**ADAPTER, "is_fallback": True}
     with pytest.raises(TargetError, match="software, no GPU"):
-        bench.use_backend(NAVIGATOR)
-    assert bench.backend == WASM and bench.target == "chromium"
-    assert bench.device is not None and bench.device.gpu is None
-    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
-    assert bench.use_backend(Backend("webgpu", "navigator", software=True)).gpu is not None
+        use_backend(bench.model, NAVIGATOR)
+    assert bench.page.backend == WASM and bench.page.target == "chromium"
+    assert bench.page.device is not None and bench.page.device.gpu is None
+    np.testing.assert_array_equal(bench.model.infer().outputs["y"], FEEDS["x"])
+    assert use_backend(bench.model, Backend("webgpu", "navigator", software=True)).gpu is not None
 
 
 def test_a_gpu_that_is_given_up_leaves_the_model_to_wasm(bench: Workbench, answers: Page) -> None:
     answers.fails = list(GIVEN_UP)
-    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
-    assert bench.backend == WASM and "times in a row" in bench.fallback_reason
-    assert any("Wasm runs" in short for short, _ in bench.badges())
-    bench.use_backend(NAVIGATOR)
-    assert bench.fallback_reason == "" and not bench.badges(), "it may be tried once more"
+    np.testing.assert_array_equal(bench.model.infer().outputs["y"], FEEDS["x"])
+    assert bench.page.backend == WASM and "times in a row" in bench.page.fallback_reason
+    assert any("Wasm runs" in short for short, _ in bench.page.badges())
+    use_backend(bench.model, NAVIGATOR)
+    assert bench.page.fallback_reason == "" and not bench.page.badges(), "it may be tried once more"
 
 
 def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
@@ -80,7 +83,7 @@ def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
 ) -> None:
     class Losing:
         def __init__(self, *given: object) -> None:
-            self.runner = given[3]
+            self.runner = given[1].runner  # type: ignore[attr-defined]
 
         def run(self) -> Iterator[Event]:
             answers.fails = list(GIVEN_UP)
@@ -88,13 +91,13 @@ def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
                 self.runner.infer(FEEDS)  # type: ignore[attr-defined]
             yield Failed(1.0, gone.value.to_json())
 
-    monkeypatch.setattr("nnjit_studio.workbench.workbench.TuningSession", Losing)
-    back, failed = bench.tune(5.0)
+    monkeypatch.setattr("nnjit_studio.workbench.tuning.TuningSession", Losing)
+    back, failed = bench.tuning.start(5.0)
     assert isinstance(back, FellBack) and isinstance(failed, Failed)
     assert back.target == "chromium" and "times in a row" in back.reason
-    np.testing.assert_array_equal(bench.infer().outputs["y"], FEEDS["x"])
+    np.testing.assert_array_equal(bench.model.infer().outputs["y"], FEEDS["x"])
 
 
 def test_a_backend_is_preferred_only_before_the_page_was_asked(bench: Workbench) -> None:
-    bench.prefer_backend(WASM)
-    assert bench.backend == NAVIGATOR
+    bench.page.prefer(WASM)
+    assert bench.page.backend == NAVIGATOR

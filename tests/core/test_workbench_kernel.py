@@ -13,7 +13,8 @@ from profiles import DEVICE
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import Kernel, KernelKey, TuningRecord
 from nnjit_studio.tuner.events import Swapped
-from nnjit_studio.workbench import OpenedModel, Workbench
+from nnjit_studio.workbench import OpenModel, Workbench
+from nnjit_studio.workbench.jobs import inspect, run_kernel
 
 SETTINGS = "x0=8,y0=4,r0=1,x1=8,y1=4,r1=16,order=nm,pack=1"
 
@@ -34,30 +35,27 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     made = Workbench(folder / "k.db")
     weights = folder / "w.bin"
     model = made.compiler.define_model("matmul:12x16x24:f32", weights)
-    made.model = OpenedModel(
-        Path("tiny"), model.graph, model.workloads, model.plan, weights, model.packable
-    )
+    made.model.adopt(OpenModel.static(Path("tiny"), model))
     yield made
     made.close()
 
 
 @pytest.fixture
 def bench(opened: Workbench, monkeypatch: pytest.MonkeyPatch) -> Workbench:
-    opened.device = replace(DEVICE, threads=1)
-    opened._registered, opened._chosen = True, {}
-    monkeypatch.setattr(opened, "runner", Page())
+    opened.page.device = replace(DEVICE, threads=1)
+    opened.model.registered, opened.model.chosen = True, {}
+    monkeypatch.setattr(opened.page, "runner", Page())
     return opened
 
 
 def key_of(bench: Workbench) -> str:
-    assert bench.model is not None
-    return bench.model.workloads[0].key
+    return bench.model.current.workloads[0].key
 
 
 def measured(bench: Workbench, settings: str, state: str) -> None:
-    assert bench.model is not None and bench.device is not None
-    workload, tier = bench.model.workloads[0], bench.device.best_tier
-    key = KernelKey.of(workload, bench.device, tier, bench.compiler.version)
+    device = bench.page.connect()
+    workload, tier = bench.model.current.workloads[0], device.best_tier
+    key = KernelKey.of(workload, device, tier, bench.compiler.version)
     bench.database.commit_record(
         TuningRecord(
             key, workload.key, settings, state, 1.0, 9.0, (1.0, 1.0), "00" * 32, b"", (), 1, 4.0,
@@ -67,24 +65,24 @@ def measured(bench: Workbench, settings: str, state: str) -> None:
 
 
 def registered(bench: Workbench) -> list[str]:
-    page: Any = bench.runner
+    page: Any = bench.page.runner
     return [k.settings for k in page.registered]
 
 
 def test_without_settings_it_is_the_kernel_that_runs(bench: Workbench) -> None:
-    found = bench.inspect(key_of(bench))
+    found = inspect(bench.model, key_of(bench))
     assert found.settings == "default" and found.kernel is not None
-    found = bench.inspect(key_of(bench), SETTINGS)
+    found = inspect(bench.model, key_of(bench), SETTINGS)
     assert found.settings == SETTINGS and found.usage is not None
     assert found.passes[0].name == "schedule"
 
 
 def test_it_needs_a_device_and_a_candidate(bench: Workbench) -> None:
     with pytest.raises(UserError, match="cannot be read"):
-        bench.inspect(key_of(bench), "x0=8")
-    bench.device = None
+        inspect(bench.model, key_of(bench), "x0=8")
+    bench.page.device = None
     with pytest.raises(UserError, match="not known yet"):
-        bench.inspect(key_of(bench), SETTINGS)
+        inspect(bench.model, key_of(bench), SETTINGS)
 
 
 @pytest.mark.parametrize("state", ["", "wrong"])
@@ -92,16 +90,16 @@ def test_what_was_not_found_right_does_not_run(bench: Workbench, state: str) -> 
     if state:
         measured(bench, SETTINGS, state)
     with pytest.raises(UserError, match="Measure it first"):
-        list(bench.run_kernel(key_of(bench), SETTINGS))
+        list(run_kernel(bench.model, key_of(bench), SETTINGS))
     assert registered(bench) == []
 
 
 def test_a_measured_kernel_runs_and_the_default_again(bench: Workbench) -> None:
     measured(bench, SETTINGS, "slower")
-    (swapped,) = bench.run_kernel(key_of(bench), SETTINGS)
+    (swapped,) = run_kernel(bench.model, key_of(bench), SETTINGS)
     assert isinstance(swapped, Swapped)
     assert (swapped.candidate, swapped.gflops, swapped.from_database) == (SETTINGS, 9.0, True)
-    assert bench.inspect(key_of(bench)).settings == SETTINGS, "it is the one that runs"
-    (back,) = bench.run_kernel(key_of(bench), "default")
+    assert inspect(bench.model, key_of(bench)).settings == SETTINGS, "it is the one that runs"
+    (back,) = run_kernel(bench.model, key_of(bench), "default")
     assert isinstance(back, Swapped) and back.gflops_before == 9.0
     assert registered(bench) == [SETTINGS, "default"]

@@ -21,7 +21,7 @@ from nnjit_studio.bench.gpu import (
 from nnjit_studio.bench.gpu.page import GPU_PEERS
 from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.bench.peers.kernels import find_node_modules
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile

@@ -9,6 +9,8 @@ import pytest
 import wasmtime
 from nnjit_command import SANDBOX, json_lines, nnjit
 
+from nnjit_studio.samples.zoo import write_model
+
 TINY = "matmul:12x16x24:f32+bias"
 CANDIDATE = "x0=8,y0=4,r0=2,x1=8,y1=4,r1=16"
 
@@ -49,6 +51,18 @@ def test_changes_tell_what_each_pass_did() -> None:
     assert "== load_store_to_variable" in text and "elements in registers" in text
     both = nnjit(*options, "--passes", "none", "--json")
     assert both.returncode == 1 and "--changes" in json.loads(both.stdout)["error"]
+
+
+def test_graph_passes_of_a_model(tmp_path: Path) -> None:
+    model = write_model("mobilenet-v2", tmp_path / "m.onnx", small=True)
+    (made,) = json_lines(nnjit("compile", model, "--changes", "--json"))
+    assert [p["name"] for p in made["passes"]][:2] == ["inline_functions", "fold"]
+    assert "merge_products " in nnjit("compile", model, "--changes").stdout
+    text = nnjit("compile", model, "--dump-after", "fuse_pointwise").stdout
+    assert text.startswith("inputs ") and "conv2d" in text
+    for options in ((), ("--changes", "--dump-after", "fold"), ("--dump-after", "lower")):
+        wrong = nnjit("compile", model, *options, "--json")
+        assert wrong.returncode == 1 and json.loads(wrong.stdout)["hint"]
 
 
 def test_space_lists_and_explains() -> None:

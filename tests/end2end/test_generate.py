@@ -42,7 +42,8 @@ def generate(folder: Path, *arguments: Any) -> tuple[list[int], dict[str, Any]]:
     *tokens, summary = json_lines(result)
     made = [t for t in tokens if t["event"] == "token"]
     assert [t["index"] for t in made] == list(range(len(made)))
-    assert all(t["ms"] > 0 for t in made)
+    assert all(t["ms"] >= 0 for t in made)  # a tiny model's token may fall between two clock steps
+    assert sum(t["ms"] for t in made) > 0
     return [t["id"] for t in made], summary
 
 

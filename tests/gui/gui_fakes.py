@@ -17,16 +17,10 @@ from waiting import PATIENCE_S
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
 from nnjit_studio.analysis.kernel import inspect_kernel
-from nnjit_studio.analysis.profile import (
-    MeasuredMemory,
-    ModelProfile,
-    Steady,
-    StepProfile,
-    forecast,
-)
+from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
@@ -34,6 +28,7 @@ from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.model.memory import forecast
 from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
@@ -54,6 +49,11 @@ class FakeModel:
     weights: Path = Path("weights.bin")
     packable: frozenset[str] = frozenset()
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
+
+    @property
+    def opened(self):
+        """Itself: it plays the open model on its page too."""
+        return self
 
 
 class Builder:
@@ -355,16 +355,17 @@ def inspection_of(workload: Workload, settings: str = "", gpu: GpuProfile | None
 
 
 class FakeWorkbench:
-    """Plays ``script`` (events).
+    """Plays all parts of a workbench, its jobs by the names of their functions.
 
-    With ``hold`` it waits for ``release`` or cancel at the end, with ``rests`` for a pause after
-    its first round.
+    Tuning plays ``script`` (events); with ``hold`` it waits for ``release`` or cancel at the end,
+    with ``rests`` for a pause after its first round.
     """
 
-    page_url = "http://127.0.0.1:1/"
+    url = "http://127.0.0.1:1/"
     sandbox = Sandbox("--no-sandbox")
 
     def __init__(self, model: FakeModel) -> None:
+        self.page = self.tuning = self
         self.model = model
         self.script: list[ev.Event] = list(play(model))
         self.hold = False
@@ -378,7 +379,7 @@ class FakeWorkbench:
         self.cancelled = threading.Event()
         self.tuned_seconds: list[float | None] = []
         self.rest = iter(self.script)
-        self.pausing = False
+        self.pausing = self.serves = False
         self.asked: list[tuple[str, object]] = []
         self.tried: list[tuple[str, str]] = []
         self.requested: list[tuple[str, str]] = []
@@ -395,7 +396,10 @@ class FakeWorkbench:
         self.job_error: Exception | None = None
         self.pages_expected: list[tuple[bool, str]] = []
 
-    def expect_page(self, comes, lost):
+    def run(self, job, *args, **given):
+        return getattr(self, job.__name__)(*args, **given)
+
+    def expect(self, comes, lost):
         self.pages_expected.append((comes, lost))
 
     def open_model(self, path, on_phase, on_imported=lambda model: None):
@@ -410,9 +414,12 @@ class FakeWorkbench:
             raise self.open_error
         return model
 
-    def tune(self, seconds=None):
+    def start(self, seconds=None, *, serve=None):
         self.cancelled.clear()
         self.tuned_seconds.append(seconds)
+        self.serves = serve is not None
+        if serve:
+            self.asked.append(("serve", serve))
         self.rest = iter(self.script)
         yield from self._play()
 
@@ -424,9 +431,8 @@ class FakeWorkbench:
         self.cancelled.clear()
         yield ev.Resumed(1.0, 2.0)
         if stop:
-            yield replace(self.script[-1], reason="cancelled")
-        else:
-            yield from self._play()
+            self.rest = iter([replace(self.script[-1], reason="cancelled")])
+        yield from self._play()
 
     def set_seconds_left(self, seconds):
         self.asked.append(("seconds", seconds))
@@ -435,19 +441,13 @@ class FakeWorkbench:
     def seconds_left(self):
         return self.tuned_seconds[-1] if self.tuned_seconds else None
 
-    def serve(self, options):
-        self.asked.append(("serve", options))
-
-    def stop_serving(self):
-        self.asked.append(("rest", None))
-
     def set_serving_budget(self, share):
         self.asked.append(("share", share))
 
     def _play(self):
         for event in self.rest:
             if self.cancelled.is_set():
-                return
+                break
             if self.pace_s:
                 time.sleep(self.pace_s)
             yield event
@@ -459,10 +459,13 @@ class FakeWorkbench:
                 self.pausing = self.rests = False
                 yield ev.Paused(event.t_s)
                 return
-        if self.tune_error is not None:
-            raise self.tune_error
-        while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
-            pass
+        else:
+            if self.tune_error is not None:
+                raise self.tune_error
+            while self.hold and not self.release.is_set() and not self.cancelled.wait(0.01):
+                pass
+        if self.serves:
+            self.asked.append(("rest", None))
 
     def explain(self, workload, settings):
         candidate = Candidate.parse(settings)
@@ -525,7 +528,7 @@ class FakeWorkbench:
     def measured_device(self):
         return self.device
 
-    def prefer_backend(self, backend):
+    def prefer(self, backend):
         self.backend = backend
 
     def use_backend(self, backend, on_phase):
@@ -586,7 +589,7 @@ class FakeTexts:
         self.hold = False
         self.error: Exception | None = None
         self.requests: list[TextRequest] = []
-        self.forgotten = self.closed = 0
+        self.forgotten = 0
 
     def generate(self, request, on_phase):
         self.requests.append(request)
@@ -614,9 +617,6 @@ class FakeTexts:
 
     def forget(self):
         self.forgotten += 1
-
-    def close(self):
-        self.closed += 1
 
 
 def engine_label(url, parent):

@@ -101,9 +101,9 @@ def test_the_picture_shows_the_page(tmp_path):
         drawn = threading.Event()
 
         class Workbench(FakeWorkbench):
-            def tune(self, seconds=None):
+            def start(self, seconds=None, **given):
                 assert drawn.wait(PATIENCE_S)
-                yield from super().tune(seconds)
+                yield from super().start(seconds, **given)
 
         class Page(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -118,7 +118,7 @@ def test_the_picture_shows_the_page(tmp_path):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         bench = Workbench(small_model())
-        bench.page_url = f"http://127.0.0.1:{{server.server_port}}/"
+        bench.url = f"http://127.0.0.1:{{server.server_port}}/"
         run_studio(bench, Path({str(model)!r}), 1.0, True, Path({str(picture)!r}), True, EngineView)
     """
     env = os.environ | {

@@ -4,14 +4,15 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from nnjit_studio.doctor import quick_checks as first_look
-from nnjit_studio.doctor.quick_checks import Check
+from nnjit_studio.doctor import examination
+from nnjit_studio.doctor.checks import Check
 from nnjit_studio.errors import TargetError
+from nnjit_studio.samples import first
 
 
 @pytest.fixture(autouse=True)
 def no_browsers(monkeypatch):
-    monkeypatch.setattr(first_look.browsers, "find_all", lambda: ())
+    monkeypatch.setattr(examination.browsers, "find_all", lambda: ())
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def sample(monkeypatch, model_file):
         written.append(model_file)
         return model_file
 
-    monkeypatch.setattr(first_look, "sample_model", write)
+    monkeypatch.setattr(first, "sample_model", write)
     return written
 
 

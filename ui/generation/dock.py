@@ -21,7 +21,8 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.generation.session import CANCELLED, TextBegun, why_no_decoder
+from nnjit_studio.generation.prompts import why_no_decoder
+from nnjit_studio.generation.session import CANCELLED, TextBegun
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.generation.form import TextForm
 from nnjit_studio.ui.generation.plot import TextPlot

@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.generation.session import TextRequest, parse_ids, read_ids
+from nnjit_studio.generation.prompts import parse_ids, read_ids
+from nnjit_studio.generation.session import TextRequest
 from nnjit_studio.model import GenerationRequest, Sampling
 from nnjit_studio.ui.widgets.theme import named, panel
 

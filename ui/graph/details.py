@@ -22,6 +22,7 @@ from nnjit_studio.ui.state.state import INCUMBENT, NOT_TRIED
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.theme import Theme, named, panel, scaled_font
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench.jobs import onnx_attributes
 
 EMPTY = "Click a box, or walk with Up and Down: what is known of it appears here."
 SOURCES = 12
@@ -254,7 +255,7 @@ class NodeDetails(QWidget):
         model, bench = self._session.state.model, self._session.workbench
         if model is not None and self._read and self._asked_of is not model and not self._onnx.job:
             self._asked_of = model
-            self._onnx.start("attributes", lambda _: (model, bench.onnx_attributes()))
+            self._onnx.start("attributes", lambda _: (model, bench.run(onnx_attributes)))
 
     def _take_attributes(
         self, model: object, found: dict[str, dict[str, str]], problem: str = ""

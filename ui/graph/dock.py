@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -39,9 +38,7 @@ from nnjit_studio.ui.state.session import Problem, Session
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.theme import Theme, named, panel
 from nnjit_studio.ui.widgets.worker import Worker
-
-if TYPE_CHECKING:
-    from nnjit_studio.workbench import OpenedModel
+from nnjit_studio.workbench import OpenModel
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +194,7 @@ class GraphPanel(QWidget):
 
     # Following the session
 
-    def preview(self, model: OpenedModel) -> None:
+    def preview(self, model: OpenModel) -> None:
         """Draw a model that is still loaded into the page."""
         self._shown = model
         self._open(model)
@@ -311,7 +308,7 @@ class GraphPanel(QWidget):
 
     # Laying out
 
-    def _open(self, model: OpenedModel) -> None:
+    def _open(self, model: OpenModel) -> None:
         self._index = None
         self._closed, self._pending = frozenset(), ""
         self._profile, self._errors = None, {}

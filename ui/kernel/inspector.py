@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from nnjit_studio.ui.state.services import Workbench
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.jobs import inspect
 
 
 class Inspector(QObject):
@@ -40,7 +41,7 @@ class Inspector(QObject):
             return
         workload, settings = self._next
         self._next = None
-        self.worker.start("inspect", lambda _: self._workbench.inspect(workload, settings))
+        self.worker.start("inspect", lambda _: self._workbench.run(inspect, workload, settings))
 
     def _ended(self, signal: object, result: object) -> None:
         if self._next is None:

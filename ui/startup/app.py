@@ -18,10 +18,10 @@ from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
 from nnjit_studio.ui.startup import crash
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
-from nnjit_studio.ui.state.services import Workbench
 from nnjit_studio.ui.state.session import Problem
 from nnjit_studio.ui.window.main_window import MakeEngineView, StudioWindow
 from nnjit_studio.ui.window.preferences import APPLICATION, ORGANIZATION
+from nnjit_studio.workbench import Workbench
 
 log = logging.getLogger(__name__)
 

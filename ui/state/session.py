@@ -6,7 +6,7 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,19 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.analysis.profile import ModelProfile
-from nnjit_studio.doctor import quick_checks as first_look
+from nnjit_studio.doctor.checks import checks
+from nnjit_studio.doctor.examination import examine
 from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.generation.session import TextEvent, TextRequest, TextSession
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.serving import ServeOptions
+from nnjit_studio.samples import first
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.state.services import TextMaker, Workbench
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets.text import short_key
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench import Workbench, jobs
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class Session(QObject):
 
     Signals
     -------
-    imported(OpenedModel)
+    imported(OpenModel)
         A model that is about to be open, unless ``problem`` tells otherwise.
     refreshed(frozenset)
         Names of the views to draw again (``state.VIEWS``).
@@ -111,7 +113,7 @@ class Session(QObject):
         super().__init__(parent)
         self.workbench = workbench
         self.state = SessionState()
-        self.texts: TextMaker = TextSession(workbench)  # type: ignore[arg-type]
+        self.texts = TextSession(workbench.page)
         self.events: list[ev.Event] = []
         self.budget_s: float | None = None
         self._serving = False
@@ -152,28 +154,23 @@ class Session(QObject):
         workbench = self.workbench
 
         def work(emit: Callable[[Any], None]) -> Any:
-            path = first_look.sample_model(lambda text: emit(Phase(text)))
+            path = first.sample_model(_told(emit))
             return _open_model(workbench, path, emit)
 
         return self._start("open", "Opening the sample model", work)
 
     def examine(self, survey: bool) -> bool:
         """Look at the machine, with ``survey`` at browsers and GPUs too; False when busy."""
-        workbench = self.workbench
-        folder = workbench.database.path.parent
-        return self._start(
-            "examine",
-            "Looking at this machine",
-            lambda emit: list(
-                first_look.first_look(
-                    workbench.connect,
-                    lambda: workbench.sandbox,
-                    folder,
-                    survey,
-                    lambda text: emit(Phase(text)),
-                )
-            ),
-        )
+        page, folder = self.workbench.page, self.workbench.database.path.parent
+
+        def work(emit: Callable[[Any], None]) -> Any:
+            found = examine(
+                page.connect, lambda: page.sandbox, folder, survey, page.sandbox.asked_off,
+                on_phase=_told(emit),
+            )  # fmt: skip
+            return list(checks(found))
+
+        return self._start("examine", "Looking at this machine", work)
 
     def tune(self, seconds: float | None = None, share: float | None = None) -> bool:
         """Tune the open model; False when there is none or a job is running.
@@ -183,14 +180,9 @@ class Session(QObject):
         if self.state.model is None or self.busy:
             return False
         self.budget_s, self._serving = seconds, share is not None
-        workbench = self.workbench
-
-        def work(_: object) -> Iterator[ev.Event]:
-            if share is not None:
-                workbench.serve(ServeOptions(SERVE_EVERY_MS, share))
-            return self._to_its_end(workbench.tune(seconds))
-
-        return self._start("tune", "Starting", work)
+        serve = None if share is None else ServeOptions(SERVE_EVERY_MS, share)
+        tuning = self.workbench.tuning
+        return self._start("tune", "Starting", lambda _: tuning.start(seconds, serve=serve))
 
     @property
     def paused(self) -> bool:
@@ -201,40 +193,26 @@ class Session(QObject):
         """Have the running session pause after its round, or go on with the paused one."""
         if self.paused:
             self.resume()
-        elif self.busy == "tune" and self.workbench.pause():
+        elif self.busy == "tune" and self.workbench.tuning.pause():
             self.state.set_phase("Pausing after this round")
             self.refresh()
 
     def resume(self) -> bool:
         """Go on with the paused session; False when there is none or a job is running."""
-        workbench = self.workbench
-        return self.paused and self._start(
-            "tune", "Resuming", lambda _: self._to_its_end(workbench.resume())
-        )
+        tuning = self.workbench.tuning
+        return self.paused and self._start("tune", "Resuming", lambda _: tuning.resume())
 
     def set_seconds_left(self, seconds: float | None) -> bool:
         """Change the budget of the session; False when there is none."""
         if self.busy != "tune" and not self.paused:
             return False
         self.budget_s = None if seconds is None else self.elapsed_s + seconds
-        return self.workbench.set_seconds_left(seconds)
-
-    def _to_its_end(self, events: Iterator[ev.Event]) -> Iterator[ev.Event]:
-        """The events; the model serves no longer when the session is over."""
-        paused = False
-        try:
-            for event in events:
-                paused = isinstance(event, ev.Paused)
-                yield event
-        finally:
-            if self._serving and not paused:
-                self._serving = False
-                self.workbench.stop_serving()
+        return self.workbench.tuning.set_seconds_left(seconds)
 
     def set_share(self, share: float) -> None:
         """Change what tuning may add to the p95 of the model that serves."""
         if self._serving:
-            self.workbench.set_serving_budget(share)
+            self.workbench.tuning.set_serving_budget(share)
 
     def explain(self, settings: str) -> list[Verdict]:
         """What the rules of the lite space say of a candidate of the selected workload.
@@ -244,7 +222,7 @@ class Session(QObject):
         UserError
             When the text is no candidate, or no workload with a lite space is selected.
         """
-        return self.workbench.explain(self.state.selected, settings)
+        return self.workbench.run(jobs.explain, self.state.selected, settings)
 
     def try_candidate(self, settings: str) -> bool:
         """Measure a candidate of the selected workload: next in a running session, or at once.
@@ -253,30 +231,38 @@ class Session(QObject):
         """
         workbench, key = self.workbench, self.state.selected
         if self.busy == "tune":
-            return workbench.request(key, settings)
+            return workbench.tuning.request(key, settings)
         return self._start(
-            "try", f"Measuring {settings}", lambda _: workbench.try_candidate(key, settings)
+            "try",
+            f"Measuring {settings}",
+            lambda _: workbench.run(jobs.try_candidate, key, settings),
         )
 
     def run_kernel(self, workload: str, settings: str) -> bool:
         """Run the model with a kernel that was measured; False when another job is running."""
         workbench = self.workbench
         return self._start(
-            "keep", f"Registering {settings}", lambda _: workbench.run_kernel(workload, settings)
+            "keep",
+            f"Registering {settings}",
+            lambda _: workbench.run(jobs.run_kernel, workload, settings),
         )
 
     def export(self, out: Path) -> bool:
         workbench = self.workbench
-        return self._start("export", f"Writing {out.name}", lambda _: workbench.export(out))
+        return self._start(
+            "export", f"Writing {out.name}", lambda _: workbench.run(jobs.export, out)
+        )
 
     def report(self, out: Path) -> bool:
         workbench = self.workbench
-        return self._start("report", f"Writing {out.name}", lambda _: workbench.report(out))
+        return self._start(
+            "report", f"Writing {out.name}", lambda _: workbench.run(jobs.report, out)
+        )
 
     def read_records(self) -> bool:
         """Read the kernel database in the second worker, also while tuning."""
         workbench = self.workbench
-        return self.reader.start("records", lambda _: workbench.records())
+        return self.reader.start("records", lambda _: workbench.run(jobs.records))
 
     def measure_device(self) -> bool:
         """Run the device experiments; False when another job is running."""
@@ -284,7 +270,7 @@ class Session(QObject):
         return self._start(
             "device",
             "Measuring the device",
-            lambda emit: workbench.measure_device(lambda text: emit(Phase(text))),
+            lambda emit: workbench.run(jobs.measure_device, _told(emit)),
         )
 
     def profile(self, cold: bool = False) -> bool:
@@ -293,7 +279,7 @@ class Session(QObject):
         return self.state.model is not None and self._start(
             "profile",
             "Profiling the model",
-            lambda emit: workbench.profile(lambda text: emit(Phase(text)), cold=cold),
+            lambda emit: workbench.run(jobs.profile, _told(emit), cold=cold),
         )
 
     def make_text(self, request: TextRequest) -> bool:
@@ -302,7 +288,7 @@ class Session(QObject):
         return self._start(
             "text",
             f"Opening {request.path.name}",
-            lambda emit: texts.generate(request, lambda text: emit(Phase(text))),
+            lambda emit: texts.generate(request, _told(emit)),
         )
 
     def check_text(self) -> bool:
@@ -311,7 +297,7 @@ class Session(QObject):
         return self._start(
             "check_text",
             "Comparing the text with ONNX Runtime",
-            lambda emit: texts.check(lambda text: emit(Phase(text))),
+            lambda emit: texts.check(_told(emit)),
         )
 
     def diff(self, node: str = "") -> bool:
@@ -320,7 +306,7 @@ class Session(QObject):
         return self.state.model is not None and self._start(
             "diff",
             f"Comparing {node or 'all tensors'} with ONNX Runtime",
-            lambda emit: workbench.diff(node, lambda text: emit(Phase(text))),
+            lambda emit: workbench.run(jobs.diff, node, _told(emit)),
         )
 
     def use_backend(self, name: str, backend: Backend) -> bool:
@@ -329,7 +315,7 @@ class Session(QObject):
         return self._start(
             "backend",
             f"Changing to {name}",
-            lambda emit: workbench.use_backend(backend, lambda text: emit(Phase(text))),
+            lambda emit: workbench.run(jobs.use_backend, backend, _told(emit)),
         )
 
     def faster(self) -> bool:
@@ -338,24 +324,24 @@ class Session(QObject):
         return self.state.model is not None and self._start(
             "faster",
             "Comparing Wasm with WebGPU",
-            lambda emit: workbench.compare_backends(lambda text: emit(Phase(text))),
+            lambda emit: workbench.run(jobs.compare_backends, _told(emit)),
         )
 
     def read_device(self) -> bool:
         """Read what was last measured of this device, in a worker of its own."""
         workbench = self.workbench
-        return self.device_reader.start("device", lambda _: workbench.measured_device())
+        return self.device_reader.start("device", lambda _: workbench.page.measured_device())
 
     def cancel(self) -> None:
         """End the running job soon, or the paused session with its summary."""
         if self.paused and not self.busy:
-            workbench = self.workbench
-            self._start("tune", "Stopping", lambda _: self._to_its_end(workbench.resume(stop=True)))
+            tuning = self.workbench.tuning
+            self._start("tune", "Stopping", lambda _: tuning.resume(stop=True))
         elif self.busy:
             self._stopping = True
             self.state.set_phase("Stopping")
             self.refresh()
-            self.workbench.cancel()
+            self.workbench.page.cancel()
 
     def select(self, key: str) -> None:
         if self.state.select(key):
@@ -432,7 +418,7 @@ class Session(QObject):
 
     def _follow_model(self) -> None:
         """Show the steps that run now: another backend may fuse some of them."""
-        model, shown = self.workbench.model, self.state.model
+        model, shown = self.workbench.model.opened, self.state.model
         if model is None or shown is None or model.path != shown.path:
             return
         if model.plan.steps != shown.plan.steps:
@@ -446,10 +432,15 @@ class Session(QObject):
             self.read_records()
 
 
+def _told(emit: Callable[[Any], None]) -> Callable[[str], None]:
+    """Phases of a job, emitted."""
+    return lambda text: emit(Phase(text))
+
+
 def _open_model(workbench: Workbench, path: Path, emit: Callable[[Any], None]) -> Any:
     return workbench.open_model(
         path,
-        lambda text: emit(Phase(text)),
+        _told(emit),
         on_imported=lambda model: emit(Imported(model)),
     )
 

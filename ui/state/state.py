@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nnjit_studio.generation.session import TextEvent
 from nnjit_studio.model import Workload
@@ -16,9 +16,7 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 from nnjit_studio.ui.state.text_state import TextState
 from nnjit_studio.ui.widgets.text import short_key
-
-if TYPE_CHECKING:
-    from nnjit_studio.workbench import OpenedModel
+from nnjit_studio.workbench import OpenModel
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +97,7 @@ class SessionState:
     """
 
     def __init__(self) -> None:
-        self.model: OpenedModel | None = None
+        self.model: OpenModel | None = None
         self.workloads: dict[str, WorkloadState] = {}
         self.node_ms: Mapping[str, float] = MappingProxyType({})
         self.node_ms_before: Mapping[str, float] = MappingProxyType({})
@@ -119,7 +117,7 @@ class SessionState:
         self._timed_gflops = 0.0
         self._changed: set[str] = set()
 
-    def open(self, model: OpenedModel) -> None:
+    def open(self, model: OpenModel) -> None:
         """Show another model; nothing of the old one stays."""
         self.model = model
         self.selected = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nnjit_studio.generation.generator import tokens_per_s
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextEvent, TextRequest, TokenMade
+from nnjit_studio.generation.texts import tokens_per_s
 from nnjit_studio.model import Token
 
 RECENT_MS = 2000.0

@@ -211,7 +211,7 @@ class TuningPanel(QWidget):
     def _tick(self) -> None:
         session, state = self._session, self._session.state
         if session.busy == "tune":
-            limit_s = session.workbench.seconds_left()
+            limit_s = session.workbench.tuning.seconds_left()
             self.left.setText(left_text(state, time.monotonic() - self._heard_s, limit_s))
         elif session.paused:
             self.left.setText("Profile, compare, try candidates: tuning goes on with F5")

@@ -62,7 +62,7 @@ class BackendChoice(QWidget):
 
     def follow(self) -> None:
         """Show what the workbench runs now."""
-        now = self._session.workbench.backend
+        now = self._session.workbench.page.backend
         # Another target's workbench may run WebGPU by other means; its name is the same.
         alike = [(b.name, b.software) for _, b, _ in CHOICES]
         self.chooser.setCurrentIndex(alike.index((now.name, now.software)))
@@ -71,8 +71,8 @@ class BackendChoice(QWidget):
         """Take up what was chosen last; nothing is asked of the page before a model is opened."""
         stored = str(self._settings.value(SETTING, ""))
         found = next((b for text, b, _ in CHOICES if text == stored), None)
-        if found is not None and self._session.workbench.backend == WASM:
-            self._session.workbench.prefer_backend(found)
+        if found is not None and self._session.workbench.page.backend == WASM:
+            self._session.workbench.page.prefer(found)
 
     def _done(self, job: str, result: object) -> None:
         if job == JOB and isinstance(result, DeviceProfile):

@@ -36,7 +36,7 @@ from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.profile.dock import ProfilePanel
 from nnjit_studio.ui.records.dock import DatabasePanel
 from nnjit_studio.ui.records.store import RecordStore
-from nnjit_studio.ui.state.services import EnginePage, Workbench
+from nnjit_studio.ui.state.services import PageView
 from nnjit_studio.ui.state.session import Problem, Session
 from nnjit_studio.ui.tuning.dock import TuningPanel
 from nnjit_studio.ui.tuning.latency import LatencyPanel
@@ -49,6 +49,7 @@ from nnjit_studio.ui.window import habits, views
 from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.header import Header
 from nnjit_studio.ui.window.welcome_flow import EXAMINE, FirstRun
+from nnjit_studio.workbench import Workbench
 
 log = logging.getLogger(__name__)
 
@@ -120,13 +121,13 @@ class StudioWindow(QMainWindow):
             self.session,
             self.actions_by_id["tune"],
             self.actions_by_id["stop"],
-            workbench.badges,
+            workbench.page.badges,
             self.backend,
         )
-        self.engine_view = make_engine_view(workbench.page_url, self)
+        self.engine_view = make_engine_view(workbench.page.url, self)
         self.keeper: PageKeeper | None = None
-        if isinstance(self.engine_view, EnginePage):
-            self.keeper = PageKeeper(self.engine_view, workbench.expect_page, self)
+        if isinstance(self.engine_view, PageView):
+            self.keeper = PageKeeper(self.engine_view, workbench.page.expect, self)
             self.keeper.lost.connect(self._page_lost)
             self.keeper.gave_up.connect(self._page_gave_up)
             QTimer.singleShot(0, self.keeper.start)
@@ -513,14 +514,13 @@ class StudioWindow(QMainWindow):
         self._clock.stop()
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self.log_handler)
-        self.session.texts.close()
         self._closed = True
         self.close()
         # Deleting or quitting inside an event of the web view crashes: defer both.
         QTimer.singleShot(0, self._tear_down)
 
     def _tear_down(self) -> None:
-        if isinstance(self.engine_view, EnginePage):
+        if isinstance(self.engine_view, PageView):
             self.engine_view.shut_down()
         self.engine_view.deleteLater()
         self.closed.emit()

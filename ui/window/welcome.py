@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio import __version__
-from nnjit_studio.doctor.quick_checks import TRAINED, Check, sample_name
+from nnjit_studio.doctor.checks import Check
+from nnjit_studio.samples.first import TRAINED, sample_name
 from nnjit_studio.ui.widgets.theme import named, panel, scaled_font
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}

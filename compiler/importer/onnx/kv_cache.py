@@ -11,7 +11,6 @@ token n. Keys that attention reads transposed are kept transposed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,176 +19,21 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from nnjit_studio.compiler.importer.onnx.decoder import (
+    EXPORT_AGAIN,
+    IDS,
+    MASK,
+    POSITIONS,
+    Decoder,
+    Past,
+)
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.tvm_adapter import APPEND_OP
 from nnjit_studio.errors import ModelError
 
-IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
 DOMAIN = "nnjit"
 SLOT, LAST = "cache_slot", "cache_last"
-_TOKEN_AXIS = 2
-_EXPORT_AGAIN = (
-    "Export the decoder with past keys and values, an attention mask and position ids, "
-    "as optimum's text-generation-with-past task does."
-)
 _ELEMENTWISE = ("Identity", "Cast", "Add", "Sub", "Mul", "Div", "Tanh")
-_POSITIONAL = (
-    "Identity",
-    "Cast",
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    "Flatten",
-    "Expand",
-    "Slice",
-    "Where",
-    "Add",
-    "Sub",
-    "Mul",
-)
-"""What exporters write between the counted or given positions and their table."""
-
-
-@dataclass(frozen=True)
-class Past:
-    """One layer's keys or values: ``[1, heads, tokens, width]``."""
-
-    input: str
-    output: str
-    heads: int
-    width: int
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """The parts of an exported decoder.
-
-    Attributes
-    ----------
-    positions
-        Name of that input; empty when the model counts the mask's ones.
-    rows, past
-        Tokens that a run takes, and behind how many; None where that is open.
-    longest
-        Rows of the position table; None where there is none.
-    """
-
-    pasts: tuple[Past, ...]
-    logits: str
-    positions: str
-    rows: int | None
-    past: int | None
-    longest: int | None
-
-
-def find_decoder(model: onnx.ModelProto) -> Decoder:
-    """What plays which part in a decoder with past keys and values.
-
-    Raises
-    ------
-    ModelError
-        Naming the part that is not there, or that is there in another form.
-    """
-    graph = model.graph
-    weights = {t.name for t in graph.initializer}
-    inputs = {i.name: i for i in graph.input if i.name not in weights}
-    pasts = tuple(_pasts(graph, inputs))
-    if not pasts:
-        raise ModelError(
-            "The model has no past keys and values: no input is joined with new rows "
-            "by a Concat on axis 2 whose result is an output.",
-            _EXPORT_AGAIN,
-        )
-    for name, part in ((IDS, "takes no tokens"), (MASK, "hides no empty slots of a cache")):
-        if name not in inputs:
-            raise ModelError(f"The model has no input {name!r}, so it {part}.", _EXPORT_AGAIN)
-    known = {IDS, MASK, POSITIONS, *(p.input for p in pasts)}
-    for name in inputs.keys() - known:
-        raise ModelError(f"The input {name!r} plays no known part in a decoder.", _EXPORT_AGAIN)
-    if POSITIONS not in inputs and not _counts(graph, MASK):
-        raise ModelError(
-            f"The model has no input {POSITIONS!r} and does not count its mask: "
-            "its positions were fixed when it was exported.",
-            _EXPORT_AGAIN,
-        )
-    presents = {p.output for p in pasts}
-    others = [o.name for o in graph.output if o.name not in presents]
-    if len(others) != 1:
-        found = ", ".join(others) or "none"
-        raise ModelError(
-            f"The model must have one output beside the presents, its logits; found: {found}.",
-            _EXPORT_AGAIN,
-        )
-    return Decoder(
-        pasts,
-        others[0],
-        POSITIONS if POSITIONS in inputs else "",
-        _size(inputs[IDS], 1),
-        _size(inputs[pasts[0].input], _TOKEN_AXIS),
-        _table_rows(graph),
-    )
-
-
-def _pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
-    outputs = {o.name for o in graph.output}
-    source: dict[str, str] = {}
-    readers: dict[str, list[Any]] = {}
-    for node in graph.node:
-        alone = node.op_type == "Identity" or (node.op_type == "Concat" and len(node.input) == 1)
-        if alone:
-            source[node.output[0]] = source.get(node.input[0], node.input[0])
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    for node in graph.node:
-        if node.op_type != "Concat" or len(node.input) != 2 or _axis(node) not in (2, -2):
-            continue
-        past = source.get(node.input[0], node.input[0])
-        after = [n.output[0] for n in readers.get(node.output[0], ()) if n.op_type == "Identity"]
-        given = [name for name in (node.output[0], *after) if name in outputs]
-        if past not in inputs or not given:
-            continue
-        heads, width = _size(inputs[past], 1), _size(inputs[past], 3)
-        if heads is None or width is None:
-            raise ModelError(
-                f"The past input {past!r} leaves its heads or their width open.", _EXPORT_AGAIN
-            )
-        yield Past(past, given[0], heads, width)
-
-
-def _axis(node: Any) -> int:
-    return next(int(a.i) for a in node.attribute if a.name == "axis")
-
-
-def _size(port: Any, axis: int) -> int | None:
-    """A dimension of an input; None where it is open."""
-    dims = port.type.tensor_type.shape.dim
-    if axis >= len(dims) or not dims[axis].HasField("dim_value") or dims[axis].dim_value < 1:
-        return None
-    return int(dims[axis].dim_value)
-
-
-def _counts(graph: Any, mask: str) -> bool:
-    """Whether positions come from a running sum of the mask."""
-    reached = {mask}
-    for node in graph.node:
-        if any(name in reached for name in node.input):
-            if node.op_type == "CumSum":
-                return True
-            reached.update(node.output)
-    return False
-
-
-def _table_rows(graph: Any) -> int | None:
-    """Rows of the table that positions are looked up in."""
-    sizes = {t.name: t.dims[0] for t in graph.initializer if len(t.dims) == 2}
-    reached = {POSITIONS}
-    for node in graph.node:
-        if node.op_type == "Gather" and node.input[1] in reached and node.input[0] in sizes:
-            return int(sizes[node.input[0]])
-        moves = node.op_type in _POSITIONAL and any(name in reached for name in node.input)
-        if moves or node.op_type == "CumSum":
-            reached.update(node.output)
-    return None
 
 
 def fix_shapes(model: onnx.ModelProto, decoder: Decoder, rows: int, past: int) -> None:
@@ -243,14 +87,14 @@ def decode_over_cache(model: onnx.ModelProto, decoder: Decoder, capacity: int) -
         if node is None or node.op_type != "Concat" or len(node.input) != 2:
             raise ModelError(
                 f"The output {past.output!r} is no longer a Concat once shapes are fixed.",
-                _EXPORT_AGAIN,
+                EXPORT_AGAIN,
             )
         other = [n for n in graph.readers(node.input[0]) if n is not node]
         if other or graph.source(node.input[0]) != past.input:
             name = other[0].name if other else node.input[0]
             raise ModelError(
                 f"The past {past.input!r} is read by more than its Concat: {name!r}.",
-                _EXPORT_AGAIN,
+                EXPORT_AGAIN,
             )
         if graph.reads_as_columns(node.output[0], (1, past.heads, capacity, past.width)):
             columns.add(past.input)
@@ -275,10 +119,10 @@ def prefill_over_cache(
     graph = _Rewriting(model)
     outputs = {o.name: o for o in model.graph.output}
     if decoder.logits not in outputs:
-        raise ModelError(f"The prefill model has no output {decoder.logits!r}.", _EXPORT_AGAIN)
+        raise ModelError(f"The prefill model has no output {decoder.logits!r}.", EXPORT_AGAIN)
     for past in decoder.pasts:
         if past.output not in outputs:
-            raise ModelError(f"The prefill model has no output {past.output!r}.", _EXPORT_AGAIN)
+            raise ModelError(f"The prefill model has no output {past.output!r}.", EXPORT_AGAIN)
         new = graph.without_empty(past.output)
         columns = past.input in layout.columns
         kept = f"{past.output}//cache"

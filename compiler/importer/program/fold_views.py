@@ -18,7 +18,6 @@ from nnjit_studio.compiler.ir.affine import linear_form, loads, stride
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 
 
@@ -93,7 +92,7 @@ def _still_fast(before: Program, after: Program) -> bool:
     old, new = recognize(before), recognize(after)
     if old is None or new is None or old.flops != new.flops or old.packable != new.packable:
         return False
-    reads = new.packable or new.b.column == 1 or lies_along_k(new)
+    reads = new.packable or new.b.column == 1 or new.along_k
     return reads and len(new.batch) <= len(old.batch) and _joined(new)
 
 

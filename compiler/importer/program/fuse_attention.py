@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnjit_studio.compiler.importer.build import BuiltModel
+from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
-from nnjit_studio.compiler.recognize.attention import (
-    Attention,
-    attention_workload,
-    recognize_attention,
-)
-from nnjit_studio.compiler.schedule.softmax import recognize_softmax
+from nnjit_studio.compiler.recognize.attention import Attention, recognize_attention
+from nnjit_studio.compiler.recognize.softmax import recognize_softmax
+from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.model import Graph, Node, PlanStep, Workload
 from nnjit_studio.space.webgpu.attention import ATTENTION
 
@@ -55,7 +52,7 @@ def fuse_attention(built: BuiltModel) -> BuiltModel:
         attention = recognize_attention(program)
         if attention is None or not pays(attention):
             continue
-        workload = attention_workload(program, attention)
+        workload = workload_for(program, attention)
         programs.setdefault(workload.key, program)
         found.setdefault(workload.key, workload)
         steps[last] = replace(steps[last], workload=workload.key, args=args)

@@ -13,9 +13,10 @@ from dataclasses import replace
 from nnjit_studio.compiler.ir.affine import rewrite
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Expr, Load, Program, Stage, Store
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.conv2d import CHANNEL, Conv2d
-from nnjit_studio.compiler.recognize.subject import Subject, subject_of
+from nnjit_studio.compiler.recognize.convolution import CHANNEL, Conv2d
+from nnjit_studio.compiler.recognize.subject import Subject
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall
 
 

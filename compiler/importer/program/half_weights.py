@@ -32,7 +32,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.onnx_file.check import content_key
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.subject import subject_of
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ProgramCall, Value
 from nnjit_studio.model.plan import HALF_SCALE
 

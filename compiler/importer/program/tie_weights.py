@@ -16,7 +16,6 @@ import numpy as np
 from nnjit_studio.compiler.importer.program.views import View, with_buffer
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.schedule.matmul_dot import lies_along_k
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 SMALLEST = 1 << 20
@@ -51,7 +50,7 @@ def _tied(call: ProgramCall, tables: dict[tuple[int, ...], list[Value]]) -> Prog
     view = View({"k": c.k, "n": c.n}, (0, {"n": c.k, "k": 1}), (0, {"k": c.n, "n": 1}))
     program = with_buffer(call.program, c.b.buffer, table.shape, view.inward)
     after = recognize(program) if program is not None else None
-    if program is None or after is None or not lies_along_k(after):
+    if program is None or after is None or not after.along_k:
         return call
     inputs = tuple(table if i == position else v for i, v in enumerate(call.inputs))
     return replace(call, program=program, inputs=inputs)

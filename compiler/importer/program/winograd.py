@@ -16,20 +16,19 @@ import numpy as np
 
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.recognize.conv2d import CHANNEL, Conv2d
-from nnjit_studio.compiler.recognize.subject import subject_of
+from nnjit_studio.compiler.recognize.convolution import CHANNEL, Conv2d
 from nnjit_studio.compiler.recognize.winograd import (
-    TILES,
     Winograd,
     input_program,
     output_program,
     product_program,
     read_behind,
-    transformed_weights,
     winograd_of,
 )
+from nnjit_studio.compiler.recognize.winograd_lines import TILES, transformed_weights
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.winograd import BLOCK
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
 from nnjit_studio.model import DTYPE_BYTES
 

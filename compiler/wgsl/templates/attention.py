@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.recognize.attention import Attention, recognize_attention
+from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.templates.attention_row import row_document
 from nnjit_studio.compiler.wgsl.templates.attention_tiles import tiles_document
 from nnjit_studio.compiler.wgsl.templates.matmul import MOST_BINDINGS, check_threads
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space.webgpu.attention import (
     QUAD,
@@ -19,30 +19,19 @@ from nnjit_studio.space.webgpu.attention import (
     untuned_attention,
 )
 
-_recent: dict[int, tuple[Program, Attention | None]] = {}
-_REMEMBERED = 64
 _LARGEST_GRID = DEFAULT_LIMITS["maxComputeWorkgroupsPerDimension"]
 
 
-def attention_template(
-    program: Program, candidate: AnyCandidate | None, tier: str
-) -> KernelDocument | None:
-    """The document of attention of float32; None for any other program.
+def attention_document(
+    program: Program, a: Attention, candidate: GpuCandidate, tier: str
+) -> KernelDocument:
+    """The document of attention of float32.
 
     Raises
     ------
     CompileError
-        When the candidate is no GPU candidate, or does not fit.
+        When the candidate does not fit.
     """
-    a = _remembered(program)
-    if a is None:
-        return None
-    if candidate is None:
-        candidate = untuned_attention((a.batch, a.queries, a.keys, a.depth))
-    if not isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
-        )
     one = a.queries == 1
     (_check_row if one else _check_tile)(a, candidate)
     document = (row_document if one else tiles_document)(program, a, candidate)
@@ -51,14 +40,9 @@ def attention_template(
     return document
 
 
-def _remembered(program: Program) -> Attention | None:
-    """By identity, as :func:`nnjit_studio.compiler.wasm.pipeline.remembered_subject` does."""
-    found = _recent.get(id(program))
-    if found is None:
-        if len(_recent) >= _REMEMBERED:
-            _recent.clear()
-        found = _recent[id(program)] = program, recognize_attention(program)
-    return found[1]
+def guess(a: Attention) -> GpuCandidate:
+    """Settings for attention that nobody tuned, good for any device."""
+    return untuned_attention(a.dims)
 
 
 def _check_tile(a: Attention, c: GpuCandidate) -> None:

@@ -7,54 +7,42 @@ depthwise, there is no product to speak of: see :mod:`depthwise`.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
-from nnjit_studio.compiler.recognize.conv2d import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
-from nnjit_studio.compiler.wasm.pipeline import remembered_subject
+from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates.depthwise import depthwise
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.patches import patches_of
-from nnjit_studio.errors import CompileError
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.conv2d import untuned_conv2d
 
 _M, _N = "m", "n"
 
 
-def conv2d_template(
-    program: Program, candidate: AnyCandidate | None, tier: str
+def conv2d_document(
+    program: Program, conv: Conv2d, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
-    """The document of a float32 convolution; None for any other program.
+    """The document of a convolution; None where weights are not float32.
 
     Raises
     ------
     CompileError
-        When the candidate is no GPU candidate, or does not fit.
+        When the candidate does not fit.
     """
-    conv = remembered_subject(program)
-    if not isinstance(conv, Conv2d) or program.buffer(conv.weights).dtype != "f32":
+    if program.buffer(conv.weights).dtype != "f32":
         return None
-    if candidate is None:
-        # What has no place in a tile, such as results that share words, runs anyway.
-        with contextlib.suppress(CompileError):
-            return _made(program, conv, untuned_conv2d(conv.dims))
-        return None
-    if not isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
-        )
-    return _made(program, conv, candidate)
-
-
-def _made(program: Program, conv: Conv2d, candidate: GpuCandidate) -> KernelDocument:
     if conv.depthwise:
         return depthwise(program, conv, candidate)
     return tiled(program, product_of(conv), candidate, patches_of(conv, candidate))
+
+
+def guess(conv: Conv2d) -> GpuCandidate:
+    """Settings for a convolution that nobody tuned, good for any device."""
+    return untuned_conv2d(conv.dims)
 
 
 def product_of(conv: Conv2d) -> Contraction:

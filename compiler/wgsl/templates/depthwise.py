@@ -8,12 +8,11 @@ workgroups too; a workgroup has ``x1 / x0`` by ``y1 / y0`` of them.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.rewrite import substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Program, Var
-from nnjit_studio.compiler.recognize.conv2d import CHANNEL, COLUMN, GROUP, ROW, Conv2d
+from nnjit_studio.compiler.recognize.convolution import CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.shader import Shader
@@ -69,7 +68,7 @@ def depthwise(program: Program, conv: Conv2d, candidate: GpuCandidate) -> Kernel
     guards += [f"n >= {c.n}u"] * bool(c.n % candidate.x0)
     finish.declare(shader, guards)
     check_bindings(shader)
-    channels = math.prod(axis.extent for axis in c.batch)
+    channels = c.batches
     count = channels * tile.across * tile.down
     workgroups = folded(-(-count // candidate.threads))
     flat = plus(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.wasm.pipeline import remembered_subject
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.finish import SCRATCH, Finish
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, fetch_of, sides
@@ -25,7 +22,7 @@ from nnjit_studio.compiler.wgsl.templates.matmul_tiled import (
 )
 from nnjit_studio.compiler.wgsl.templates.matvec import matvec_body, matvec_of
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space.webgpu.matmul import untuned
 from nnjit_studio.space.webgpu.usage import (
@@ -46,30 +43,17 @@ SIGNS = 0x80808080
 """The highest bit of each byte of a word: flipped, unsigned bytes are signed ones and 128 less."""
 
 
-def matmul_template(
-    program: Program, candidate: AnyCandidate | None, tier: str
-) -> KernelDocument | None:
-    """The document of a product of float32 matrices; None for any other program.
+def matmul_document(
+    program: Program, c: Contraction, candidate: GpuCandidate, tier: str
+) -> KernelDocument:
+    """The document of a product of float32 matrices.
 
     Raises
     ------
     CompileError
-        When the candidate is no GPU candidate, or does not fit.
+        When the candidate does not fit.
     """
-    subject = remembered_subject(program)
-    if not isinstance(subject, Contraction):
-        return None
-    make = few_rows if is_matvec(subject) else tiled
-    if candidate is None:
-        # What has no place in a tile, such as results that share words, runs anyway.
-        with contextlib.suppress(CompileError):
-            return make(program, subject, first_guess(subject))
-        return None
-    if not isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
-        )
-    return make(program, subject, candidate)
+    return (few_rows if is_matvec(c) else tiled)(program, c, candidate)
 
 
 def is_matvec(c: Contraction) -> bool:
@@ -77,10 +61,9 @@ def is_matvec(c: Contraction) -> bool:
     return c.m <= MATVEC_ROWS
 
 
-def first_guess(c: Contraction) -> GpuCandidate:
+def guess(c: Contraction) -> GpuCandidate:
     """Settings for a product that nobody tuned, good for any device."""
-    batches = math.prod(axis.extent for axis in c.batch)
-    return untuned(batches, c.m, c.k, c.n, c.b.column != 1 and c.b.row == 1)
+    return untuned(c.batches, c.m, c.k, c.n, c.b.column != 1 and c.b.row == 1)
 
 
 def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> KernelDocument:
@@ -110,9 +93,8 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
         finish.declare(shader, guards)
     if plan.slices > 1:
         shader.workgroup("slices", f"array<{vector(plan.columns)}, {plan.threads}>")
-    batches = math.prod(axis.extent for axis in c.batch)
     body = [
-        *part_and_batch(c, plan.parts, batches),
+        *part_and_batch(c, plan.parts),
         *matvec_body(plan, lambda m: finish.call(function, f"{m}u", "n", f"c{m}")),
     ]
     _check_grid(plan.workgroups)
@@ -120,7 +102,7 @@ def few_rows(program: Program, c: Contraction, candidate: GpuCandidate) -> Kerne
     main = shader.dispatch(plan.threads, plan.workgroups, body)
     if plan.parts == 1:
         return KernelDocument((main,))
-    nbytes = plan.parts * batches * c.m * c.n * ELEMENT_BYTES
+    nbytes = plan.parts * c.batches * c.m * c.n * ELEMENT_BYTES
     return KernelDocument((main, add_parts(program, c, plan.parts)), (nbytes,))
 
 
@@ -146,8 +128,7 @@ def tiled(
         When the candidate does not fit this contraction or any device.
     """
     _check(candidate)
-    batches = math.prod(axis.extent for axis in c.batch)
-    grid = grid_of(c.m, c.n, c.k, batches, candidate)
+    grid = grid_of(c.m, c.n, c.k, c.batches, candidate)
     of_a, of_b = (replace(side, scalar=arithmetic.scalar) for side in sides(c))
     if arithmetic.excess:
         of_a = replace(of_a, flips=SIGNS)
@@ -171,7 +152,7 @@ def tiled(
         shader.workgroup(f"tile{fetch.side.name}", f"array<{kind}, {count}>")
     body = [
         *where(grid),
-        *part_and_batch(c, grid.parts, batches),
+        *part_and_batch(c, grid.parts),
         *thread_place(candidate),
         *a.places("row"),
         *b.places("column"),
@@ -184,7 +165,7 @@ def tiled(
     main = shader.dispatch(candidate.threads, workgroups, body)
     if grid.parts == 1:
         return KernelDocument((main,))
-    nbytes = grid.parts * batches * c.m * c.n * ELEMENT_BYTES
+    nbytes = grid.parts * c.batches * c.m * c.n * ELEMENT_BYTES
     end = add_parts(program, c, grid.parts, arithmetic.total)
     return KernelDocument((main, end), (nbytes,))
 
@@ -211,8 +192,7 @@ def add_parts(program: Program, c: Contraction, parts: int, total: str = "f32") 
     shader.bind(SCRATCH, "sums", f"array<{vector(width, total)}>", "read_write")
     finish.declare(shader, [])
     across = c.n // width
-    batches = math.prod(axis.extent for axis in c.batch)
-    count = batches * c.m * across
+    count = c.batches * c.m * across
     grid = folded(-(-count // _ADD_THREADS))
     flat = plus(times("wg.y", grid[0] * _ADD_THREADS), times("wg.x", _ADD_THREADS), "li")
     body = [
@@ -270,15 +250,15 @@ def check_bindings(shader: Shader) -> None:
         )
 
 
-def part_and_batch(c: Contraction, parts: int, batches: int) -> list[str]:
+def part_and_batch(c: Contraction, parts: int) -> list[str]:
     """The part of the reduction and the batch axes of a workgroup."""
     if parts == 1:
         return batch_axes(c, "wg.z")
-    if batches == 1:
+    if c.batches == 1:
         return ["let part = wg.z;"]
     return [
-        f"let part = wg.z / {batches}u;",
-        f"let batch = wg.z % {batches}u;",
+        f"let part = wg.z / {c.batches}u;",
+        f"let batch = wg.z % {c.batches}u;",
         *batch_axes(c, "batch"),
     ]
 

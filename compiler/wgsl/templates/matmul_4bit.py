@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, Quantised
-from nnjit_studio.compiler.wasm.pipeline import remembered_subject
+from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.shader import Shader
@@ -20,35 +19,25 @@ from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit, t
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.gemv_tiles import gemm_4bit
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS
-from nnjit_studio.errors import CompileError
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
 _SUBGROUPS = "wgsl-subgroups"
 
 
-def matmul_4bit_template(
-    program: Program, candidate: AnyCandidate | None, tier: str
+def four_bit_document(
+    program: Program, subject: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
-    """The document of a product with 4-bit weights; None for any other program.
+    """The document of a product with 4-bit weights; None where vectors would be cut.
 
     Raises
     ------
     CompileError
-        When the candidate is no GPU candidate, or does not fit.
+        When the candidate does not fit.
     """
-    subject = remembered_subject(program)
-    if not isinstance(subject, Quantised) or subject.per_word != NIBBLES_IN_WORD:
-        return None
     if not _readable(subject):
         return None
-    if candidate is None:
-        candidate = first_guess(subject)
-    if not isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
-        )
     c = subject.contraction
     finish = Finish(program, c, 1)
     argument = finish.argument
@@ -71,7 +60,7 @@ def matmul_4bit_template(
     return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
 
 
-def first_guess(subject: Quantised) -> GpuCandidate:
+def guess(subject: Quantised) -> GpuCandidate:
     """Settings for a product that nobody tuned, good for any device: 128 or 64 threads."""
     c = subject.contraction
     if c.m > FEW_ROWS:

@@ -13,45 +13,40 @@ from dataclasses import replace
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, Quantised
-from nnjit_studio.compiler.wasm.pipeline import remembered_subject
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.matmul_tiled import Arithmetic
-from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS, PACKED_WORDS
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_int8 import untuned_int8
 
 PACKED = f"wgsl:{PACKED_WORDS}"
 _BYTES = 0, 8, 16, 24
 
 
-def matmul_int8_template(
-    program: Program, candidate: AnyCandidate | None, tier: str
+def int8_document(
+    program: Program, quantised: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
-    """The document of a product of bytes; None for any other program.
+    """The document of a product of bytes; None where rows of A begin inside a word.
 
     Raises
     ------
     CompileError
-        When the candidate is no GPU candidate, or does not fit.
+        When the candidate does not fit.
     """
-    subject = remembered_subject(program)
-    if not isinstance(subject, Quantised) or subject.per_word != INT8_IN_WORD:
-        return None
-    c = subject.contraction
+    c = quantised.contraction
     signed = program.buffer(c.a.buffer).dtype == "i8"
     if not _whole_words(c) or program.buffer(c.b.buffer).dtype != "i8":
         return None
-    if candidate is None:
-        candidate = untuned_int8(c.m, c.k, c.n)
-    if not isinstance(candidate, GpuCandidate):
-        raise CompileError(
-            f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
-        )
     packed = tier == GPU_TIERS[1]
     document = tiled(program, _in_words(c), candidate, arithmetic=_arithmetic(signed, packed))
     return replace(document, requires=(PACKED,)) if packed else document
+
+
+def guess(quantised: Quantised) -> GpuCandidate:
+    """Settings for a product that nobody tuned, good for any device."""
+    c = quantised.contraction
+    return untuned_int8(c.m, c.k, c.n)
 
 
 def _whole_words(c: Contraction) -> bool:

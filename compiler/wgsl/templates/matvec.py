@@ -55,8 +55,7 @@ class Matvec:
 
     @property
     def workgroups(self) -> tuple[int, int, int]:
-        batches = math.prod(axis.extent for axis in self.c.batch)
-        return -(-self.c.n // (self.columns * self.across)), 1, batches * self.parts
+        return -(-self.c.n // (self.columns * self.across)), 1, self.c.batches * self.parts
 
     @property
     def guarded(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.recognize.conv2d import Conv2d
+from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, Side
 from nnjit_studio.compiler.wgsl.core.syntax import indented, moved, plus, times
 from nnjit_studio.errors import CompileError

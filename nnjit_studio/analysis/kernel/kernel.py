@@ -8,6 +8,7 @@ from typing import Protocol
 
 from nnjit_studio.analysis.kernel.changes import ADDED, MOST_LINES, REMOVED, ChangedLine, changes
 from nnjit_studio.analysis.kernel.line_map import LineMap, maps_of
+from nnjit_studio.analysis.profile.rows import at_most
 from nnjit_studio.compiler.process.kernel_texts import KernelTexts
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
@@ -15,7 +16,8 @@ from nnjit_studio.records import GPU_TIERS, DeviceProfile, Kernel
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.space import explain
-from nnjit_studio.space.lite_space import Usage, Verdict, usage_of
+from nnjit_studio.space.lite_space import Verdict, usage_of
+from nnjit_studio.space.rules import Usage
 
 LOOPS, CODE = ("loops",), ("wasm", "wgsl")
 
@@ -36,7 +38,7 @@ class PassStep:
     form
         What the text is, as in :class:`~nnjit_studio.compiler.process.kernel_texts.PassText`.
     lines
-        Beside the text before, where that has the same form; None where it has another one,
+        Compared with the text before, where that has the same form; None where it has another one,
         and where a text is longer than :data:`MOST_LINES`.
     """
 
@@ -207,9 +209,8 @@ def _limits(
     moved_bytes: int,
     bandwidth_gbs: Mapping[int, float],
 ) -> Limits:
-    fewer = [n for n in bandwidth_gbs if n <= device.threads]
     return Limits(
         device.peak(tier, workload.kind),
-        bandwidth_gbs[max(fewer)] if fewer else None,
+        at_most(bandwidth_gbs, device.threads),
         workload.flops / moved_bytes if moved_bytes else 0.0,
     )

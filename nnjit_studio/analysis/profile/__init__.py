@@ -1,57 +1,30 @@
-"""Where a model's time and memory go: per step, cold and warm apart."""
+"""Profile of a model: time of each step, the cold start, memory, and findings in words."""
 
 from nnjit_studio.analysis.profile.compare import Comparison, StepDelta, compare, headline, load
 from nnjit_studio.analysis.profile.findings import Finding, findings, ranked
-from nnjit_studio.analysis.profile.memory import (
-    Forecast,
-    MeasuredMemory,
-    check_fits,
-    forecast,
-    live_bytes,
-    renderer_memory,
-)
+from nnjit_studio.analysis.profile.memory import MeasuredMemory, renderer_memory
 from nnjit_studio.analysis.profile.node_data import node_data
 from nnjit_studio.analysis.profile.records import ModelProfile, Steady, StepProfile
 from nnjit_studio.analysis.profile.rows import step_rows
-from nnjit_studio.analysis.profile.run import (
-    DONE,
-    FIRST_RUN,
-    Phases,
-    Profilable,
-    profile_model,
-    profile_open,
-    run_cold,
-)
 from nnjit_studio.analysis.profile.text import as_text
 from nnjit_studio.analysis.profile.trace import trace_events
 
 __all__ = [
-    "DONE",
-    "FIRST_RUN",
     "Comparison",
     "Finding",
-    "Forecast",
     "MeasuredMemory",
     "ModelProfile",
-    "Phases",
-    "Profilable",
     "Steady",
     "StepDelta",
     "StepProfile",
     "as_text",
-    "check_fits",
     "compare",
     "findings",
-    "forecast",
     "headline",
-    "live_bytes",
     "load",
     "node_data",
-    "profile_model",
-    "profile_open",
     "ranked",
     "renderer_memory",
-    "run_cold",
     "step_rows",
     "trace_events",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
 from nnjit_studio.errors import UserError
+from nnjit_studio.support.tables import text_table
 
 
 @dataclass(frozen=True)
@@ -166,16 +167,11 @@ def as_markdown(comparison: Comparison) -> str:
 
 def as_text(comparison: Comparison) -> str:
     """A table for people: the largest gains first, losses last."""
-    lines = [
-        headline(comparison),
-        "",
-        f"{'step':<34} {'workload':<46} {'before':>9} {'after':>9} {'gain':>9} {'ratio':>6}",
-    ]
-    for node, workload, old, new, gain, ratio in _cells(comparison):
-        lines.append(
-            f"{node[-34:]:<34} {workload[:46]:<46} {old or '-':>9} {new or '-':>9} "
-            f"{gain:>9} {ratio or '-':>6}"
-        )
+    rows = (
+        (node[-34:], workload[:46], old or "-", new or "-", gain, ratio or "-")
+        for node, workload, old, new, gain, ratio in _cells(comparison)
+    )
+    lines = [headline(comparison), "", text_table(COLUMNS, rows, left=(0, 1))]
     kinds = Counter(
         "one side only" if r.ratio is None else "faster" if r.gain_ms > 0 else "not faster"
         for r in comparison.steps

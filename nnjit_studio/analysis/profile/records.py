@@ -1,13 +1,16 @@
-"""What a profile holds: one row for each step, and the model's times and memory."""
+"""Records of a profile: one row for each step, and the model's times and memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from nnjit_studio.analysis.profile.memory import Forecast, MeasuredMemory
+import numpy as np
+
+from nnjit_studio.analysis.profile.memory import MeasuredMemory
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.memory import Forecast
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,12 @@ class Steady:
     min_ms: float
     iqr_ms: float
     runs: int
+
+    @classmethod
+    def of(cls, runs_ms: Sequence[float]) -> Steady:
+        """Median, minimum and spread of runs."""
+        low, middle, high = np.percentile(runs_ms, (25, 50, 75))
+        return cls(float(middle), min(runs_ms), float(high - low), len(runs_ms))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nnjit_studio.analysis.profile.records import StepProfile
 from nnjit_studio.model import Graph, Node, Plan, Workload
-from nnjit_studio.records import DeviceProfile
+from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.tuner.swap_policy import gflops_of
 
 GATHERS = ("take", "gather", "gather_nd", "gather_elements")
@@ -17,32 +17,31 @@ def step_rows(
     graph: Graph,
     plan: Plan,
     workloads: Sequence[Workload],
-    steps_ms: Sequence[float],
+    times: Inference,
     device: DeviceProfile,
-    steps_threads: Sequence[int] = (),
-    steps_iqr_ms: Sequence[float] = (),
-    bandwidth_gbs: Mapping[int, float] | None = None,
-    steps_chunks: Sequence[tuple[int, ...]] = (),
+    bandwidth_gbs: Mapping[int, float],
 ) -> list[StepProfile]:
     """One row for each step, in order of execution.
 
     Parameters
     ----------
-    steps_ms, steps_threads, steps_iqr_ms, steps_chunks
-        One entry for each ``call`` of the plan; one thread, no spread and no chunks where
-        not given.
+    times
+        Of runs step by step; one thread, no spread and no chunks where it does not tell.
     bandwidth_gbs
         Measured, 10^9 bytes a second by number of threads.
     """
     by_key = {w.key: w for w in workloads}
-    total = sum(steps_ms) or 1.0
+    total = sum(times.steps_ms) or 1.0
     calls = [step for step in plan.steps if step.op == "call"]
-    threads_of = steps_threads or (1,) * len(calls)
-    iqr_of = steps_iqr_ms or (0.0,) * len(calls)
-    chunks_of = steps_chunks or ((),) * len(calls)
     rows = []
     for node, step, ms, threads, iqr_ms, chunks in zip(
-        graph.nodes, calls, steps_ms, threads_of, iqr_of, chunks_of, strict=True
+        graph.nodes,
+        calls,
+        times.steps_ms,
+        times.steps_threads or (1,) * len(calls),
+        times.steps_iqr_ms or (0.0,) * len(calls),
+        times.steps_chunks or ((),) * len(calls),
+        strict=True,
     ):
         workload = by_key[step.workload]
         nbytes = bytes_moved(graph, node, workload)
@@ -50,7 +49,7 @@ def step_rows(
         gbs = nbytes / ms / 1e6 if ms > 0 else 0.0
         peak = _peak(device, workload.kind, threads)
         of_peak = 100.0 * gflops / peak if peak else None
-        bandwidth = _at(bandwidth_gbs or {}, threads)
+        bandwidth = at_most(bandwidth_gbs, threads)
         of_bandwidth = 100.0 * gbs / bandwidth if bandwidth else None
         bound, of_roof = _roof(of_peak if workload.flops else 0.0, of_bandwidth)
         rows.append(
@@ -92,7 +91,7 @@ def _peak(device: DeviceProfile, kind: str, threads: int) -> float | None:
     return None if whole is None else whole / device.threads * threads
 
 
-def _at(by_threads: Mapping[int, float], threads: int) -> float | None:
+def at_most(by_threads: Mapping[int, float], threads: int) -> float | None:
     """The entry of this many threads, else of the next fewer."""
     fewer = [n for n in by_threads if n <= threads]
     return by_threads[max(fewer)] if fewer else None

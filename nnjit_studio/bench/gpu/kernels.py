@@ -19,7 +19,7 @@ from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
 from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, seeded_input
+from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
     FEATURES,
     matrix_product,

@@ -12,7 +12,7 @@ import numpy as np
 from nnjit_studio.analysis.profile.memory import renderer_memory
 from nnjit_studio.bench.conditions import conditions, load_average, measured_now, threads_text
 from nnjit_studio.errors import UserError
-from nnjit_studio.generation.generator import TextGenerator, collect, compare, tokens_per_s
+from nnjit_studio.generation.texts import collect, compare, tokens_per_s
 from nnjit_studio.model import Sampling
 from nnjit_studio.workbench import Workbench
 
@@ -22,7 +22,7 @@ SETTLED_TEXTS = 3
 
 
 def soak(
-    bench: Workbench, generator: TextGenerator, seconds: float, check: bool = True, seed: int = 0
+    bench: Workbench, seconds: float, check: bool = True, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
     """Make text after text, each until the cache is full, for ``seconds`` of generation.
 
@@ -40,19 +40,19 @@ def soak(
     UserError
         When the cache holds no more than a prompt.
     """
-    opened = generator.opened
-    if opened.facts.capacity <= PROMPT_TOKENS:
+    opened, facts = bench.model.current, bench.model.decoder
+    if facts.capacity <= PROMPT_TOKENS:
         raise UserError(
-            f"A cache of {opened.facts.capacity} slots is too small for a long run.",
+            f"A cache of {facts.capacity} slots is too small for a long run.",
             "Choose a larger --capacity.",
         )
-    logits = next(p for p in opened.decode.plan.outputs if p.spec.name == opened.facts.logits)
+    logits = next(p for p in opened.plan.outputs if p.spec.name == facts.logits)
     rng = np.random.default_rng(seed)
     before, generated_s = load_average(), 0.0
     texts: list[dict[str, Any]] = []
     while generated_s < seconds:
         prompt = rng.integers(0, logits.spec.shape[-1], PROMPT_TOKENS).tolist()
-        made, ended = collect(generator.generate(prompt, Sampling(opened.facts.capacity)))
+        made, ended = collect(bench.model.generate(prompt, Sampling(facts.capacity)))
         generated_s += sum(token.ms for token in made) / 1000
         resident = renderer_memory()
         text = {
@@ -70,16 +70,15 @@ def soak(
             text["check"] = compare(made, choices)
         texts.append(text)
         yield text
-    yield _summary(bench, generator, texts, before)
+    yield _summary(bench, texts, before)
 
 
 def _summary(
     bench: Workbench,
-    generator: TextGenerator,
     texts: Sequence[Mapping[str, Any]],
     before: list[float],
 ) -> dict[str, Any]:
-    opened, device = generator.opened, bench.connect()
+    device = bench.page.connect()
     rates = [t["tokens_per_s"] for t in texts]
     settled = [t["resident_bytes"] for t in texts[SETTLED_TEXTS:] if t["resident_bytes"]]
     checks = [t["check"] for t in texts if "check" in t]
@@ -87,9 +86,9 @@ def _summary(
         "event": "summary",
         "browser": device.user_agent,
         **measured_now(before, {"system": platform.system()}),
-        "model": opened.path.name,
+        "model": bench.model.current.path.name,
         "threads": device.threads,
-        "capacity": opened.facts.capacity,
+        "capacity": bench.model.decoder.capacity,
         "seconds": texts[-1]["t_s"],
         "texts": len(texts),
         "tokens": sum(t["tokens"] for t in texts),

@@ -15,7 +15,7 @@ import numpy as np
 from nnjit_studio.bench.conditions import load_average, measured_now
 from nnjit_studio.bench.options import Note
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload

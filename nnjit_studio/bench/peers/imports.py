@@ -98,8 +98,8 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
     started = time.perf_counter()
     try:
         opened = bench.open_model(path, note, feeds)
-        bench.register_best()
-        result = bench.infer(runs=2)
+        bench.model.register_best()
+        result = bench.model.infer(runs=2)
     except NnjitError as e:
         return ImportRow(row.model, exporter, opset, time.perf_counter() - started, error=e.error)
     return ImportRow(

@@ -21,10 +21,11 @@ from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, program_for, seeded_input
+from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.jobs import export
 
 PEERS = {
     "ort": ("onnxruntime-web",),
@@ -126,18 +127,18 @@ def prepare(
                 f"The peers' models are written for products only, not for {spec}.",
                 f"Use {', '.join(MATMULS)}.",
             )
-    device = bench.connect()
+    device = bench.page.connect()
     prepared = []
     for index, (name, spec) in enumerate(shapes):
         program = program_for(spec)
         opened = bench.open_workload(str(spec))
         (workload,) = opened.workloads
         packable = workload.key in opened.packable
-        best = sweep(bench.compiler, bench.runner, device, workload, packable, seconds)
-        bench.choose(workload.key, best.candidate)
+        best = sweep(bench.compiler, bench.page.runner, device, workload, packable, seconds)
+        bench.model.choose(workload.key, best.candidate)
         place = folder / str(index)
         place.mkdir()
-        with zipfile.ZipFile(bench.export(place / "bundle.zip", samples=False)) as archive:
+        with zipfile.ZipFile(export(bench.model, place / "bundle.zip", samples=False)) as archive:
             archive.extractall(place / "bundle")
         buffers = [b for b in program.buffers if b.role == "input"]
         inputs = {b.name: seeded_input(str(spec), b.name, b.shape) for b in buffers}
@@ -155,8 +156,8 @@ def prepare(
 
 def peak_gflops(bench: Workbench) -> dict[str, float]:
     """Peak multiply-add rate by tier: the better of two probes, for load only lowers it."""
-    first = bench.connect().peak_gflops
-    second = bench.runner.probe(bench.compiler.peak_kernels(TIERS)).peak_gflops
+    first = bench.page.connect().peak_gflops
+    second = bench.page.runner.probe(bench.compiler.peak_kernels(TIERS)).peak_gflops
     return {tier: max(rate, second.get(tier, 0.0)) for tier, rate in first.items()}
 
 

@@ -25,6 +25,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.tuner.events import Failed, Finished
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.jobs import export
 
 PEERS = ("ort",)
 MODEL_TIMEOUT_S = 600.0
@@ -88,14 +89,14 @@ def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> Prepa
     opened = bench.open_model(onnx)
     inputs = tuple(port.spec for port in opened.plan.inputs)
     feeds = seeded_feeds(inputs)
-    bench.use_feeds(feeds)
+    bench.model.feeds = feeds
     summary: dict[str, Any] = {}
-    for event in bench.tune(seconds):
+    for event in bench.tuning.start(seconds):
         if isinstance(event, Finished):
             summary = event.to_json()
         elif isinstance(event, Failed):
             raise UserError(event.error["error"], event.error.get("hint", ""))
-    with zipfile.ZipFile(bench.export(folder / "bundle.zip", samples=False)) as archive:
+    with zipfile.ZipFile(export(bench.model, folder / "bundle.zip", samples=False)) as archive:
         archive.extractall(folder / "bundle")
     (folder / "bundle.zip").unlink()
     for name, data in feeds.items():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.ir.tensor_ir import Buffer
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.space.wasm.conv2d import CONV2D
 
 OPSET, IR_VERSION = 20, 10

@@ -8,8 +8,8 @@ from typing import Any
 from nnjit_studio.bench.conditions import load_average, measured_now
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.compiler.programs.builders import WorkloadSpec
-from nnjit_studio.compiler.wasm.pipeline import OPTIONAL_PASSES
+from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
+from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import Kernel, MeasurePolicy, RunResult
 from nnjit_studio.records.candidate import Candidate
@@ -50,10 +50,10 @@ def bench_passes(
         When a variant does not compile or gives wrong results.
     """
     before = load_average()
-    device = bench.connect()
+    device, runner = bench.page.connect(), bench.page.runner
     tier = device.best_tier
     workload, _ = bench.compiler.define(str(spec))
-    bench.runner.set_fixture(bench.compiler.fixture(workload))
+    runner.set_fixture(bench.compiler.fixture(workload))
 
     def build(passes: tuple[str, ...]) -> tuple[Kernel, float]:
         times = []
@@ -68,7 +68,7 @@ def bench_passes(
     rows: list[dict[str, Any]] = []
     for name, passes in variants():
         kernel, compile_ms = build(passes)
-        row = _row(bench.runner.measure(kernel, full, POLICY), name)
+        row = _row(runner.measure(kernel, full, POLICY), name)
         same = kernel.sha256 == full.sha256
         row |= {"compile_ms": compile_ms, "nbytes": len(kernel.data), "same_bytes": same}
         rows.append(row)

@@ -18,9 +18,12 @@ from nnjit_studio.bench.tuner.mutants import bench_mutants, kernel_of
 from nnjit_studio.bench.tuner.program_mutants import make_slower
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.fixture import make_fixture
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.subject import packed_weight
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
@@ -91,7 +94,7 @@ def bench_duels(
         When a right kernel does not compile or the page is lost.
     """
     before = load_average()
-    device = bench.connect()
+    device, runner = bench.page.connect(), bench.page.runner
     policy, thresholds = MeasurePolicy(), SwapPolicy()
     result: dict[str, Any] = {
         "ok": True,
@@ -109,16 +112,16 @@ def bench_duels(
         arenas = [make_arena(spec, device) for spec in SPECS]
         names = itertools.count()
         if aa:
-            result["aa"] = _aa(bench.runner, arenas, aa, names, note)
+            result["aa"] = _aa(runner, arenas, aa, names, note)
         if slower or faster:
-            slow = [_slowed(bench.runner, arena, note) for arena in arenas]
+            slow = [_slowed(runner, arena, note) for arena in arenas]
             result["slowed"] = [row for _, row in slow]
             twins = [artifact for artifact, _ in slow]
             for role, count in (("slower", slower), ("faster", faster)):
                 if count:
-                    result[role] = _roles(bench.runner, arenas, twins, role, count, names, note)
+                    result[role] = _roles(runner, arenas, twins, role, count, names, note)
     if mutants:
-        result["mutants"] = bench_mutants(bench.runner, device, mutants, note)
+        result["mutants"] = bench_mutants(runner, device, mutants, note)
     result["load_average"] = {"before": before, "after": load_average()}
     return result
 
@@ -286,18 +289,12 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
     """Upper end of the one-sided exact interval of a share.
 
     C. J. Clopper, E. S. Pearson, "The Use of Confidence or Fiducial Limits",
-    Biometrika 26(4), 1934; by bisection of the binomial distribution.
+    Biometrika 26(4), 1934.
     """
-    if events >= trials:
-        return 1.0
-    low, high = events / trials, 1.0
-    for _ in range(60):
-        p = (low + high) / 2
-        at_most = sum(
-            math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(events + 1)
-        )
-        low, high = (p, high) if at_most > 1 - confidence else (low, p)
-    return high
+    from scipy.stats import binomtest
+
+    found = binomtest(events, trials, alternative="less").proportion_ci(confidence, "exact")
+    return float(found.high)
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:

@@ -13,9 +13,12 @@ from nnjit_studio.bench.tuner.program_mutants import make_mutant
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.fixture import SEED, make_fixture
-from nnjit_studio.compiler.programs.builders import program_for
-from nnjit_studio.compiler.recognize.subject import packed_weight, subject_of, workload_for
-from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.recognize.subject import packed_weight
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, MeasurePolicy, RunResult

@@ -34,7 +34,8 @@ from nnjit_studio.compiler.ir.loops import (
     Widened,
 )
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Const, Expr, Load, Program, Var
-from nnjit_studio.compiler.wasm.pipeline import Artifact, compile_program, schedule_program
+from nnjit_studio.compiler.pipeline.passes import Artifact
+from nnjit_studio.compiler.pipeline.wasm import compile_program, schedule_program
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.records.candidate import Candidate
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nnjit_studio import __version__
 from nnjit_studio.bench.conditions import load_average, utc_now
-from nnjit_studio.compiler.programs.builders import WorkloadSpec, looks_like_spec
+from nnjit_studio.compiler.spelling import WorkloadSpec, looks_like_spec
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
@@ -18,11 +18,12 @@ from nnjit_studio.records import Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner import TuneOptions, TuningSession
+from nnjit_studio.tuner import TuneOptions
 from nnjit_studio.tuner.events import Failed, Measured, Swapped
 from nnjit_studio.tuner.queue import KernelQueue
 from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval
-from nnjit_studio.workbench import OpenedModel, SystemClock, Workbench, example_feeds
+from nnjit_studio.workbench import SystemClock, Workbench
+from nnjit_studio.workbench.tuning import session_of
 
 SHAPES = {
     "K0": "matmul:384x768x768:f32",
@@ -140,7 +141,7 @@ def bench_regret(
         When a session fails, or no candidate is right.
     """
     before = load_average()
-    device = bench.connect()
+    device = bench.page.connect()
     rows = []
     for i, (name, spec) in enumerate(shapes):
         if device.gpu and spec.kind not in GPU_KINDS:
@@ -199,8 +200,8 @@ def _one(bench: Workbench, spec: WorkloadSpec, times: int, rounds: int) -> dict[
     opened = bench.open_workload(str(spec))
     (workload,) = opened.workloads
     packable = workload.key in opened.packable
-    found = tune_cold(bench, opened)
-    clock, device = SystemClock(), bench.connect()
+    found = tune_cold(bench)
+    clock, device = SystemClock(), bench.page.connect()
     began_s = clock.monotonic_s()
     lite = [e.candidate for e in build_lite_space(workload, device, packable).entries]
     wide = build_wide_space(workload, device, packable, times)
@@ -239,7 +240,7 @@ def _regret(duel: Mapping[str, float]) -> float:
     return 1 - 1 / duel["speedup"] if duel["low"] > 1 else 0.0
 
 
-def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
+def tune_cold(bench: Workbench) -> Found:
     """A real session with an empty database, until nothing is expected of further rounds.
 
     Raises
@@ -249,18 +250,7 @@ def tune_cold(bench: Workbench, opened: OpenedModel) -> Found:
     """
     clock = SystemClock()
     began_s = clock.monotonic_s()
-    session = TuningSession(
-        opened.graph.name,
-        opened.plan,
-        opened.workloads,
-        bench.runner,
-        bench.compiler,
-        Forgetful(),
-        bench.connect(),
-        clock,
-        example_feeds([port.spec for port in opened.plan.inputs]),
-        TuneOptions(seconds=None, packable=opened.packable),
-    )
+    session = session_of(bench.model, TuneOptions(seconds=None), records=Forgetful())
     incumbents: list[tuple[int, AnyCandidate | None]] = [(0, None)]
     order: list[str] = []
     reason = ""
@@ -280,8 +270,9 @@ class Exhaustive:
     """Measures candidates of one workload, whose fixture it sends."""
 
     def __init__(self, bench: Workbench, workload: Workload) -> None:
-        self._runner, self._compiler, self._workload = bench.runner, bench.compiler, workload
-        self._tier = bench.connect().best_tier
+        self._runner, self._compiler = bench.page.runner, bench.compiler
+        self._workload = workload
+        self._tier = bench.page.connect().best_tier
         self._kernels: dict[AnyCandidate | None, Kernel] = {}
         self._runner.set_fixture(self._compiler.fixture(workload))
 

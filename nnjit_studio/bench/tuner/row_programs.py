@@ -16,7 +16,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.programs.builders import f32, row_major
+from nnjit_studio.compiler.programs.parts import f32, row_major
 
 LOWEST = -3.4028234663852886e38
 

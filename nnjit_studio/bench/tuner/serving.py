@@ -134,12 +134,12 @@ def bench_serving(
     """
     before = load_average()
     bench.open_model(model, note, feeds)
-    device = bench.connect()
-    bench.serve(options)
+    device = bench.page.connect()
+    bench.model.serve(options)
     on, off, full = Side(), Side(), Side()
     rest(bench, off)
     off.by_generation.clear()  # warm by now
-    session = Watched(bench.tune(None, exhaustive=True))
+    session = Watched(bench.tuning.start(None, exhaustive=True))
     try:
         while on.rounds_s < seconds and on.seconds < MOST_TIMES * seconds and not session.over:
             rest(bench, off)
@@ -147,15 +147,15 @@ def bench_serving(
             note(f"{on.seconds:6.1f} s of tuning, {on.rounds} rounds, {session.swaps} swaps")
         rest(bench, off)
         swaps = session.swaps
-        bench.serve(ServeOptions(options.interval_ms, None))
+        bench.model.serve(ServeOptions(options.interval_ms, None))
         session.seen.clear()
         tune_block(bench, session, full, seconds * FULL_SPEED_SHARE)
-        bench.runner.served(hold=False)
-        bench.cancel()
+        bench.page.runner.served(hold=False)
+        bench.page.cancel()
         session.join()
     finally:
-        bench.cancel()
-        bench.stop_serving()  # what waits at the gate goes on
+        bench.page.cancel()
+        bench.model.stop_serving()  # what waits at the gate goes on
     return {
         "ok": True,
         "date": utc_now(),
@@ -167,7 +167,7 @@ def bench_serving(
         "load_average": {"before": before, "after": load_average()},
         "versions": {"nnjit-studio": __version__, "compiler": bench.compiler.version},
         "model": model.name,
-        "threads": bench.threads,
+        "threads": bench.page.threads,
         "interval_ms": options.interval_ms,
         "budget": options.budget,
         "off": off.to_json(),
@@ -180,13 +180,13 @@ def bench_serving(
 
 def tune_block(bench: Workbench, session: Watched, side: Side, seconds: float) -> None:
     """Let tuning go on for so long, or until the session is over."""
-    bench.runner.served(hold=False)
+    bench.page.runner.served(hold=False)
     session.seen.clear()  # of the rest before
     rounds, began, counts = session.rounds, time.monotonic(), session.spaces > 0
     while time.monotonic() - began < seconds and not session.over:
         time.sleep(min(0.1, seconds))
     elapsed_s = time.monotonic() - began
-    last = bench.runner.served(hold=True)
+    last = bench.page.runner.served(hold=True)
     for event in session.seen:
         side.add(event)
     side.add(last)
@@ -197,14 +197,14 @@ def tune_block(bench: Workbench, session: Watched, side: Side, seconds: float) -
 
 def rest(bench: Workbench, side: Side) -> None:
     """The model alone for half a block, tuning held at the gate."""
-    bench.runner.served(hold=True)
+    bench.page.runner.served(hold=True)
     time.sleep(SETTLE_S)
-    bench.runner.served()
+    bench.page.runner.served()
     began = time.monotonic()
     count = 0
     while count < ENOUGH or time.monotonic() - began < BLOCK_S / 2:
         time.sleep(BLOCK_S / 4)
-        seen = bench.runner.served()
+        seen = bench.page.runner.served()
         count += len(seen.latencies_ms)
         side.add(seen)
     side.seconds += time.monotonic() - began

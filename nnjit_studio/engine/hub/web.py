@@ -36,7 +36,7 @@ MIME_TYPES = {
 }
 """Suffix of each kind of file that is served; no other is."""
 
-_FILE_PATH = re.compile(r"(engine|sdk|studio)(/[a-z]+)?/[a-z_]+(\.[a-z]+)")
+_FILE_PATH = re.compile(r"(engine|sdk|studio)(/[a-z]+)*/[a-z_]+(\.[a-z]+)")
 """Of ``resources``: the engine, the page's own modules, and the look that bundles have too."""
 
 

@@ -14,21 +14,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.space.features import Features
+from nnjit_studio.space.rules import Space, Usage
 from nnjit_studio.space.wasm.heuristics import (
     ELEMENT_BYTES,
     L2_STREAM_SHARE,
     LANES,
     REGISTER_LOW_STEPS,
     REGISTER_RANGE,
+    WIDE_X0_CHOICES,
+    WIDE_Y0_CHOICES,
     intensity,
     register_use,
     splits,
 )
+from nnjit_studio.space.wasm.matmul import fills, tile_features
 
 CONV2D = "conv2d"
 CONV2D_DIMS = "NxCxHxWxOxKHxKWxSTRIDExPADxDILATIONxGROUPS"
@@ -131,6 +137,21 @@ class ConvProblem:
         users = c.y0 * math.prod(self.kernel)
         splats = 0 if c.r0 == self.kernel[0] else users
         return len(reached) * self.kernel[1] * vectors + users * vectors + splats
+
+
+def conv2d_space(
+    workload: Workload, device: DeviceProfile, packable: bool
+) -> Space[Candidate, ConvProblem]:
+    """First choices of every tile, then the variations, one at a time.
+
+    Raises
+    ------
+    UserError
+        When the workload is no float32 conv2d.
+    """
+    told = (registers, l2_cache, one_at_a_time)
+    problem = conv_problem(workload, device)
+    return Space(problem, RULES, told, conv2d_candidates, _usage, variations, _wider)
 
 
 def conv_problem(workload: Workload, device: DeviceProfile) -> ConvProblem:
@@ -308,6 +329,25 @@ def _rank(c: Candidate, p: ConvProblem) -> tuple[object, ...]:
     return (changed != (), _tile_rank((c.x0, c.y0), p), changed, c)
 
 
+def _usage(c: Candidate, p: ConvProblem) -> Usage:
+    return Usage(register_use(c.x0, c.y0), p.staged_bytes(c.x1))
+
+
+def _wider(p: ConvProblem) -> Iterator[Candidate]:
+    """Any multiple of four pixels, any rows, any block of rows."""
+    rows = p.kernel[0]
+    blocks = {math.ceil(p.out_height / count) for count in (1, 2, 4, 8, 16)}
+    if p.depthwise:
+        blocks = {p.out_height}
+    for x0, y0 in product(WIDE_X0_CHOICES, WIDE_Y0_CHOICES):
+        if not fills(x0, y0, p.device, p.register_low):
+            continue
+        for r0, x1, order in product(sorted({1, rows, 2 * rows, 4 * rows}), sorted(blocks), ORDERS):
+            c = Candidate(x0, y0, r0, x1, y0, p.depth, order, False)
+            if all(rule(c, p)[0] for rule in (problem_size, function_size, unrolling)):
+                yield c
+
+
 def conv2d_naive_size(workload: Workload) -> int:
     """Size of the space before any reduction, counted as for matmuls.
 
@@ -317,3 +357,15 @@ def conv2d_naive_size(workload: Workload) -> int:
     _, c, h, w, o, *_ = workload.dims
     loops = math.prod(splits(extent, 3) for extent in (o, h, w)) * splits(c, 2)
     return (loops * 4) << 3
+
+
+def conv2d_family(workload: Workload) -> str:
+    """``depthwise`` where groups are channels of their own."""
+    return "depthwise" if workload.dims[-1] > 1 else CONV2D
+
+
+def conv2d_features(c: Candidate, workload: Workload, device: DeviceProfile) -> Features:
+    """Of a tile of channels, or rows, times pixels; nothing is blocked or streamed."""
+    p = conv_problem(workload, device)
+    of_tile = tile_features(c, (p.rows, p.out_width), device)
+    return of_tile._replace(block_rows=math.log2(p.out_height / c.x1))

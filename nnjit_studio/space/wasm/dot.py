@@ -11,7 +11,7 @@ read where it lies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -19,6 +19,8 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.space.features import Features
+from nnjit_studio.space.rules import Space, Usage
 from nnjit_studio.space.wasm.heuristics import (
     BASE_ORDER,
     ELEMENT_BYTES,
@@ -29,8 +31,11 @@ from nnjit_studio.space.wasm.heuristics import (
     REGISTER_LOW_STEPS,
     REGISTER_RANGE,
     VARIED_TILES,
+    WIDE_REGISTER_RANGE,
+    WIDE_Y0_CHOICES,
     intensity,
 )
+from nnjit_studio.space.wasm.matmul import tile_features
 
 DOT_KINDS = {"matmul": "matmul_dot", "batch_matmul": "batch_matmul_dot"}
 """Kinds whose B lies along the reduction, by the kind of the same product with usual strides."""
@@ -82,6 +87,21 @@ class DotProblem:
         columns = x0 * BLOCK_PANELS
         fits = y0 < rows < self.m and columns < self.n
         return ((x0, y0), (columns, rows)) if fits else ((x0, y0),)
+
+
+def dot_space(
+    workload: Workload, device: DeviceProfile, packable: bool
+) -> Space[Candidate, DotProblem]:
+    """First choices of every tile, then the variations, one at a time.
+
+    Raises
+    ------
+    UserError
+        When the workload is none of :data:`DOT_KINDS`, or not float32.
+    """
+    told = (registers, l1_cache, one_at_a_time)
+    problem = dot_problem(workload, device)
+    return Space(problem, RULES, told, dot_candidates, _usage, variations, _wider)
 
 
 def dot_problem(workload: Workload, device: DeviceProfile) -> DotProblem:
@@ -233,3 +253,39 @@ def dot_candidates(problem: DotProblem) -> list[Candidate]:
 def _rank(c: Candidate, p: DotProblem) -> tuple[object, ...]:
     changed = variations(c, p)
     return (changed != (), _tile_rank((c.x0, c.y0), p), changed, c)
+
+
+def _usage(c: Candidate, p: DotProblem) -> Usage:
+    return Usage(LANES * vectors(c.x0, c.y0), block_bytes(c, p.k))
+
+
+def _wider(p: DotProblem) -> Iterator[Candidate]:
+    """Any columns up to eight, any rows."""
+    low, high = (share * p.device.vector_registers for share in WIDE_REGISTER_RANGE)
+    low = min(low, p.register_low * low)
+    for x0, y0 in product((*range(1, 9), 12, 16), WIDE_Y0_CHOICES):
+        if not low <= vectors(x0, y0) <= high:
+            continue
+        for r0, (x1, y1), order in product(R0_CHOICES, p.blocks(x0, y0), ORDERS):
+            c = Candidate(x0, y0, r0, x1, y1, p.k, order, False)
+            if all(rule(c, p)[0] for rule in (problem_size, function_size)):
+                yield c
+
+
+def dot_family(workload: Workload) -> str:
+    return "dot"
+
+
+def dot_features(c: Candidate, workload: Workload, device: DeviceProfile) -> Features:
+    """Each sum is a vector, ``r0`` counts vectors."""
+    m, k, n = workload.dims[-3:]
+    blocked = c.y1 > c.y0
+    streamed = 0 if blocked else (m if c.order == "nm" else n) * k * ELEMENT_BYTES
+    return tile_features(c, (m, n), device)._replace(
+        few_sums=max(0.0, 1 - c.x0 * c.y0 / 8),
+        spilled=max(0.0, (vectors(c.x0, c.y0) + 1) / device.vector_registers - 1),
+        over_l1=max(0.0, math.log2(block_bytes(c, k) / device.l1_bytes)),
+        streamed=max(0.0, math.log2(max(1, 2 * streamed) / device.l2_bytes)),
+        narrow_rows=partial(c.x0) if workload.epilogue else 0.0,
+        block_rows=float(blocked),
+    )

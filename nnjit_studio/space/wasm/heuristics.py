@@ -67,6 +67,12 @@ VARIED_TILES = 4
 """How many tiles, the most intense first, are tried with every unroll ``r0``."""
 BASE_ORDER = "nm"
 
+WIDE_X0_CHOICES = (4, 8, 12, 16, 20, 24, 32)
+WIDE_Y0_CHOICES = tuple(range(1, 17))
+WIDE_REGISTER_RANGE = (0.3, 2.0)
+"""Of Heuristic 4 in wider spaces: from tiles that leave most registers idle to those that spill
+half of their sums."""
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -25,12 +25,8 @@ from nnjit_studio.space.webgpu.cost import (
     SUM_COST,
     WORKGROUP_COST,
 )
-from nnjit_studio.space.webgpu.matmul import (
-    ANY_GPU,
-    FIXED_REGISTERS,
-    MOST_PARTS_PER_CORE,
-    GpuProblem,
-)
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, MOST_PARTS_PER_CORE
+from nnjit_studio.space.webgpu.problem import GpuProblem
 
 ATTENTION = "attention"
 QUAD = 4
@@ -213,6 +209,10 @@ class AttentionProblem(GpuProblem):
         return self.m == 1
 
     @property
+    def family(self) -> str:
+        return "gpu-row-attention" if self.few_rows else "gpu-attention"
+
+    @property
     def depth(self) -> int:
         """Of a head."""
         return self.k // 2
@@ -237,11 +237,8 @@ class AttentionProblem(GpuProblem):
         return self.row(c).shared_bytes if self.few_rows else self.tile(c).shared_bytes
 
     def cost(self, c: GpuCandidate) -> float:
-        """Expected time in multiply-adds of the busiest core: it orders the space, no more.
-
-        Counted from the WGSL, with what was fitted to products; of attention nothing was
-        measured yet.
-        """
+        # Counted from the WGSL, with what was fitted to products; of attention nothing was
+        # measured yet.
         each = math.ceil(self.workgroups(c) * c.split / self.gpu.cores)
         resident = min(each, self.blocks_per_core(c)) * self.threads(c)
         second = 0.0

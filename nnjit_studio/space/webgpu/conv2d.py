@@ -17,7 +17,8 @@ from itertools import product
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.webgpu.cost import BUSY_THREADS
-from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, GpuProblem, power_above
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, MatmulProblem, power_above
+from nnjit_studio.space.webgpu.problem import GpuProblem
 from nnjit_studio.space.webgpu.usage import WIDTH, thread_registers, tile_width
 
 PATCH_INSTRUCTIONS = 8.0
@@ -39,8 +40,12 @@ START_INSTRUCTIONS = 40.0
 """What a thread does once: where its tile is, and the end."""
 
 
-class Conv2dProblem(GpuProblem):
+class Conv2dProblem(MatmulProblem):
     """A convolution as a product: channels times pixels, reduced over taps."""
+
+    @property
+    def family(self) -> str:
+        return "gpu-conv2d"
 
     @property
     def few_rows(self) -> bool:
@@ -70,6 +75,10 @@ class DepthwiseProblem(GpuProblem):
     def few_rows(self) -> bool:
         return False
 
+    @property
+    def family(self) -> str:
+        return "gpu-depthwise"
+
     def tiles_of(self, c: GpuCandidate) -> int:
         """Threads with work."""
         return self.batch * -(-self.m // c.y0) * -(-self.n // c.x0)
@@ -91,10 +100,6 @@ class DepthwiseProblem(GpuProblem):
     def shared_bytes(self, c: GpuCandidate) -> int:
         return 0
 
-    def block_limits(self, c: GpuCandidate) -> tuple[float, float, float]:
-        by_registers = self.gpu.registers_per_core / (self.registers(c) * c.threads)
-        return by_registers, math.inf, self.gpu.threads_per_core / c.threads
-
     def loads(self, c: GpuCandidate) -> int:
         """Loads of the image by one thread."""
         rows, columns = self.window(c)
@@ -102,7 +107,6 @@ class DepthwiseProblem(GpuProblem):
         return rows * (-(-columns // WIDTH) + 1 if wide else columns)
 
     def cost(self, c: GpuCandidate) -> float:
-        """Expected time in multiply-adds of the busiest core: it orders the space, no more."""
         each = math.ceil(self.workgroups(c) / self.gpu.cores)
         resident = min(each, self.blocks_per_core(c)) * c.threads
         idle = math.sqrt(max(1.0, BUSY_THREADS / resident))
@@ -115,7 +119,7 @@ class DepthwiseProblem(GpuProblem):
         )
 
 
-def conv2d_gpu_problem(dims: Sequence[int], gpu: GpuProfile) -> GpuProblem:
+def conv2d_gpu_problem(dims: Sequence[int], gpu: GpuProfile) -> Conv2dProblem | DepthwiseProblem:
     """What the rules look at, of a convolution's dims (``CONV2D_DIMS``)."""
     n, c, h, w, o, kh, kw, stride, pad, dilation, groups = dims
     # The padding of a sequence, an image of one row, is not above it.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-
-if TYPE_CHECKING:
-    from nnjit_studio.space.webgpu.matmul import GpuProblem
+from nnjit_studio.space.webgpu.problem import GpuProblem
 
 BASE_R1 = 16
 BUSY_THREADS = 512
@@ -40,10 +37,11 @@ SECOND_DISPATCH = 7e5
 """What a second dispatch costs, in multiply-adds of a core: about 3 us."""
 
 
-def expected_cost(c: GpuCandidate, p: GpuProblem) -> float:
+def expected_cost(c: GpuCandidate, p: GpuProblem, fetch_cost: float = 0.0) -> float:
     """Expected time, in multiply-adds of the busiest core at its full rate.
 
-    A model, not a claim. A core is slower where few sums hide its waits, where
+    A model, not a claim; ``fetch_cost`` is in instructions beyond the load for each element of B
+    that is fetched. A core is slower where few sums hide its waits, where
     tiles load much for each product, and where registers are crowded; parts of
     a reduction have to be written and read again.
     """
@@ -65,7 +63,7 @@ def expected_cost(c: GpuCandidate, p: GpuProblem) -> float:
     slower = (
         LOAD_COST * (c.x1 + c.y1) / (c.x1 * c.y1)
         + OWN_COST * (c.x0 + c.y0) / (c.x0 * c.y0)
-        + p.fetch_cost / c.y1
+        + fetch_cost / c.y1
         + DEPTH_COST * abs(math.log2(c.r1 / BASE_R1))
         + CROWD_COST * crowded
     )

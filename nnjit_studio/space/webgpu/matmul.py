@@ -15,7 +15,7 @@ at a time, as in the paper's microbenchmarks (section 5.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import product
 
@@ -25,10 +25,10 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 from nnjit_studio.space.webgpu.cost import BASE_R1, BUSY_THREADS, expected_cost
+from nnjit_studio.space.webgpu.problem import GpuProblem
 from nnjit_studio.space.webgpu.usage import (
     ELEMENT_BYTES,
     MATVEC_ROWS,
-    MAX_THREADS,
     WIDTH,
     matvec_threads,
     stages,
@@ -81,21 +81,12 @@ MOST_TILES = 18
 """How many tiles are in the space, the fastest expected first."""
 
 
-@dataclass(frozen=True)
-class GpuProblem:
-    """What the rules look at beside the candidate; extents of one product in elements."""
-
-    batch: int
-    m: int
-    k: int
-    n: int
-    gpu: GpuProfile
-    along_k: bool
+class MatmulProblem(GpuProblem):
+    """A product by tiles, or of few rows."""
 
     @property
-    def few_rows(self) -> bool:
-        """Whether the matrix-vector template makes it."""
-        return self.m <= MATVEC_ROWS
+    def family(self) -> str:
+        return "gpu-row" if self.few_rows else "gpu"
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -105,20 +96,14 @@ class GpuProblem:
 
     @property
     def fetch_cost(self) -> float:
-        """Instructions beside the load for each element of B that is fetched, those of a matrix
+        """Instructions beyond the load for each element of B that is fetched, those of a matrix
         left out."""
         return 0.0
 
     def cost(self, c: GpuCandidate) -> float:
-        """Expected time, see :mod:`gpu_cost`; what orders the space."""
-        return expected_cost(c, self)
-
-    @property
-    def threads_limit(self) -> int:
-        return min(MAX_THREADS, self.gpu.limit("maxComputeInvocationsPerWorkgroup"))
+        return expected_cost(c, self, self.fetch_cost)
 
     def workgroups(self, c: GpuCandidate) -> int:
-        """Without the parts of a split reduction."""
         rows = 1 if self.few_rows else -(-self.m // c.y1)
         return self.batch * rows * -(-self.n // c.x1)
 
@@ -126,30 +111,15 @@ class GpuProblem:
         return matvec_threads(c) if self.few_rows else c.threads
 
     def registers(self, c: GpuCandidate) -> int:
-        """``Reg_thread`` and what addresses take."""
         if self.few_rows:
             return c.x0 * self.m + c.r0 * (c.x0 + self.m) + FIXED_REGISTERS
         return thread_registers(c) + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
-        """``L1_block``: workgroup memory in bytes. Sums stay in registers, so x1 * y1 of the
-        paper's formula is not in it."""
+        # Sums stay in registers, so x1 * y1 of the paper's formula is not in it.
         if self.few_rows:
             return matvec_threads(c) * c.x0 * ELEMENT_BYTES
         return workgroup_bytes(c, self.k)
-
-    def block_limits(self, c: GpuCandidate) -> tuple[float, float, float]:
-        """``RegLimit``, ``L1Limit`` and ``WarpLimit`` of Table 1: blocks on a core by each."""
-        threads = self.threads(c)
-        return (
-            self.gpu.registers_per_core / (self.registers(c) * threads),
-            self.gpu.shared_bytes_per_core / self.shared_bytes(c),
-            self.gpu.threads_per_core / threads,
-        )
-
-    def blocks_per_core(self, c: GpuCandidate) -> int:
-        """``Block_core`` of Table 1."""
-        return max(1, int(min(self.block_limits(c))))
 
     def first_split(self, c: GpuCandidate) -> int:
         """The least choice that gives :data:`BUSY_CORES` a workgroup."""
@@ -177,7 +147,7 @@ class GpuProblem:
         return tuple(ranked[:MOST_TILES])
 
 
-def gpu_problem(workload: Workload, gpu: GpuProfile) -> GpuProblem:
+def gpu_problem(workload: Workload, gpu: GpuProfile) -> MatmulProblem:
     """Extents of a workload.
 
     Raises
@@ -192,22 +162,22 @@ def gpu_problem(workload: Workload, gpu: GpuProfile) -> GpuProblem:
             "Lite spaces exist for matmul:MxKxN:f32 and batch_matmul:BxMxKxN:f32.",
         )
     batch, m, k, n = (1, *workload.dims)[-4:]
-    return GpuProblem(batch, m, k, n, gpu, workload.kind in DOT_KINDS.values())
+    return MatmulProblem(batch, m, k, n, gpu, workload.kind in DOT_KINDS.values())
 
 
-def gpu_candidates(problem: GpuProblem) -> list[GpuCandidate]:
+def gpu_candidates(problem: MatmulProblem) -> list[GpuCandidate]:
     """The lite space: what every rule accepts, the fastest expected first."""
     found = {c for tile in problem.tiles for c in _around(tile, problem)}
     accepted = [c for c in found if all(rule(c, problem)[0] for rule in RULES)]
     return sorted(accepted, key=lambda c: (_expected(c, problem), c))
 
 
-def _expected(c: GpuCandidate, p: GpuProblem) -> float:
+def _expected(c: GpuCandidate, p: MatmulProblem) -> float:
     """Of two that are expected alike, another tile tells more than another unroll."""
     return p.cost(c) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
 
 
-def _tiles(p: GpuProblem) -> Iterator[GpuCandidate]:
+def _tiles(p: MatmulProblem) -> Iterator[GpuCandidate]:
     if p.few_rows:
         y = power_above(p.m)
         for x0, across, r0, r1 in product(
@@ -221,7 +191,7 @@ def _tiles(p: GpuProblem) -> Iterator[GpuCandidate]:
             yield GpuCandidate(x0, y0, BASE_R1, x1, y1, BASE_R1)
 
 
-def _around(tile: GpuCandidate, p: GpuProblem) -> Iterator[GpuCandidate]:
+def _around(tile: GpuCandidate, p: MatmulProblem) -> Iterator[GpuCandidate]:
     """A tile with its first choices, and with each other choice of one setting."""
     yield tile
     for split in SPLIT_CHOICES:
@@ -238,16 +208,16 @@ def power_above(extent: int) -> int:
     return 1 << (extent - 1).bit_length()
 
 
-GpuRule = Callable[[GpuCandidate, GpuProblem], tuple[bool, str]]
+GpuRule = Callable[[GpuCandidate, MatmulProblem], tuple[bool, str]]
 
 
-def simd_width(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def simd_width(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Heuristic 1: vectors are at most 128 bits; the widest is taken, and where rows do not
     align the kernel falls back by itself."""
     return c.vec == WIDTH, f"loads of {c.vec} float32 ({32 * c.vec} bits) where rows align"
 
 
-def power_of_two(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def power_of_two(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Heuristic 2, with the exception of :data:`SPLIT_CHOICES`."""
     sizes = (c.x0, c.y0, c.r0, c.x1, c.y1, c.r1)
     odd = [str(s) for s in sizes if s & (s - 1)]
@@ -255,7 +225,7 @@ def power_of_two(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return not odd and c.split in SPLIT_CHOICES, f"{text}; split {c.split} of {SPLIT_CHOICES}"
 
 
-def tile_choices(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def tile_choices(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """What a thread keeps: whole vectors of columns, and few enough rows to stay in registers."""
     if p.few_rows:
         rows = power_above(p.m)
@@ -270,7 +240,7 @@ def tile_choices(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return choices and upright and lying, text
 
 
-def problem_size(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def problem_size(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """A tile of twice the problem computes padding alone."""
     m, k, n = (power_above(e) for e in (p.m, p.k, p.n))
     deepest = max(k, 8 * c.r0, ROW_R1_CHOICES[0]) if p.few_rows else max(2 * k, R1_CHOICES[0])
@@ -278,7 +248,7 @@ def problem_size(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return ok, f"tile {c.y1}x{c.x1}, depth {c.r1}, in {p.m}x{p.n}, K {p.k}"
 
 
-def threads(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def threads(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Heuristic 5: at most 256 threads; whole warps, unless the product is one tile."""
     count, warp = p.threads(c), p.gpu.warp
     whole = count % warp == 0 or p.workgroups(c) == p.batch
@@ -287,14 +257,14 @@ def threads(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     )
 
 
-def shared_memory(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def shared_memory(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Heuristic 6, with the adapter's limit in place of the 16 KiB that every device has."""
     limit, used = p.gpu.limit("maxComputeWorkgroupStorageSize"), p.shared_bytes(c)
     how = "slices" if p.few_rows else f"{stages(c, p.k)} x ({c.x1} + {c.y1} + padding) * {c.r1}"
     return used <= limit, f"L1_block {used:,} of {limit:,} bytes ({how})"
 
 
-def registers(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def registers(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Heuristic 7, relaxed: registers, not memory or threads, limit the blocks of a core."""
     by_registers, by_memory, by_threads = p.block_limits(c)
     used, most = p.registers(c), p.gpu.registers_per_thread
@@ -312,7 +282,7 @@ def registers(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return ok, text + ("" if ok else f"; RegLimit is not within {REGISTER_RELAXATION:g} of it")
 
 
-def coalesced(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def coalesced(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Few rows: threads side by side read whole cache lines of the matrix."""
     if not p.few_rows:
         ratio = max(c.x1, c.y1) / min(c.x1, c.y1)
@@ -324,7 +294,7 @@ def coalesced(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return ok, f"{c.x1 // c.x0} threads read {c.x1} neighbours of a row of B"
 
 
-def split(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def split(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """A reduction is split where cores would be idle, and not into crumbs."""
     groups, cores = p.workgroups(c), p.gpu.cores
     text = f"{groups} workgroups x split {c.split} on {cores} cores"
@@ -344,7 +314,7 @@ def split(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return ok, text + ("" if ok else why)
 
 
-def depth(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def depth(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Depth of a tile and unroll of its steps."""
     if p.few_rows:
         return c.r0 in ROW_R0_CHOICES and c.r1 in ROW_R1_CHOICES, f"r0 {c.r0}, r1 {c.r1}"
@@ -352,7 +322,7 @@ def depth(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return ok, f"r1 {c.r1} of {R1_CHOICES}, r0 {c.r0} of {ROLLED_R0} and r1, the whole depth"
 
 
-def kept_tile(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def kept_tile(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Only the tiles that are expected to be fastest."""
     first = p.first(c)
     if first not in p.tiles:
@@ -360,7 +330,7 @@ def kept_tile(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return True, f"tile {p.tiles.index(first) + 1} of {len(p.tiles)} by expected time"
 
 
-def one_at_a_time(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+def one_at_a_time(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
     """Either the depth (r1, r0) or split leaves its first choice, and only for the best tiles."""
     changed = gpu_variations(c, p)
     if len(changed) > 1:
@@ -370,7 +340,7 @@ def one_at_a_time(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
     return True, f"varies {changed[0]}" if changed else "first choice of depth and split"
 
 
-def gpu_variations(c: GpuCandidate, p: GpuProblem) -> tuple[str, ...]:
+def gpu_variations(c: GpuCandidate, p: MatmulProblem) -> tuple[str, ...]:
     """Where a candidate leaves the first choice for its tile: ``depth`` is r1 and r0."""
     first = p.first(c)
     depth = () if (c.r0, c.r1) == (first.r0, first.r1) else ("depth",)
@@ -406,7 +376,7 @@ ANY_GPU = replace(
 @lru_cache(maxsize=1024)
 def untuned(batch: int, m: int, k: int, n: int, along_k: bool) -> GpuCandidate:
     """Settings that run on every device and suit many: the best expected for :data:`ANY_GPU`."""
-    problem = GpuProblem(batch, m, k, n, ANY_GPU, along_k)
+    problem = MatmulProblem(batch, m, k, n, ANY_GPU, along_k)
     if problem.tiles:
         return problem.tiles[0]
     rows = power_above(m)

@@ -16,7 +16,8 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.quantised import MATMUL_4BIT
-from nnjit_studio.space.webgpu.matmul import FIXED_REGISTERS, GpuProblem
+from nnjit_studio.space.webgpu.matmul import FIXED_REGISTERS
+from nnjit_studio.space.webgpu.problem import GpuProblem
 from nnjit_studio.space.webgpu.usage import ELEMENT_BYTES
 
 WORD = 8
@@ -41,6 +42,10 @@ CORE_BYTES = 16.0
 class FourBitProblem(GpuProblem):
     """Sizes of one product; what a candidate takes differs from products of float32."""
 
+    @property
+    def family(self) -> str:
+        return "gpu-row-4bit" if self.few_rows else "gpu-4bit"
+
     def workgroups(self, c: GpuCandidate) -> int:
         return -(-self.m // c.y1) * -(-self.n // c.x1)
 
@@ -60,7 +65,6 @@ class FourBitProblem(GpuProblem):
         return (c.y1 + COLUMNS + c.x1) * c.r1 * ELEMENT_BYTES
 
     def cost(self, c: GpuCandidate) -> float:
-        """Expected time of the busiest core: it orders the space, no more."""
         each = math.ceil(self.workgroups(c) / self.gpu.cores)
         resident = min(each, self.blocks_per_core(c)) * self.threads(c)
         if self.few_rows:

@@ -13,18 +13,22 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.quantised import MATMUL_INT8
-from nnjit_studio.space.webgpu.matmul import ANY_GPU, GpuProblem
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, MatmulProblem
 
 WORD = 4
 """Steps of k in a word."""
 
 
-class Int8Problem(GpuProblem):
+class Int8Problem(MatmulProblem):
     """A product whose reduction runs over words."""
 
     @property
     def few_rows(self) -> bool:
         return False
+
+    @property
+    def family(self) -> str:
+        return "gpu-int8"
 
     def cost(self, c: GpuCandidate) -> float:
         # Unsigned bytes: each word of B is also summed, once for the rows of a thread.

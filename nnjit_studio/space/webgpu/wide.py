@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from itertools import product
 
@@ -16,9 +15,8 @@ from nnjit_studio.space.webgpu.matmul import (
     SPLIT_CHOICES,
     X1_CHOICES,
     Y1_CHOICES,
-    GpuProblem,
     GpuRule,
-    gpu_candidates,
+    MatmulProblem,
     problem_size,
     shared_memory,
     threads,
@@ -31,19 +29,12 @@ KEPT_RULES: tuple[GpuRule, ...] = (problem_size, threads, shared_memory)
 """Rules of which a kernel that breaks them would not run, or compute padding alone."""
 
 
-def gpu_wide_candidates(problem: GpuProblem, times: int) -> tuple[GpuCandidate, ...]:
-    """The lite space, then others, together ``times`` as many where there are.
-
-    Any powers of two in any combination, whatever registers and cores make of them. Of
-    more, those whose text has the smallest sha256 stay, as in :mod:`wide_space`.
-    """
-    lite = gpu_candidates(problem)
-    others = {c for c in _grid(problem) if all(rule(c, problem)[0] for rule in KEPT_RULES)}
-    mixed = sorted(others - set(lite), key=lambda c: hashlib.sha256(str(c).encode()).digest())
-    return (*lite, *mixed[: (times - 1) * len(lite)])
+def wide_candidates(problem: MatmulProblem) -> Iterator[GpuCandidate]:
+    """Any powers of two in any combination, whatever registers and cores make of them."""
+    return (c for c in _grid(problem) if all(rule(c, problem)[0] for rule in KEPT_RULES))
 
 
-def _grid(p: GpuProblem) -> Iterator[GpuCandidate]:
+def _grid(p: MatmulProblem) -> Iterator[GpuCandidate]:
     if p.few_rows:
         rows = 1 << (p.m - 1).bit_length()
         for x0, across, r0, r1, split in product(

@@ -1,10 +1,13 @@
 /** Ours and the peers on one product, with operands on the GPU, each submitted in like ways. */
-import { openGpu } from "../../studio/gpu/open.js";
+import { whole } from "../../engine/gpu/commands.js";
+import { openNative } from "../../engine/gpu/native/device.js";
 import { flushTensorFlow, onnxRuntime, tensorFlow } from "./peers.js";
 import { own, recorderOf } from "./record.js";
 import { timed } from "./variants.js";
 
-/** @typedef {{version: number, scratch: number[], requires: string[], dispatches: {code: string, entry: string, workgroups: [number, number, number], bindings: string[], access: ("read" | "read_write")[]}[]}} KernelDocument */
+/** @import { KernelDocument } from "../../engine/gpu/document.js" */
+/** @import { GpuDevice } from "../../types/gpu.js" */
+
 /** @typedef {{settings: string, document: KernelDocument}} Candidate */
 /**
  * @typedef {object} Shape
@@ -32,22 +35,19 @@ import { timed } from "./variants.js";
  * @property {() => void | Promise<void>} release
  */
 
-/** @type {import("../../types/gpu.js").GpuDevice | null} */
+/** @type {GpuDevice | null} */
 let gpu = null;
 
-/** @returns {Promise<{gpu: import("../../types/gpu.js").GpuDevice, device: any}>} our GPU layer, opened once */
+/** @returns {Promise<{gpu: GpuDevice, device: any}>} our GPU layer, opened once */
 export async function openOurs() {
   own("ours");
-  gpu ??= await openGpu({ implementation: "navigator" });
+  gpu ??= await openNative();
   return { gpu, device: recorderOf("ours").device };
 }
 
 /** The buffers of a shape, for all its candidates. */
 export class OurProduct {
-  /**
-   * @param {import("../../types/gpu.js").GpuDevice} gpu
-   * @param {Shape} shape
-   */
+  /** @param {GpuDevice} gpu @param {Shape} shape */
   constructor(gpu, shape) {
     this.gpu = gpu;
     this.shape = shape;
@@ -71,7 +71,6 @@ export class OurProduct {
   async commands(document) {
     const pipelines = await Promise.all(document.dispatches.map(({ code, entry, access }) => this.gpu.pipeline({ code, entry, access })));
     const ms = Math.max(...pipelines.map((p) => p.ms));
-    const whole = (/** @type {import("../../types/gpu.js").GpuBuf} */ buffer) => ({ buffer, offset: 0, size: buffer.nbytes });
     const bind = (/** @type {number} */ slot) => {
       const args = [...this.inputs, this.outputs[slot]];
       const scratch = this.scratch.map((of) => of[slot]);
@@ -132,10 +131,7 @@ export function ours(product, { slots }, device) {
   };
 }
 
-/**
- * @param {Shape} shape
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @returns {Promise<Contender>} */
 export async function onnxRuntimeProduct(shape) {
   const { ort, device, session } = await onnxRuntime();
   const [one, many] = [await session(shape.one), await session(shape.many, { graphOptimizationLevel: "disabled" })];
@@ -173,10 +169,7 @@ export async function onnxRuntimeProduct(shape) {
   };
 }
 
-/**
- * @param {Shape} shape
- * @returns {Promise<Contender>}
- */
+/** @param {Shape} shape @returns {Promise<Contender>} */
 export async function tensorFlowProduct(shape) {
   if (shape.dtype !== "float32") throw new Error(`TensorFlow.js has no ${shape.dtype} tensors.`);
   const { tf, device } = await tensorFlow();

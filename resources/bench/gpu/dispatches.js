@@ -1,7 +1,11 @@
 /** The page of `nnjit bench dispatches`: a chain of tiny additions, ours and the peers in turns. */
-import { begin, conduct, file, report } from "./page.js";
+import { whole } from "../../engine/gpu/commands.js";
+import { file, report, turns } from "../page.js";
+import { begin, conductGpu } from "./page.js";
 import { onnxRuntime, tensorFlow, versions } from "./peers.js";
 import { dispatched } from "./record.js";
+
+/** @import { GpuDevice } from "../../types/gpu.js" */
 
 /** @typedef {{peers: ("ort" | "tfjs")[], count: number, rounds: number, warm_ms: number, warmups: number}} Job */
 /**
@@ -16,16 +20,11 @@ const ADD = `@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
 @compute @workgroup_size(1) fn main() { y[0] = x[0] + vec4<f32>(1.0); }`;
 
-/**
- * @param {import("../../types/gpu.js").GpuDevice} gpu
- * @param {number} count
- * @returns {Promise<Chain>}
- */
+/** @param {GpuDevice} gpu @param {number} count @returns {Promise<Chain>} */
 async function ours(gpu, count) {
   const [first, ...others] = Array.from({ length: 65 }, (_, i) => gpu.createBuffer(START.byteLength, `chain${i}`));
   gpu.write(first, 0, new Uint8Array(START.buffer));
   const pipeline = await gpu.pipeline({ code: ADD, entry: "main", access: ["read", "read_write"] });
-  const whole = (/** @type {import("../../types/gpu.js").GpuBuf} */ buffer) => ({ buffer, offset: 0, size: buffer.nbytes });
   const at = (/** @type {number} */ i) => (i ? others[(i - 1) % others.length] : first);
   return {
     name: "ours",
@@ -40,10 +39,7 @@ async function ours(gpu, count) {
   };
 }
 
-/**
- * @param {number} count
- * @returns {Promise<Chain>}
- */
+/** @param {number} count @returns {Promise<Chain>} */
 async function tensorFlowChain(count) {
   const { tf } = await tensorFlow();
   tf.env().set("WEBGPU_CPU_FORWARD", false); // else it adds so few numbers on the processor
@@ -90,10 +86,7 @@ async function onnxRuntimeChain() {
 
 const PEERS = { ort: onnxRuntimeChain, tfjs: tensorFlowChain };
 
-/**
- * @param {Chain} chain
- * @param {number} count
- */
+/** @param {Chain} chain @param {number} count */
 async function sample(chain, count) {
   const before = dispatched();
   const start = performance.now();
@@ -105,7 +98,7 @@ async function sample(chain, count) {
   return { ms, queued_ms };
 }
 
-await conduct(async () => {
+await conductGpu(async () => {
   const { job, gpu, warmer } = await begin();
   const { peers, count, rounds, warm_ms, warmups } = /** @type {Job} */ (job);
   const chains = [await ours(gpu, count)];
@@ -113,14 +106,12 @@ await conduct(async () => {
   for (const chain of chains) for (let i = 0; i < warmups; i++) await sample(chain, count);
   /** @type {Record<string, {ms: number[], queued_ms: number[]}>} */
   const samples = Object.fromEntries(chains.map((c) => [c.name, { ms: [], queued_ms: [] }]));
-  for (let round = 0; round < rounds; round++)
-    for (let turn = 0; turn < chains.length; turn++) {
-      const chain = chains[(round + turn) % chains.length];
-      await warmer.ready(warm_ms);
-      const { ms, queued_ms } = await sample(chain, count);
-      samples[chain.name].ms.push(ms);
-      samples[chain.name].queued_ms.push(queued_ms);
-    }
+  for (const chain of turns(chains, rounds)) {
+    await warmer.ready(warm_ms);
+    const { ms, queued_ms } = await sample(chain, count);
+    samples[chain.name].ms.push(ms);
+    samples[chain.name].queued_ms.push(queued_ms);
+  }
   await report({ type: "row", samples });
   return { versions: versions() };
 });

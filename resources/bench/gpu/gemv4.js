@@ -1,13 +1,14 @@
 /** The page of `nnjit bench gemv4`: chains of 4-bit products of one row, ours and MatMulNBits. */
-import { begin, conduct, file, post, report } from "./page.js";
+import { whole } from "../../engine/gpu/commands.js";
+import { fetchBytes, file, post, report } from "../page.js";
+import { begin, conductGpu } from "./page.js";
 import { onnxRuntime, versions } from "./peers.js";
 import { timeAll } from "./timing.js";
 import { fastest } from "./variants.js";
 
-/** @typedef {import("./contenders.js").Contender} Contender */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("./variants.js").Variant} Variant */
+/** @import { Dispatch, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Contender } from "./contenders.js" */
+/** @import { Made, Variant } from "./variants.js" */
 /**
  * @typedef {object} Chain
  * @property {string} folder
@@ -18,18 +19,14 @@ import { fastest } from "./variants.js";
  */
 
 const ELEMENT = { f32: { dataType: "float32", nbytes: 4 }, f16: { dataType: "float16", nbytes: 2 } };
-/** @param {string} path */
-const fetchBytes = async (path) => new Uint8Array(await (await fetch(file(path))).arrayBuffer());
+const bytesOf = async (/** @type {string} */ path) => new Uint8Array(await fetchBytes(path));
 
 /** Ours: the chain's buffers, and for each matrix the commands of a variant. */
 class OurChain {
   /** @type {{words: GpuBuf, scales: GpuBuf, x: GpuBuf, y: GpuBuf}[]} */
   parts = [];
 
-  /**
-   * @param {GpuDevice} gpu
-   * @param {Chain} chain
-   */
+  /** @param {GpuDevice} gpu @param {Chain} chain */
   constructor(gpu, chain) {
     this.gpu = gpu;
     this.chain = chain;
@@ -38,7 +35,7 @@ class OurChain {
   async load() {
     const { folder, type, matrices } = this.chain;
     const filled = async (/** @type {string} */ name) => {
-      const bytes = await fetchBytes(`${folder}/${name}`);
+      const bytes = await bytesOf(`${folder}/${name}`);
       const buffer = this.gpu.createBuffer(bytes.length, name);
       this.gpu.write(buffer, 0, bytes);
       return buffer;
@@ -51,14 +48,10 @@ class OurChain {
     }
   }
 
-  /**
-   * @param {number} index
-   * @param {import("./variants.js").Made} made
-   * @returns {import("../../types/gpu.js").Dispatch}
-   */
+  /** @param {number} index @param {Made} made @returns {Dispatch} */
   command(index, { variant: { dispatch }, pipeline }) {
     const part = /** @type {Record<string, GpuBuf>} */ (this.parts[index]);
-    const bindings = dispatch.bindings.map((name) => ({ buffer: part[name], offset: 0, size: part[name].nbytes }));
+    const bindings = dispatch.bindings.map((name) => whole(part[name]));
     return { op: "dispatch", pipeline, bindings, workgroups: dispatch.workgroups };
   }
 
@@ -76,7 +69,7 @@ class OurChain {
 
 /**
  * @param {OurChain} ours
- * @param {import("../../types/gpu.js").Dispatch[]} commands
+ * @param {Dispatch[]} commands
  * @param {any} device
  * @returns {Contender}
  */
@@ -110,10 +103,10 @@ function ourContender(ours, commands, device) {
  */
 async function peerContender(chain, peer) {
   const { ort, device, session } = await onnxRuntime();
-  const data = await fetchBytes(peer.data);
+  const data = await bytesOf(peer.data);
   const externalData = [{ path: "weights.bin", data }];
   const [one, all] = [await session(file(peer.one), { externalData }), await session(file(peer.chain), { externalData })];
-  const x = await fetchBytes(`${chain.folder}/x.${chain.type}`);
+  const x = await bytesOf(`${chain.folder}/x.${chain.type}`);
   const buffer = device.createBuffer({ size: x.length, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC });
   device.queue.writeBuffer(buffer, 0, x);
   const { dataType, nbytes } = ELEMENT[chain.type];
@@ -143,10 +136,7 @@ async function peerContender(chain, peer) {
   };
 }
 
-/**
- * @param {number} index
- * @param {Awaited<ReturnType<typeof begin>>} opened
- */
+/** @param {number} index @param {Awaited<ReturnType<typeof begin>>} opened */
 async function measure(index, opened) {
   const { gpu, device, warmer, job } = opened;
   /** @type {Chain} */
@@ -184,7 +174,7 @@ async function measure(index, opened) {
   await report({ type: "row", index, kernels, failed, timed });
 }
 
-await conduct(async () => {
+await conductGpu(async () => {
   const opened = await begin();
   for (const index of opened.job.chains.keys()) await measure(index, opened);
   return { versions: versions() };

@@ -1,40 +1,36 @@
 /** The page of `nnjit bench kernels --backend webgpu`: ours and the peers, shape after shape. */
+import { fetchBytes, file, post, report } from "../page.js";
 import { onnxRuntimeProduct, OurProduct, tensorFlowProduct } from "./contenders.js";
-import { begin, conduct, fetchFloats, file, post, report } from "./page.js";
+import { begin, conductGpu } from "./page.js";
 import { versions } from "./peers.js";
 import { sweep } from "./sweep.js";
 import { ownClocks, readbacks, timeAll } from "./timing.js";
 
-/** @typedef {import("./contenders.js").Shape} Shape */
+/** @import { Shape } from "./contenders.js" */
+/** @import { GpuPolicy } from "./timing.js" */
 /**
  * @typedef {object} Job
  * @property {("ort" | "tfjs")[]} peers
- * @property {import("./timing.js").GpuPolicy} policy
+ * @property {GpuPolicy} policy
  * @property {{spec: string, folder: string, dtype: "float32" | "float16", inputs: {name: string, dims: number[]}[], out_bytes: number, depth: number}[]} shapes
  */
 
+const floats = async (/** @type {string} */ path) => new Float32Array(await fetchBytes(path));
 const PEERS = { ort: onnxRuntimeProduct, tfjs: tensorFlowProduct };
 
-/**
- * @param {Job["shapes"][number]} shape
- * @returns {Promise<Shape>}
- */
+/** @param {Job["shapes"][number]} shape @returns {Promise<Shape>} */
 async function fetchShape({ folder, ...shape }) {
   return {
     ...shape,
-    inputs: await Promise.all(shape.inputs.map(async (i) => ({ ...i, data: await fetchFloats(`${folder}/${i.name}.bin`) }))),
-    reference: await fetchFloats(`${folder}/reference.bin`),
+    inputs: await Promise.all(shape.inputs.map(async (i) => ({ ...i, data: await floats(`${folder}/${i.name}.bin`) }))),
+    reference: await floats(`${folder}/reference.bin`),
     candidates: await (await fetch(file(`${folder}/candidates.json`))).json(),
     one: file(`${folder}/one.onnx`),
     many: file(`${folder}/many.onnx`),
   };
 }
 
-/**
- * @param {Job} job
- * @param {number} index
- * @param {Awaited<ReturnType<typeof begin>>} opened
- */
+/** @param {Job} job @param {number} index @param {Awaited<ReturnType<typeof begin>>} opened */
 async function measure(job, index, { gpu, device, warmer }) {
   const shape = await fetchShape(job.shapes[index]);
   const product = new OurProduct(gpu, shape);
@@ -58,7 +54,7 @@ async function measure(job, index, { gpu, device, warmer }) {
   await report({ type: "row", index, ...found, failed, timed, readback_ms, own_ms, chain_ns: warmer.chain_ns });
 }
 
-await conduct(async () => {
+await conductGpu(async () => {
   const opened = await begin();
   for (const index of opened.job.shapes.keys()) await measure(opened.job, index, opened);
   return { versions: versions() };

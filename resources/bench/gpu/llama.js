@@ -3,15 +3,15 @@
  * dispatches is one token; position and next token lie in GPU buffers, so lists are queued
  * without waiting for an answer.
  */
-import { begin, conduct, file, report } from "./page.js";
-import { fastest, median, repeatsFor, timed } from "./variants.js";
+import { whole } from "../../engine/gpu/commands.js";
+import { file, median, report } from "../page.js";
 import { createBuffers, makeWeights, streamWeights } from "./llama_weights.js";
+import { begin, conductGpu } from "./page.js";
+import { fastest, repeatsFor, timed } from "./variants.js";
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("./variants.js").Made} Made */
-/** @typedef {import("./llama_weights.js").Plan} Plan */
+/** @import { Command, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Plan } from "./llama_weights.js" */
+/** @import { Made, Tried } from "./variants.js" */
 /**
  * @typedef {object} Job
  * @property {"gpu" | "file"} weights
@@ -29,10 +29,7 @@ class Decoder {
   /** @type {Command[]} the next token */ token = [];
   /** @type {Command[]} some tokens of the prompt at once */ prefill = [];
 
-  /**
-   * @param {GpuDevice} gpu
-   * @param {Plan} plan
-   */
+  /** @param {GpuDevice} gpu @param {Plan} plan */
   constructor(gpu, plan) {
     this.gpu = gpu;
     this.plan = plan;
@@ -54,22 +51,15 @@ class Decoder {
     return [...this.plan.steps, ...this.plan.prefill].filter((s) => s.kernel === kernel).map((s) => this.#dispatch(s.names, made));
   }
 
-  /**
-   * @param {Record<string, string>} names
-   * @param {Made} made
-   * @returns {Command}
-   */
+  /** @param {Record<string, string>} names @param {Made} made @returns {Command} */
   #dispatch(names, { variant, pipeline }) {
-    const bindings = variant.dispatch.bindings.map((name) => {
-      const buffer = this.buffer(names[name] ?? name);
-      return { buffer, offset: 0, size: buffer.nbytes };
-    });
+    const bindings = variant.dispatch.bindings.map((name) => whole(this.buffer(names[name] ?? name)));
     return { op: "dispatch", pipeline, bindings, workgroups: variant.dispatch.workgroups };
   }
 
   /** Compiles every kernel; of several settings the fastest stays. */
   async compile() {
-    /** @type {Record<string, import("./variants.js").Tried[]>} */
+    /** @type {Record<string, Tried[]>} */
     const tried = {};
     for (const [name, variants] of Object.entries(this.plan.kernels)) {
       const found = await fastest(this.gpu, variants, (made) => this.#dispatches(name, made));
@@ -196,11 +186,7 @@ async function oneByOne(decoder, first, count) {
   return times;
 }
 
-/**
- * @param {Decoder} decoder
- * @param {Job} job
- * @returns {Promise<Record<string, unknown>>}
- */
+/** @param {Decoder} decoder @param {Job} job @returns {Promise<Record<string, unknown>>} */
 async function load(decoder, { weights }) {
   const { gpu, plan, buffers } = decoder;
   const start = performance.now();
@@ -212,7 +198,7 @@ async function load(decoder, { weights }) {
   return { weights, seconds: (performance.now() - start) / 1e3, heap_bytes, file_bytes: plan.file_bytes, gpu_bytes: gpu.counters.buffer_bytes };
 }
 
-await conduct(async () => {
+await conductGpu(async () => {
   const { job, gpu, warmer } = await begin();
   /** @type {Plan} */
   const plan = await (await fetch(file("plan.json"))).json();

@@ -1,16 +1,17 @@
 /** A decoder's buffers on the GPU: weights made there from their seed, or streamed from a file. */
+import { whole } from "../../engine/gpu/commands.js";
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
+/** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { Variant } from "./variants.js" */
 /** @typedef {{name: string, nbytes: number, kind: "" | "words" | "scales" | "gains" | "rope", seed: number, exponent: number, offset: number}} PlanBuffer */
 /**
  * @typedef {object} Plan what `nnjit_studio/bench/llm/decoder/plan.py` writes
  * @property {{layers: number, width: number, heads: number, head: number, hidden: number, vocabulary: number, context: number, theta: number}} config
  * @property {number} weight_bytes
  * @property {number} file_bytes
- * @property {{grid_x: number, threads: number, kinds: Record<string, import("./variants.js").Variant["dispatch"]>}} fill
+ * @property {{grid_x: number, threads: number, kinds: Record<string, Variant["dispatch"]>}} fill
  * @property {PlanBuffer[]} buffers
- * @property {Record<string, import("./variants.js").Variant[]>} kernels
+ * @property {Record<string, Variant[]>} kernels
  * @property {{kernel: string, names: Record<string, string>}[]} steps of one token
  * @property {{kernel: string, names: Record<string, string>}[]} prefill of `prefill_rows` tokens of a prompt
  * @property {number} prefill_rows
@@ -56,7 +57,7 @@ export async function makeWeights(gpu, plan, buffers) {
     const params = gpu.createBuffer(16, "params");
     gpu.write(params, 0, new Uint8Array(new Int32Array([nbytes / 4, seed, exponent, 0]).buffer));
     const rows = Math.ceil(nbytes / 4 / (threads * grid_x));
-    const bindings = [params, filled].map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }));
+    const bindings = [params, filled].map(whole);
     gpu.encode([{ op: "dispatch", pipeline, bindings, workgroups: [grid_x, rows, 1] }]);
     gpu.destroyBuffer(params);
   }

@@ -1,20 +1,9 @@
 /** The peers on WebGPU: ONNX Runtime Web and TensorFlow.js, opened once for a page. */
+import { file, loadOnnxRuntime, loadScripts, versionsOf } from "../page.js";
 import { own, recorderOf } from "./record.js";
 
-const NODE_MODULES = new URL("../../node_modules/", import.meta.url).href;
 /** A model of one operator that does nothing of worth: while it lives, so does the device. */
-const KEEP_ALIVE = new URL("../../files/keep_alive.onnx", import.meta.url).href;
-
-/** @param {string} url */
-function loadScript(url) {
-  return new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.addEventListener("load", resolve);
-    script.addEventListener("error", () => reject(new Error(`${url} did not load.`)));
-    document.head.append(script);
-  });
-}
+const KEEP_ALIVE = file("keep_alive.onnx");
 
 /** @type {any} */
 let ort = null;
@@ -30,9 +19,7 @@ export async function onnxRuntime() {
   const create = (/** @type {string} */ url, options = {}) =>
     ort.InferenceSession.create(url, { executionProviders: ["webgpu"], preferredOutputLocation: "gpu-buffer", ...options });
   if (!ort) {
-    ort = await import(`${NODE_MODULES}onnxruntime-web/dist/ort.webgpu.min.mjs`);
-    ort.env.wasm.wasmPaths = `${NODE_MODULES}onnxruntime-web/dist/`;
-    ort.env.wasm.numThreads = 1;
+    ort = await loadOnnxRuntime("ort.webgpu.min.mjs", 1);
     await create(KEEP_ALIVE);
   }
   const device = await ort.env.webgpu.device;
@@ -47,10 +34,8 @@ export async function onnxRuntime() {
 export async function tensorFlow() {
   own("tfjs");
   if (!tf) {
-    const base = `${NODE_MODULES}@tensorflow/`;
-    for (const file of ["tfjs-core/dist/tf-core.min.js", "tfjs-backend-cpu/dist/tf-backend-cpu.min.js", "tfjs-backend-webgpu/dist/tf-backend-webgpu.min.js"])
-      await loadScript(base + file);
-    tf = /** @type {any} */ (globalThis).tf;
+    const scripts = ["tfjs-core/dist/tf-core.min.js", "tfjs-backend-cpu/dist/tf-backend-cpu.min.js", "tfjs-backend-webgpu/dist/tf-backend-webgpu.min.js"];
+    ({ tf } = await loadScripts("@tensorflow", ...scripts));
     if (!(await tf.setBackend("webgpu"))) throw new Error("TensorFlow.js did not start its webgpu backend.");
     await tf.ready();
   }
@@ -64,8 +49,4 @@ export function flushTensorFlow() {
   if (backend.commandEncoder) backend.submitQueue();
 }
 
-/** @returns {Record<string, string>} versions of the peers that were loaded */
-export const versions = () => ({
-  ...(ort ? { ort: ort.env.versions.web } : {}),
-  ...(tf ? { tfjs: tf.version_core ?? tf.version?.["tfjs-core"] } : {}),
-});
+export const versions = () => versionsOf(ort, tf);

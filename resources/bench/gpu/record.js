@@ -153,10 +153,7 @@ export function own(name) {
   owner = name;
 }
 
-/**
- * @param {string} name
- * @returns {Recorder}
- */
+/** @param {string} name @returns {Recorder} */
 export function recorderOf(name) {
   const recorder = recorders.get(name);
   if (!recorder) throw new Error(`The GPU device of ${name} has no timestamps.`);

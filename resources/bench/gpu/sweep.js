@@ -1,9 +1,11 @@
 /** Our candidates of one shape: compiled side by side, checked, timed; the best. */
+import { median } from "../page.js";
 import { ours } from "./contenders.js";
 import { callsFor, recorded } from "./timing.js";
 
-/** @typedef {import("./contenders.js").Shape} Shape */
-/** @typedef {import("./contenders.js").Contender} Contender */
+/** @import { Contender, OurProduct } from "./contenders.js" */
+/** @import { GpuPolicy } from "./timing.js" */
+/** @import { Warmer } from "./warm.js" */
 /** @typedef {{settings: string, pipeline_ms: number, gpu_ms: number[], max_rel_err: number | null, error: string}} Tried `gpu_ms` of one product of many in a pass */
 
 const SIDE_BY_SIDE = 8;
@@ -30,14 +32,11 @@ export function relativeError(got, reference) {
   return error / (scale || 1);
 }
 
-/** @param {number[]} numbers */
-const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
-
 /**
- * @param {import("./contenders.js").OurProduct} product
+ * @param {OurProduct} product
  * @param {any} device
- * @param {import("./warm.js").Warmer} warmer
- * @param {import("./timing.js").GpuPolicy} policy
+ * @param {Warmer} warmer
+ * @param {GpuPolicy} policy
  * @param {(tried: number) => Promise<unknown>} note
  * @returns {Promise<{best: Contender, settings: string, tried: Tried[], seconds: number, best_at: number}>}
  */

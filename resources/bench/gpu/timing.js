@@ -1,7 +1,9 @@
 /** Samples of GPU time and of the page's time, contenders in turns. */
+import { turns } from "../page.js";
 import { idle, recorderOf } from "./record.js";
 
-/** @typedef {import("./contenders.js").Contender} Contender */
+/** @import { Contender } from "./contenders.js" */
+/** @import { Warmer } from "./warm.js" */
 /** @typedef {"submit" | "pass"} Style */
 /**
  * @typedef {object} GpuPolicy
@@ -22,11 +24,7 @@ const MOST_CALLS = 1024;
 /** Of one recording: two stamps each. */
 const MOST_PASSES = 2000;
 
-/**
- * @param {Contender} contender
- * @param {Style} style
- * @param {number} calls
- */
+/** @param {Contender} contender @param {Style} style @param {number} calls */
 export async function recorded(contender, style, calls) {
   const recorder = recorderOf(contender.library ?? contender.name);
   recorder.start();
@@ -68,7 +66,7 @@ export async function callsFor(contender, style, depth, policy) {
 /**
  * @param {Contender[]} contenders
  * @param {number} depth
- * @param {import("./warm.js").Warmer} warmer
+ * @param {Warmer} warmer
  * @param {GpuPolicy} policy
  * @returns {Promise<Record<string, Record<Style, Timed>>>}
  */
@@ -81,18 +79,16 @@ export async function timeAll(contenders, depth, warmer, policy) {
       const calls = await callsFor(contender, style, depth, policy);
       (found[contender.name] ??= /** @type {any} */ ({}))[style] = { calls, gpu_ms: [], wall_ms: [], passes: 0, dispatches: 0, submits: 0 };
     }
-    for (let round = 0; round < policy.rounds; round++)
-      for (let turn = 0; turn < able.length; turn++) {
-        const contender = able[(round + turn) % able.length];
-        const timed = found[contender.name][style];
-        await warmer.ready(policy.warm_ms);
-        const taken = await recorded(contender, style, timed.calls);
-        if (!taken.complete) throw new Error(`Not every pass of ${contender.name} was recorded.`);
-        timed.gpu_ms.push(taken.gpu_ms / timed.calls);
-        for (const what of /** @type {const} */ (["passes", "dispatches", "submits"])) timed[what] = taken[what] / timed.calls;
-        await warmer.ready(policy.warm_ms);
-        timed.wall_ms.push(await wall(contender, style, timed.calls));
-      }
+    for (const contender of turns(able, policy.rounds)) {
+      const timed = found[contender.name][style];
+      await warmer.ready(policy.warm_ms);
+      const taken = await recorded(contender, style, timed.calls);
+      if (!taken.complete) throw new Error(`Not every pass of ${contender.name} was recorded.`);
+      timed.gpu_ms.push(taken.gpu_ms / timed.calls);
+      for (const what of /** @type {const} */ (["passes", "dispatches", "submits"])) timed[what] = taken[what] / timed.calls;
+      await warmer.ready(policy.warm_ms);
+      timed.wall_ms.push(await wall(contender, style, timed.calls));
+    }
   }
   return found;
 }
@@ -100,28 +96,26 @@ export async function timeAll(contenders, depth, warmer, policy) {
 /**
  * One product with its result in the page's memory, as a page that needs it waits for it.
  * @param {Contender[]} contenders
- * @param {import("./warm.js").Warmer} warmer
+ * @param {Warmer} warmer
  * @param {GpuPolicy} policy
  * @returns {Promise<Record<string, number[]>>} ms
  */
 export async function readbacks(contenders, warmer, policy) {
   /** @type {Record<string, number[]>} */
   const found = Object.fromEntries(contenders.map((c) => [c.name, []]));
-  for (let round = 0; round < policy.readbacks; round++)
-    for (let turn = 0; turn < contenders.length; turn++) {
-      const contender = contenders[(round + turn) % contenders.length];
-      await warmer.ready(policy.warm_ms / 4);
-      const start = performance.now();
-      await contender.output();
-      found[contender.name].push(performance.now() - start);
-    }
+  for (const contender of turns(contenders, policy.readbacks)) {
+    await warmer.ready(policy.warm_ms / 4);
+    const start = performance.now();
+    await contender.output();
+    found[contender.name].push(performance.now() - start);
+  }
   return found;
 }
 
 /**
  * What the libraries say themselves: a check of the clock that is common to all.
  * @param {Contender[]} contenders
- * @param {import("./warm.js").Warmer} warmer
+ * @param {Warmer} warmer
  * @param {GpuPolicy} policy
  * @returns {Promise<Record<string, number[]>>} ms of one product in a pass, of those that have a clock
  */

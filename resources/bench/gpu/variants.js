@@ -1,8 +1,8 @@
 /** One kernel in several settings: compiled side by side, timed in its place; the fastest. */
+import { lacking } from "../../engine/gpu/document.js";
+import { median } from "../page.js";
 
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/gpu.js").GpuPipeline} GpuPipeline */
-/** @typedef {import("../../types/gpu.js").Command} Command */
+/** @import { Command, GpuDevice, GpuPipeline } from "../../types/gpu.js" */
 /**
  * @typedef {object} Variant
  * @property {string} setting
@@ -14,7 +14,6 @@
 /** @typedef {{variant: Variant, pipeline: GpuPipeline}} Made */
 
 const SIDE_BY_SIDE = 8;
-const LANGUAGE = "wgsl:";
 /** Of GPU time that a sample should hold, and of the clock's steps. */
 const SAMPLE_MS = 2;
 const STEPS = 20;
@@ -29,9 +28,7 @@ const ROUNDS = 5;
  */
 export function refused(gpu, { threads, requires }) {
   if (threads > gpu.limits.maxComputeInvocationsPerWorkgroup) return `${threads} threads are more than the adapter's limit`;
-  const missing = requires.find((name) =>
-    name.startsWith(LANGUAGE) ? !gpu.info.language_features.includes(name.slice(LANGUAGE.length)) : !gpu.features.has(name),
-  );
+  const [missing] = lacking(requires, gpu);
   return missing ? `the adapter has no ${missing}` : "";
 }
 
@@ -68,9 +65,6 @@ export async function repeatsFor(gpu, commands) {
   const most = Math.max(1, Math.floor(MOST_DISPATCHES / commands.length));
   return Math.min(most, Math.max(1, Math.ceil(wanted / Math.max(ms, 1e-3))));
 }
-
-/** @param {number[]} numbers */
-export const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 
 /**
  * @param {GpuDevice} gpu
@@ -116,10 +110,7 @@ export async function fastest(gpu, variants, commandsOf) {
   return { best: running[0].made, tried };
 }
 
-/**
- * @param {GpuDevice} gpu
- * @param {{row: Tried, commands: Command[], repeats: number}} one
- */
+/** @param {GpuDevice} gpu @param {{row: Tried, commands: Command[], repeats: number}} one */
 async function sample(gpu, { row, commands, repeats }) {
   row.us.push(((await timed(gpu, commands, repeats)) * 1e3) / (repeats * commands.length));
 }

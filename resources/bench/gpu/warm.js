@@ -24,10 +24,7 @@ export class Warmer {
   groups = 1;
   repeats = 1;
 
-  /**
-   * @param {any} adapter
-   * @returns {Promise<Warmer>}
-   */
+  /** @param {any} adapter @returns {Promise<Warmer>} */
   static async open(adapter) {
     own("warmer");
     const warmer = new Warmer(await adapter.requestDevice());
@@ -55,11 +52,7 @@ export class Warmer {
     return { pipeline, group: this.device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }) };
   }
 
-  /**
-   * @param {{pipeline: any, group: any}} made
-   * @param {number} groups
-   * @param {number} repeats
-   */
+  /** @param {{pipeline: any, group: any}} made @param {number} groups @param {number} repeats */
   #dispatch({ pipeline, group }, groups, repeats) {
     const encoder = this.device.createCommandEncoder();
     const pass = encoder.beginComputePass();

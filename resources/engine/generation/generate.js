@@ -1,19 +1,7 @@
 /** The token loop of a decoder with a KV cache: prefill, then one run of the decode plan a token. */
-import { MAIN, PREFILL } from "../engine.js";
 import { EngineError } from "../errors.js";
+import { ARRAYS, MAIN, outputOf, PREFILL } from "../plan.js";
 
-/**
- * Which inputs and outputs play which part (nnjit_studio/model/generation.py).
- * @typedef {object} Generation
- * @property {number} capacity slots of the cache
- * @property {number} rows tokens that the prefill plan takes; 0 without one
- * @property {string} ids
- * @property {string} mask
- * @property {string} logits
- * @property {string} positions may be empty
- * @property {string} slot
- * @property {string} last may be empty
- */
 /**
  * @typedef {object} Options
  * @property {number} [maxTokens] new tokens at most; until the cache is full when absent
@@ -25,26 +13,16 @@ import { EngineError } from "../errors.js";
  */
 /** @typedef {"length" | "stop" | "full" | "cancelled"} Reason */
 /** @typedef {{id: number, ms: number, margin: number}} Token with the logit's lead over the second best */
-/** @typedef {import("../../types/engine.js").Tensor} Tensor */
+/** @import { Generation, Plan, Tensor } from "../../types/engine.js" */
 /**
  * What is needed of an engine; one on a GPU answers later, and its outputs are copies.
  * @typedef {object} Engine
  * @property {boolean} [copies]
- * @property {Record<string, import("../../types/engine.js").Plan>} plans
+ * @property {Record<string, Plan>} plans
  * @property {() => void} reset
  * @property {(inputs: Tensor[], plan?: string) => () => void | Promise<void>} stepper
  * @property {(name: string, plan?: string) => Tensor | Promise<Tensor>} output
  */
-
-/** @type {Record<string, any>} */
-const ARRAYS = {
-  f32: Float32Array,
-  i64: BigInt64Array,
-  i32: Int32Array,
-  i8: Int8Array,
-  u8: Uint8Array,
-  bool: Uint8Array,
-};
 
 /**
  * New tokens, each as soon as it is known. The cache starts empty.
@@ -86,16 +64,13 @@ class Text {
   /** @type {Float32Array} */ #logits = new Float32Array(0);
   length = 0;
 
-  /**
-   * @param {Engine} engine
-   * @param {Generation} facts
-   */
+  /** @param {Engine} engine @param {Generation} facts */
   constructor(engine, facts) {
     this.#engine = engine;
     this.#facts = facts;
     this.#decode = new Feeds(engine.plans[MAIN]);
     this.#step = engine.stepper(this.#decode.tensors);
-    const { shape, dtype } = specOf(engine.plans[MAIN], facts.logits);
+    const { shape, dtype } = outputOf(engine.plans[MAIN], facts.logits).spec;
     if (dtype !== "f32") throw new EngineError(`The logits are ${dtype}, text generation reads f32.`);
     this.vocabulary = shape[shape.length - 1];
     engine.reset();
@@ -145,23 +120,10 @@ class Text {
     return this.#logits;
   }
 
-  /**
-   * @param {Tensor} output
-   * @param {number} row
-   */
+  /** @param {Tensor} output @param {number} row */
   #row({ data }, row) {
     return new Float32Array(data.buffer, data.byteOffset + row * this.vocabulary * 4, this.vocabulary);
   }
-}
-
-/**
- * @param {import("../../types/engine.js").Plan} plan
- * @param {string} name of an output
- */
-function specOf({ outputs }, name) {
-  const port = outputs.find((p) => p.spec.name === name);
-  if (!port) throw new EngineError(`The model has no output "${name}".`);
-  return port.spec;
 }
 
 /** The inputs of a plan, made once and changed in place; they start as zeros. */
@@ -169,7 +131,7 @@ class Feeds {
   /** @type {Map<string, any>} */ #values = new Map();
   /** @type {Tensor[]} */ tensors = [];
 
-  /** @param {import("../../types/engine.js").Plan} plan */
+  /** @param {Plan} plan */
   constructor(plan) {
     for (const { spec } of plan.inputs) {
       const values = new ARRAYS[spec.dtype](spec.shape.reduce((n, d) => n * d, 1));
@@ -178,11 +140,7 @@ class Feeds {
     }
   }
 
-  /**
-   * @param {string} name
-   * @param {number} index
-   * @param {number} value
-   */
+  /** @param {string} name @param {number} index @param {number} value */
   set(name, index, value) {
     const values = this.#values.get(name);
     if (!values) return; // a prefill with a graph of its own may take the ids alone
@@ -190,11 +148,7 @@ class Feeds {
   }
 }
 
-/**
- * @param {readonly number[]} prompt
- * @param {Generation} facts
- * @param {number} vocabulary
- */
+/** @param {readonly number[]} prompt @param {Generation} facts @param {number} vocabulary */
 function checkPrompt(prompt, { capacity }, vocabulary) {
   if (!prompt.length) throw new EngineError("The prompt is empty.", "Give at least one token id.");
   if (prompt.length > capacity)

@@ -1,8 +1,8 @@
 /** The instruction `append` on a GPU: a kernel that copies new rows of a cache into their slots. */
 import { EngineError } from "../errors.js";
 
-/** @typedef {import("../../types/engine.js").Append} Append */
-/** @typedef {import("../../types/gpu.js").Access} Access */
+/** @import { Append, Plan } from "../../types/engine.js" */
+/** @import { Access } from "../../types/gpu.js" */
 
 const GROUP = 64;
 const MOST_GROUPS = 65535;
@@ -65,7 +65,7 @@ fn put(i: u32, value: u32) {
 
 /**
  * Refuses slots that the cache has not, where an input of the model names them.
- * @param {import("../../types/engine.js").Plan} plan
+ * @param {Plan} plan
  * @param {readonly {buffer: number, data: Uint8Array}[]} feeds
  */
 export function checkSlots(plan, feeds) {

@@ -1,6 +1,8 @@
 /** Counters of a device, and the clock of those that wait for it. */
 
-/** @returns {import("../../types/gpu.js").GpuCounters} */
+/** @import { GpuCounters } from "../../types/gpu.js" */
+
+/** @returns {GpuCounters} */
 export const newCounters = () => ({
   flushes: 0,
   passes: 0,
@@ -26,7 +28,7 @@ export class Waits {
   #depth = 0;
   #start = 0;
 
-  /** @param {import("../../types/gpu.js").GpuCounters} counters */
+  /** @param {GpuCounters} counters */
   constructor(counters) {
     this.counters = counters;
   }

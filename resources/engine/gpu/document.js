@@ -1,7 +1,7 @@
 /** The kernel document of a WGSL kernel (docs/webgpu.md). */
 import { GpuError } from "./errors.js";
 
-/** @typedef {import("../../types/gpu.js").Access} Access */
+/** @import { Access, GpuInfo } from "../../types/gpu.js" */
 /** @typedef {{code: string, entry: string, workgroups: [number, number, number], bindings: string[], access: Access[]}} DocumentDispatch */
 /** @typedef {{version: number, scratch: number[], requires: string[], dispatches: DocumentDispatch[]}} KernelDocument */
 
@@ -42,17 +42,23 @@ export function parseDocument(bytes, workload) {
  * @param {KernelDocument} document
  * @param {string} workload
  * @param {number} args how many it is given
- * @param {{features: Set<string>, info: import("../../types/gpu.js").GpuInfo}} device
+ * @param {{features: Set<string>, info: GpuInfo}} device
  */
-export function checkFits({ requires, dispatches }, workload, args, { features, info }) {
-  const has = (/** @type {string} */ name) =>
-    name.startsWith(LANGUAGE) ? info.language_features.includes(name.slice(LANGUAGE.length)) : features.has(name);
-  const lacks = requires.filter((name) => !has(name));
+export function checkFits({ requires, dispatches }, workload, args, device) {
+  const lacks = lacking(requires, device);
   if (lacks.length)
     throw new GpuError("gpu-kernel", `The kernel of ${workload} needs ${lacks.join(", ")}, which this GPU has not.`, "Compile it for the plain tier.", workload);
   const beyond = dispatches.flatMap((d) => d.bindings).find((name) => name[0] === "a" && Number(name.slice(1)) >= args);
   if (beyond) throw unfit(workload, `it binds ${beyond}, but is given ${args} arguments`);
 }
+
+/**
+ * What a device has not, of features of WebGPU and, with the prefix `wgsl:`, of its language.
+ * @param {string[]} requires
+ * @param {{features: Set<string>, info: GpuInfo}} device
+ */
+export const lacking = (requires, { features, info }) =>
+  requires.filter((name) => !(name.startsWith(LANGUAGE) ? info.language_features.includes(name.slice(LANGUAGE.length)) : features.has(name)));
 
 /** What a kernel does with its arguments, by index; one that is in neither is not used at all. @typedef {{read: Set<number>, written: Set<number>}} Roles */
 
@@ -69,8 +75,5 @@ export function rolesOf({ dispatches }) {
   return { read: new Set([...by.read].filter((arg) => !by.read_write.has(arg))), written: by.read_write };
 }
 
-/**
- * @param {string} workload
- * @param {string} why
- */
+/** @param {string} workload @param {string} why */
 const unfit = (workload, why) => new GpuError("gpu-kernel", `The kernel document of ${workload} is refused: ${why}.`, "Compile the kernel again.", workload);

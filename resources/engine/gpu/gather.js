@@ -1,12 +1,11 @@
 /** Parts of many buffers, brought back in one readback. */
 
-/** @typedef {import("../../types/gpu.js").Binding} Binding */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
+/** @import { Binding, GpuBuf, GpuDevice } from "../../types/gpu.js" */
 
 export class Gather {
   /** @type {GpuBuf | null} grows and stays */ #buffer = null;
 
-  /** @param {import("../../types/gpu.js").GpuDevice} device */
+  /** @param {GpuDevice} device */
   constructor(device) {
     this.device = device;
   }

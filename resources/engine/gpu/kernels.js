@@ -1,21 +1,21 @@
 /** Kernels on a device: documents with their pipelines, and those that are refused. */
+import { words } from "./commands.js";
 import { checkFits, parseDocument, rolesOf } from "./document.js";
 import { GpuError } from "./errors.js";
 
-/** @typedef {import("../../types/gpu.js").Dispatch} Dispatch */
-/** @typedef {import("../../types/gpu.js").Binding} Binding */
-/** @typedef {import("../../types/gpu.js").GpuPipeline} GpuPipeline */
-/** @typedef {import("../../types/engine.js").KernelHeader} KernelHeader */
+/** @import { KernelHeader } from "../../types/engine.js" */
+/** @import { Binding, Dispatch, GpuDevice, GpuPipeline } from "../../types/gpu.js" */
+/** @import { KernelDocument, Roles } from "./document.js" */
 /**
  * `pipelines` one for each dispatch; `ms` until all were compiled.
- * @typedef {{header: KernelHeader, document: import("./document.js").KernelDocument, pipelines: GpuPipeline[],
- *   roles: import("./document.js").Roles, ms: number}} GpuKernel
+ * @typedef {{header: KernelHeader, document: KernelDocument, pipelines: GpuPipeline[],
+ *   roles: Roles, ms: number}} GpuKernel
  */
 
 export class Kernels {
   /** @type {Map<string, string>} why, by sha256 */ #refused = new Map();
 
-  /** @param {import("../../types/gpu.js").GpuDevice} device */
+  /** @param {GpuDevice} device */
   constructor(device) {
     this.device = device;
   }
@@ -73,6 +73,3 @@ export function callOf({ document, pipelines }, args, scratch) {
     workgroups,
   }));
 }
-
-/** @param {number} nbytes */
-export const words = (nbytes) => Math.max(4, Math.ceil(nbytes / 4) * 4);

@@ -1,19 +1,12 @@
 /** Where a plan's values lie on a GPU: buffers that values use one after another. */
 import { EngineError } from "../errors.js";
+import { stepsOf } from "../plan.js";
 
-/** @typedef {import("../../types/engine.js").Plan} Plan */
-/** @typedef {import("../../types/engine.js").PlanStep} PlanStep */
+/** @import { Plan, PlanStep } from "../../types/engine.js" */
+/** @import { Roles } from "./document.js" */
 /** Steps from `first` to `last`, both included: what a step reads and writes is alive together. */
 /** @typedef {{plan: number, buffer: number, nbytes: number, first: number, last: number}} Life */
 /** @typedef {{slots: number[], places: Map<number, number>[]}} Placement `slots` are sizes, `places` of each plan the slot of an arena buffer */
-
-/** The steps that run. @param {Plan} plan */
-export function stepsOf({ steps }) {
-  const end = steps.findIndex((s) => s.op === "return");
-  return end < 0 ? steps : steps.slice(0, end);
-}
-
-/** @typedef {import("./document.js").Roles} Roles */
 
 /** Of an `append`: rows and slot are read, the cache is written. @type {Roles} */
 const APPEND = { read: new Set([0, 2]), written: new Set([1]) };

@@ -1,7 +1,6 @@
 /** How long each step takes on the GPU. */
 
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
+/** @import { Command, GpuDevice } from "../../types/gpu.js" */
 
 const STEPS_PER_FLUSH = 512;
 const MIN_QUANTA = 20;

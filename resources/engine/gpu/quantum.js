@@ -1,4 +1,7 @@
 /** How fine the GPU's clock is. */
+import { whole } from "./commands.js";
+
+/** @import { GpuDevice } from "../../types/gpu.js" */
 
 /** Long enough for coarse clocks to move while a few run. */
 const CODE = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
@@ -13,23 +16,31 @@ const MOST_ROUNDS = 12;
 const SURE = 3;
 const NBYTES = 4 * 64;
 
-/**
- * @param {bigint} a
- * @param {bigint} b
- * @returns {bigint}
- */
+/** @param {bigint} a @param {bigint} b @returns {bigint} */
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);
+
+/**
+ * A device that knows how fine its timestamps are; it has none where their clock does not move.
+ * @template {GpuDevice} Device
+ * @param {Device} device
+ */
+export async function withClock(device) {
+  if (!device.timestamps.available) return device;
+  const quantum_ns = await timestampQuantum(device);
+  device.timestamps = { ...device.timestamps, available: quantum_ns > 0, quantum_ns };
+  return device;
+}
 
 /**
  * The largest step that all differences of many stamps are multiples of.
  *
- * @param {import("../../types/gpu.js").GpuDevice} device with timestamps
+ * @param {GpuDevice} device with timestamps
  * @returns {Promise<number>} ns; 0 when the clock does not move
  */
-export async function timestampQuantum(device) {
+async function timestampQuantum(device) {
   const buffer = device.createBuffer(NBYTES, "quantum");
   const pipeline = await device.pipeline({ code: CODE, entry: "main", access: ["read_write"] });
-  const bindings = [{ buffer, offset: 0, size: NBYTES }];
+  const bindings = [whole(buffer)];
   let quantum = 0n;
   let sure = 0;
   for (let round = 0; round < MOST_ROUNDS && sure < SURE; round++) {

@@ -2,11 +2,10 @@
 import { EngineError } from "../errors.js";
 import { unitOf } from "../plan.js";
 import { layoutBytes } from "../repack.js";
-import { words } from "./kernels.js";
+import { words } from "./commands.js";
 
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../../types/engine.js").PlanBuffer} PlanBuffer */
+/** @import { Plan, PlanBuffer } from "../../types/engine.js" */
+/** @import { GpuBuf, GpuDevice } from "../../types/gpu.js" */
 
 const ZEROS_BYTES = 4 * 2 ** 20;
 
@@ -23,11 +22,7 @@ export class Store {
   /** @type {Map<string, {buffer: GpuBuf, offset: number, nbytes: number}>} */ #ranges = new Map();
   /** @type {GpuBuf | null} */ #zeros = null;
 
-  /**
-   * @param {GpuDevice} device
-   * @param {string} region
-   * @param {readonly import("../../types/engine.js").Plan[]} plans
-   */
+  /** @param {GpuDevice} device @param {string} region @param {readonly Plan[]} plans */
   constructor(device, region, plans) {
     this.device = device;
     for (const plan of plans)

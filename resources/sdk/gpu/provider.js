@@ -1,20 +1,16 @@
 /** A bundle on the browser's own WebGPU. */
-import { check, fetchFile, streamFile } from "../bundle_fetch.js";
 import { EngineError } from "../../engine/errors.js";
-import { onGpu } from "../../engine/plan.js";
 import { GpuEngine } from "../../engine/gpu/engine.js";
-import { openNative } from "../../engine/gpu/native.js";
+import { openNative } from "../../engine/gpu/native/device.js";
+import { onGpu } from "../../engine/plan.js";
+import { check, fetchFile, streamFile } from "../bundle_fetch.js";
 
-/** @typedef {import("../../types/engine.js").Bundle} Bundle */
-/** @typedef {import("../providers.js").Opened} Opened */
+/** @import { Bundle, FileEntry, GpuKernelEntry } from "../../types/engine.js" */
 
 /** Parts of the weights: a part ends where a word does. */
 const PART_BYTES = 8 * 2 ** 20;
 
-/**
- * @param {Bundle} bundle
- * @returns {Promise<Opened>}
- */
+/** @param {Bundle} bundle */
 export async function openOnGpu({ base, manifest, plan, others }) {
   const { gpu_kernels = [] } = manifest;
   const device = await openNative();
@@ -37,7 +33,7 @@ export async function openOnGpu({ base, manifest, plan, others }) {
 
 /**
  * @param {URL} base
- * @param {import("../../types/engine.js").GpuKernelEntry} entry
+ * @param {GpuKernelEntry} entry
  * @param {string} best tier of the device
  */
 async function fetchWgsl(base, { tiers, workload, settings }, best) {
@@ -49,7 +45,7 @@ async function fetchWgsl(base, { tiers, workload, settings }, best) {
 /**
  * In parts of whole words, through a copy in the page that is compared with its hash.
  * @param {URL} base
- * @param {import("../../types/engine.js").FileEntry} entry
+ * @param {FileEntry} entry
  * @param {GpuEngine} engine
  */
 async function uploadWeights(base, entry, engine) {

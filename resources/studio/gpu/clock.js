@@ -1,4 +1,5 @@
 /** Whether the GPU's clock is where it was at its best. */
+import { whole } from "../../engine/gpu/commands.js";
 
 /** Dependent multiply-adds take as many cycles as ever, whatever else there is to fetch. */
 const UNROLLED = 64;
@@ -17,8 +18,7 @@ export const STEADY = 1.1;
 
 const LEAST_QUANTA = 20;
 
-/** @typedef {import("../../types/gpu.js").Dispatch} Dispatch */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
+/** @import { Dispatch, GpuDevice } from "../../types/gpu.js" */
 
 export class ClockWatch {
   #best_ms = Infinity;
@@ -32,14 +32,11 @@ export class ClockWatch {
     const buffer = device.createBuffer(CHAIN_VALUES.byteLength, "clock");
     device.write(buffer, 0, new Uint8Array(CHAIN_VALUES.buffer));
     const pipeline = await device.pipeline({ code: CHAIN, entry: "main", access: ["read_write"] });
-    const bindings = [{ buffer, offset: 0, size: CHAIN_VALUES.byteLength }];
+    const bindings = [whole(buffer)];
     return new ClockWatch({ op: "dispatch", pipeline, bindings, workgroups: [1, 1, 1] }, device.timestamps.quantum_ns);
   }
 
-  /**
-   * @param {Dispatch} look
-   * @param {number} quantum_ns
-   */
+  /** @param {Dispatch} look @param {number} quantum_ns */
   constructor(look, quantum_ns) {
     this.timed = { commands: [look], batch: 1 };
     this.least_ms = (LEAST_QUANTA * quantum_ns) / 1e6;

@@ -1,20 +1,14 @@
 /** Buffers for one workload's measurements on a GPU: seeded arguments between red zones. */
-import { errorRatio } from "../measure/compare.js";
-import { EngineError } from "../../engine/errors.js";
-import { unitOf } from "../measure/fixture.js";
-import { DTYPE_BYTES } from "../../engine/plan.js";
-import { layoutBytes } from "../../engine/repack.js";
-import { words } from "../../engine/gpu/kernels.js";
+import { words } from "../../engine/gpu/commands.js";
 import { padded } from "../../engine/gpu/store.js";
+import { GUARD, isEqual, isGuard, POISON, worstRatio } from "../measure/compare.js";
+import { readFixture } from "../measure/fixture.js";
 
-/** @typedef {import("../../types/gpu.js").Binding} Binding */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** @typedef {import("../measure/fixture.js").FixtureHeader} FixtureHeader */
+/** @import { Binding, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { FixtureHeader } from "../measure/fixture.js" */
 /** `source` is null for what kernels write. @typedef {{buffer: GpuBuf, offset: number, size: number, nbytes: number, source: Uint8Array | null}} Region */
 
 export const RED_ZONE_BYTES = 256;
-const GUARD = 0xa5;
-const POISON = 0xff;
 const FILLER_BYTES = 2 ** 20;
 /** Inputs are bound for reading, which the GPU enforces; they are looked at where that is cheap. */
 const COMPARED_BYTES = 32 * 2 ** 20;
@@ -23,33 +17,24 @@ export class GpuFixture {
   /** @type {Region[]} */ #regions;
   #filler;
 
-  /**
-   * @param {import("../../types/gpu.js").GpuDevice} device
-   * @param {FixtureHeader} header
-   * @param {Uint8Array[]} blobs
-   */
+  /** @param {GpuDevice} device @param {FixtureHeader} header @param {Uint8Array[]} blobs */
   constructor(device, header, blobs) {
     this.device = device;
-    this.workload = header.workload;
-    this.args = header.args;
-    const outputs = header.args.flatMap((a, i) => (a.role === "output" ? [i] : []));
-    if (outputs.length !== header.outputs.length)
-      throw new EngineError(`The fixture of ${header.workload} has ${outputs.length} outputs and ${header.outputs.length} references.`);
-    this.outputs = header.outputs.map(({ expected, bound }, i) => ({ arg: outputs[i], expected: blobs[expected], bound: blobs[bound] }));
-    this.written = new Set(header.args.flatMap((a, i) => (a.role === "input" ? [] : [i])));
+    const { workload, args, outputs, sources } = readFixture(header, blobs);
+    this.workload = workload;
+    this.args = args;
+    this.outputs = outputs;
+    this.written = new Set(sources.flatMap((source, i) => (source ? [] : [i])));
     // zones keep the offsets that every GPU allows
     const zone = Math.max(RED_ZONE_BYTES, device.limits.minStorageBufferOffsetAlignment);
     this.zone = zone;
     this.#filler = device.createBuffer(FILLER_BYTES, "poison");
     device.write(this.#filler, 0, new Uint8Array(FILLER_BYTES).fill(POISON));
-    this.#regions = header.args.map((a, i) => {
-      if ((a.role === "input") !== (a.blob !== null) || !(a.dtype in DTYPE_BYTES))
-        throw new EngineError(`Argument ${i} of the fixture of ${header.workload} is not as docs/protocol.md says.`);
-      const data = a.blob === null ? null : blobs[a.blob];
-      const source = data && a.pack ? data.subarray(0, layoutBytes(...a.pack, 0, unitOf(a.dtype))) : data;
-      const nbytes = source?.length ?? a.nbytes;
+    this.#regions = args.map(({ role, nbytes: room }, i) => {
+      const source = sources[i];
+      const nbytes = source?.length ?? room;
       const size = words(nbytes);
-      return { buffer: device.createBuffer(zone + size + zone, `${a.role} ${i}`), offset: zone, size, nbytes, source };
+      return { buffer: device.createBuffer(zone + size + zone, `${role} ${i}`), offset: zone, size, nbytes, source };
     });
     this.restore();
   }
@@ -83,7 +68,7 @@ export class GpuFixture {
   /**
    * What a kernel left behind: its outputs, how wrong the worst of them is (at most 1 is right),
    * and whether everything else is as it was.
-   * @returns {Promise<{outputs: Uint8Array[], error_ratio: number, guard_ok: boolean}>}
+   * @returns {Promise<{outputs: Uint8Array[], ratio: number, guard_ok: boolean}>}
    */
   async result() {
     const all = await Promise.all(
@@ -95,18 +80,14 @@ export class GpuFixture {
       const bytes = all[i];
       if (!bytes) return true;
       const tail = bytes.length - this.zone;
-      if (!isFilled(bytes, 0, this.zone) || !isFilled(bytes, tail, bytes.length)) return false;
+      if (!isGuard(bytes, 0, this.zone) || !isGuard(bytes, tail, bytes.length)) return false;
       return !region.source || isEqual(bytes.subarray(this.zone, this.zone + region.nbytes), region.source);
     });
-    const outputs = this.outputs.map(({ arg }) => {
-      const bytes = /** @type {Uint8Array} */ (all[arg]);
-      return bytes.slice(this.zone, this.zone + this.#regions[arg].nbytes);
-    });
-    const ratios = this.outputs.map(({ arg, expected, bound }, i) => {
-      const bounds = new Float32Array(bound.buffer, bound.byteOffset, bound.byteLength / 4);
-      return errorRatio(this.args[arg].dtype, outputs[i], expected, bounds);
-    });
-    return { outputs, error_ratio: Math.max(0, ...ratios), guard_ok };
+    /** @type {Map<number, Uint8Array>} */
+    const outputs = new Map();
+    for (const { arg } of this.outputs) outputs.set(arg, /** @type {Uint8Array} */ (all[arg]).slice(this.zone, this.zone + this.#regions[arg].nbytes));
+    const ratio = worstRatio(this.outputs, (arg) => /** @type {Uint8Array} */ (outputs.get(arg)));
+    return { outputs: [...outputs.values()], ratio, guard_ok };
   }
 
   destroy() {
@@ -126,20 +107,4 @@ export class GpuFixture {
     zones.forEach((zone, n) => both.set(zone, n * this.zone));
     return both;
   }
-}
-
-/**
- * @param {Uint8Array} bytes
- * @param {number} from
- * @param {number} to
- */
-const isFilled = (bytes, from, to) => bytes.subarray(from, to).every((b) => b === GUARD);
-
-/**
- * @param {Uint8Array} a
- * @param {Uint8Array} b of the same length
- */
-function isEqual(a, b) {
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }

@@ -1,36 +1,36 @@
-/** Is a WGSL kernel right, and how fast is it beside the incumbent? */
-import { EngineError, errorFields } from "../../engine/errors.js";
-import { notMeasured } from "../measure/measure.js";
+/** Is a WGSL kernel right, and how fast is it compared with the incumbent? */
+import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
-import { GpuFixture } from "./fixture.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
+import { fixtureOf, judged, notMeasured, sentence } from "../measure/measured.js";
+import { Rivals } from "../measure/rivals.js";
+import { GpuFixture } from "./fixture.js";
 import { Sampler } from "./timing.js";
 
-/** @typedef {import("../measure/measure.js").Kernel} Kernel */
-/** @typedef {import("../measure/timing.js").MeasurePolicy} MeasurePolicy */
-/** @typedef {import("../../engine/gpu/kernels.js").GpuKernel} GpuKernel */
-/** @typedef {import("../../types/gpu.js").GpuBuf} GpuBuf */
-/** A kernel on the fixture, with scratch of its own. @typedef {import("./timing.js").Timed & {kernel: GpuKernel, scratch: GpuBuf[]}} Bound */
-/** @typedef {{guard_ok: boolean, error_ratio: number | "inf", instantiate_ms: number, pipeline_ms: number, digest: string}} Check */
-/** The last challenger, which may be asked for again. @typedef {{sha256: string, check: Check, bound: Bound, right: boolean}} Challenger */
+/** @import { GpuKernel } from "../../engine/gpu/kernels.js" */
+/** @import { GpuDevice } from "../../types/gpu.js" */
+/** @import { FixtureHeader } from "../measure/fixture.js" */
+/** @import { Check, Kernel, Measured } from "../measure/measured.js" */
+/** @import { MeasurePolicy } from "../measure/timing.js" */
+/** @import { Clock, Timed } from "./timing.js" */
+/** A kernel on the fixture, with scratch of its own. @typedef {Timed & {kernel: GpuKernel, drop: () => void}} Bound */
 /**
  * As of Wasm, and what a GPU has more: `pipeline_ms` until its pipelines were compiled, `waited_ms`
  * for the GPU, `late_ms` of it after the GPU had finished, and `total_ms` of the request.
- * @typedef {import("../measure/measure.js").Measured & {gpu_clock: "timestamp" | "wall", pipeline_ms: number, wall_ms: number,
+ * @typedef {Measured & {gpu_clock: "timestamp" | "wall", pipeline_ms: number, wall_ms: number,
  *   waited_ms: number, late_ms: number, total_ms: number}} GpuMeasured
  */
 
 export class GpuBench {
   /** @type {GpuFixture | null} */ #fixture = null;
-  /** @type {Map<string, Bound>} by sha256 */ #incumbents = new Map();
-  /** @type {Challenger | null} */ #challenger = null;
+  /** @type {Rivals<Bound, Check & {pipeline_ms: number}>} */ #rivals = new Rivals();
   /** @type {Map<string, Promise<GpuKernel | null>>} compiled ahead, by sha256 */ #prepared = new Map();
   #kernels;
   #sampler;
 
   /**
-   * @param {import("../../types/gpu.js").GpuDevice} device it stays its owner's to destroy
-   * @param {import("./timing.js").Clock} clock
+   * @param {GpuDevice} device it stays its owner's to destroy
+   * @param {Clock} clock
    */
   constructor(device, clock) {
     this.device = device;
@@ -38,15 +38,9 @@ export class GpuBench {
     this.#sampler = new Sampler(device, clock);
   }
 
-  /**
-   * @param {import("../measure/fixture.js").FixtureHeader} header
-   * @param {Uint8Array[]} blobs
-   */
+  /** @param {FixtureHeader} header @param {Uint8Array[]} blobs */
   async setFixture(header, blobs) {
-    if (this.#challenger) this.#drop(this.#challenger.bound);
-    for (const bound of this.#incumbents.values()) this.#drop(bound);
-    this.#challenger = null;
-    this.#incumbents.clear();
+    this.#rivals.clear();
     this.#prepared.clear();
     this.#fixture?.destroy();
     this.#fixture = null;
@@ -76,73 +70,40 @@ export class GpuBench {
    * @returns {Promise<GpuMeasured>}
    */
   async measure(challenger, incumbent, policy) {
-    const fixture = this.#fixture;
-    if (fixture?.workload !== challenger.header.workload)
-      throw new EngineError(`The page has no fixture of ${challenger.header.workload}.`, "Send the fixture first.");
+    const fixture = fixtureOf(this.#fixture, challenger);
     const { counters } = this.device;
     const [start, waited] = [performance.now(), counters.waited_ms];
     const { gpu_clock } = this.#sampler;
     /** @type {GpuMeasured} */
     let result = { ...notMeasured(""), gpu_clock, pipeline_ms: 0, wall_ms: 0, waited_ms: 0, late_ms: 0, total_ms: 0 };
     try {
-      const sha256 = challenger.header.sha256 ?? "";
-      if (!sha256 || sha256 !== this.#challenger?.sha256) {
-        this.#retire(incumbent);
-        this.#challenger = await this.#check(fixture, challenger, policy);
-      }
-      const { check, bound, right } = this.#challenger;
+      const { check, bound, right } = await this.#rivals.challenger(challenger, incumbent, () => this.#check(fixture, challenger, policy));
       result = { ...result, ...check };
       if (right) {
-        const rival = incumbent && (await this.#incumbent(fixture, incumbent));
+        const rival = incumbent && (await this.#rivals.incumbent(incumbent, () => this.#bind(fixture, incumbent)));
         result = { ...result, ...(await this.#sampler.sample(bound, rival, policy)) };
       }
     } catch (e) {
-      this.#retire(null);
+      this.#rivals.retire(null);
       if (e instanceof GpuError && e.code === "gpu-lost") throw e;
-      const { error, hint } = errorFields(this.#kernels.refuse(challenger.header, e));
-      result = { ...result, error: `${error} ${hint}`.trim() };
+      result = { ...result, error: sentence(this.#kernels.refuse(challenger.header, e)) };
     }
     return { ...result, waited_ms: counters.waited_ms - waited, total_ms: performance.now() - start };
   }
 
-  /**
-   * The last challenger makes room; if it is the incumbent now, it stays warm.
-   * @param {Kernel | null} incumbent
-   */
-  #retire(incumbent) {
-    const last = this.#challenger;
-    this.#challenger = null;
-    if (!last) return;
-    if (last.right && last.sha256 && last.sha256 === incumbent?.header.sha256) this.#incumbents.set(last.sha256, last.bound);
-    else this.#drop(last.bound);
-  }
-
-  /** @param {Bound} bound */
-  #drop({ scratch }) {
-    for (const buffer of scratch) this.device.destroyBuffer(buffer);
-  }
-
-  /**
-   * @param {GpuFixture} fixture
-   * @param {Kernel} kernel
-   * @returns {Promise<Bound>}
-   */
+  /** @param {GpuFixture} fixture @param {Kernel} kernel @returns {Promise<Bound>} */
   async #bind(fixture, { header, bytes }) {
+    const { device } = this;
     const ahead = await this.#prepared.get(header.sha256 ?? "");
     const kernel = ahead ?? (await this.#kernels.compile(header, bytes, fixture.args.length));
     const input = [...kernel.roles.written].find((arg) => !fixture.written.has(arg));
     if (input !== undefined) throw new GpuError("gpu-kernel", `The kernel of ${header.workload} writes argument ${input}, an input.`, "", header.workload);
-    const scratch = kernel.document.scratch.map((nbytes, i) => this.device.createBuffer(nbytes, `scratch ${i}`));
-    const whole = scratch.map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }));
-    return { kernel, scratch, commands: callOf(kernel, fixture.bindings, whole), batch: 0 };
+    const scratch = kernel.document.scratch.map((nbytes, i) => device.createBuffer(nbytes, `scratch ${i}`));
+    const drop = () => scratch.forEach((buffer) => device.destroyBuffer(buffer));
+    return { kernel, commands: callOf(kernel, fixture.bindings, scratch.map(whole)), batch: 0, drop };
   }
 
-  /**
-   * @param {GpuFixture} fixture
-   * @param {Kernel} kernel
-   * @param {MeasurePolicy} policy
-   * @returns {Promise<Challenger>}
-   */
+  /** @param {GpuFixture} fixture @param {Kernel} kernel @param {MeasurePolicy} policy */
   async #check(fixture, kernel, policy) {
     const start = performance.now();
     const bound = await this.#bind(fixture, kernel);
@@ -150,39 +111,13 @@ export class GpuBench {
     try {
       fixture.poison();
       this.device.encode(bound.commands);
-      const { outputs, error_ratio, guard_ok } = await fixture.result();
+      const { outputs, ratio, guard_ok } = await fixture.result();
       if (!guard_ok) fixture.restore();
-      const check = {
-        guard_ok,
-        error_ratio: error_ratio === Infinity ? /** @type {const} */ ("inf") : error_ratio,
-        instantiate_ms,
-        pipeline_ms: bound.kernel.ms,
-        digest: policy.digest ? await digestOf(outputs) : "",
-      };
-      return { sha256: kernel.header.sha256 ?? "", check, bound, right: error_ratio <= 1 && guard_ok };
+      const { check, right } = await judged(ratio, guard_ok, instantiate_ms, policy.digest ? outputs : null);
+      return { bound, right, check: { ...check, pipeline_ms: bound.kernel.ms } };
     } catch (e) {
-      this.#drop(bound);
+      bound.drop();
       throw e;
     }
   }
-
-  /**
-   * @param {GpuFixture} fixture
-   * @param {Kernel} kernel
-   */
-  async #incumbent(fixture, kernel) {
-    const key = kernel.header.sha256 ?? "";
-    const known = this.#incumbents.get(key);
-    if (known) return known;
-    const bound = await this.#bind(fixture, kernel);
-    if (key) this.#incumbents.set(key, bound);
-    return bound;
-  }
-}
-
-/** @param {Uint8Array[]} outputs */
-async function digestOf(outputs) {
-  const all = await new Blob(outputs.map((o) => o.slice())).arrayBuffer();
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", all));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,11 +1,13 @@
 /** Opens a GPU device of either implementation. */
-import { openBridge } from "./bridge.js";
 import { GpuError } from "../../engine/gpu/errors.js";
-import { openNative } from "../../engine/gpu/native.js";
+import { openNative } from "../../engine/gpu/native/device.js";
+import { openBridge } from "./bridge.js";
+
+/** @import { GpuDevice, GpuSource } from "../../types/gpu.js" */
 
 /**
- * @param {import("../../types/gpu.js").GpuSource} source
- * @returns {Promise<import("../../types/gpu.js").GpuDevice>} rejects with a GpuError "gpu-unavailable"
+ * @param {GpuSource} source
+ * @returns {Promise<GpuDevice>} rejects with a GpuError "gpu-unavailable"
  */
 export async function openGpu({ implementation, bridge }) {
   if (implementation === "navigator") return openNative();

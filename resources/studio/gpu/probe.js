@@ -1,12 +1,12 @@
 /** What a GPU is and what it can do at most. */
+import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
+import { sentence } from "../measure/measured.js";
 import { openGpu } from "./open.js";
 import { Sampler } from "./timing.js";
 
-/** @typedef {import("../../types/gpu.js").Command} Command */
-/** @typedef {import("../../types/gpu.js").Dispatch} Dispatch */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
+/** @import { Dispatch, GpuDevice, GpuSource } from "../../types/gpu.js" */
 
 const SAMPLES = 7;
 /** A processor that plays a GPU takes seconds for a run; then one sample has to do. */
@@ -47,7 +47,7 @@ const NOTHING = {
 };
 
 /**
- * @param {import("../../types/gpu.js").GpuSource} source
+ * @param {GpuSource} source
  * @param {Uint8Array | undefined} peak document of a kernel without arguments
  * @param {number} flops of one run of it
  */
@@ -58,7 +58,7 @@ export async function probeGpu(source, peak, flops) {
     device = await openGpu(source);
   } catch (e) {
     if (!(e instanceof GpuError) || e.code !== "gpu-unavailable") throw e;
-    return { ...NOTHING, implementation, reason: `${e.error} ${e.hint}`.trim() };
+    return { ...NOTHING, implementation, reason: sentence(e) };
   }
   try {
     const { info, features, limits, timestamps } = device;
@@ -96,7 +96,7 @@ async function bestMs(device, commands) {
 export async function peakMs(device, bytes) {
   const kernel = await new Kernels(device).compile({ workload: "peak", settings: "", panels: [], parallel_extent: 1 }, bytes, 0);
   const scratch = kernel.document.scratch.map((nbytes) => device.createBuffer(nbytes, "peak"));
-  const ms = await bestMs(device, callOf(kernel, [], scratch.map((buffer) => ({ buffer, offset: 0, size: buffer.nbytes }))));
+  const ms = await bestMs(device, callOf(kernel, [], scratch.map(whole)));
   for (const buffer of scratch) device.destroyBuffer(buffer);
   return ms;
 }
@@ -113,7 +113,7 @@ async function copyRate(device) {
   const pipeline = await device.pipeline({ code: COPY, entry: "main", access: ["read", "read_write"] });
   const groups = nbytes / 4096;
   const rows = Math.ceil(groups / 65535);
-  const bindings = buffers.map((buffer) => ({ buffer, offset: 0, size: nbytes }));
+  const bindings = buffers.map(whole);
   const ms = await bestMs(device, [{ op: "dispatch", pipeline, bindings, workgroups: [Math.ceil(groups / rows), rows, 1] }]);
   for (const buffer of buffers) device.destroyBuffer(buffer);
   return (2 * nbytes) / ms / 1e6;
@@ -127,7 +127,7 @@ async function dispatchUs(device) {
   const buffer = device.createBuffer(4, "tiny");
   const pipeline = await device.pipeline({ code: TINY, entry: "main", access: ["read_write"] });
   /** @type {Dispatch} */
-  const one = { op: "dispatch", pipeline, bindings: [{ buffer, offset: 0, size: 4 }], workgroups: [1, 1, 1] };
+  const one = { op: "dispatch", pipeline, bindings: [whole(buffer)], workgroups: [1, 1, 1] };
   const ms = await bestMs(device, Array.from({ length: TINY_DISPATCHES }, () => one));
   device.destroyBuffer(buffer);
   return (ms / TINY_DISPATCHES) * 1000;

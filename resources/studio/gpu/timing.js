@@ -1,16 +1,15 @@
 /** Timing of kernels on a GPU (docs/measuring.md, docs/webgpu.md). */
-import { median } from "../../engine/engine.js";
-import { ClockWatch } from "./clock.js";
 import { spanMs } from "../../engine/gpu/profile.js";
+import { median } from "../../engine/quantile.js";
+import { ClockWatch } from "./clock.js";
 
-/** @typedef {import("../../types/gpu.js").Dispatch} Dispatch */
-/** @typedef {import("../../types/gpu.js").GpuDevice} GpuDevice */
-/** @typedef {import("../measure/timing.js").MeasurePolicy} MeasurePolicy */
+/** @import { Dispatch, GpuDevice } from "../../types/gpu.js" */
+/** @import { MeasurePolicy, Samples } from "../measure/timing.js" */
 /** A kernel as it is timed; `batch` is 0 until it was warmed up. @typedef {{commands: readonly Dispatch[], batch: number}} Timed */
 /**
  * `late_ms` is what was waited for the page to notice that the GPU had finished, `wall_ms` one
  * run of the challenger by the page's clock, 0 when it was not taken.
- * @typedef {import("../measure/timing.js").Samples & {gpu_clock: "timestamp" | "wall", wall_ms: number, late_ms: number}} GpuSamples
+ * @typedef {Samples & {gpu_clock: "timestamp" | "wall", wall_ms: number, late_ms: number}} GpuSamples
  */
 /** @typedef {{now: () => number, quantum_ms: number}} Clock */
 

@@ -1,30 +1,13 @@
-/** Compares a kernel's output with the float64 reference of its fixture. */
+/** Compares what a kernel wrote with the float64 reference of its fixture, and what it must not write with what it was. */
 import { EngineError } from "../../engine/errors.js";
+import { ARRAYS } from "../../engine/plan.js";
 
-/**
- * @param {string} dtype
- * @param {Uint8Array} bytes
- * @returns {ArrayLike<number | bigint>}
- */
+/** @param {string} dtype @param {Uint8Array} bytes @returns {ArrayLike<number | bigint>} */
 function typed(dtype, bytes) {
-  const { buffer, byteOffset, byteLength } = bytes;
-  switch (dtype) {
-    case "f32":
-      return new Float32Array(buffer, byteOffset, byteLength / 4);
-    case "i32":
-      return new Int32Array(buffer, byteOffset, byteLength / 4);
-    case "i64":
-      return new BigInt64Array(buffer, byteOffset, byteLength / 8);
-    case "i8":
-      return new Int8Array(buffer, byteOffset, byteLength);
-    case "u8":
-    case "bool":
-      return bytes;
-    case "f16":
-      return Float32Array.from(new Uint16Array(buffer, byteOffset, byteLength / 2), fromHalf);
-    default:
-      throw new EngineError(`Outputs of the unknown dtype ${dtype} cannot be compared.`);
-  }
+  const Typed = ARRAYS[dtype];
+  if (!Typed) throw new EngineError(`Outputs of the unknown dtype ${dtype} cannot be compared.`);
+  const values = new Typed(bytes.buffer, bytes.byteOffset, bytes.byteLength / Typed.BYTES_PER_ELEMENT);
+  return dtype === "f16" ? Float32Array.from(values, fromHalf) : values;
 }
 
 /**
@@ -65,4 +48,34 @@ export function errorRatio(dtype, gotBytes, expectedBytes, bound) {
     if (!(ratio <= worst)) worst = ratio === ratio ? ratio : Infinity;
   }
   return worst;
+}
+
+/**
+ * The largest error ratio of all outputs.
+ * @param {{arg: number, dtype: string, expected: Uint8Array, bound: Float32Array}[]} outputs
+ * @param {(arg: number) => Uint8Array} written
+ */
+export const worstRatio = (outputs, written) =>
+  Math.max(0, ...outputs.map(({ arg, dtype, expected, bound }) => errorRatio(dtype, written(arg), expected, bound)));
+
+/** What red zones are filled with. */
+export const GUARD = 0xa5;
+/** What outputs are filled with: NaN as a float, and no output anyone expects. */
+export const POISON = 0xff;
+
+/** @param {Uint8Array} bytes @param {number} from @param {number} to */
+export function isGuard(bytes, from, to) {
+  for (let i = from; i < to; i++) if (bytes[i] !== GUARD) return false;
+  return true;
+}
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+export function isEqual(a, b) {
+  if (a.length !== b.length) return false;
+  const words = a.byteOffset % 4 || b.byteOffset % 4 ? 0 : a.length >> 2;
+  const aw = new Uint32Array(words ? a.buffer : new ArrayBuffer(0), words ? a.byteOffset : 0, words);
+  const bw = new Uint32Array(words ? b.buffer : new ArrayBuffer(0), words ? b.byteOffset : 0, words);
+  for (let i = 0; i < words; i++) if (aw[i] !== bw[i]) return false;
+  for (let i = words * 4; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }

@@ -1,7 +1,8 @@
 /** Memory for one workload's measurements: seeded arguments between red zones. */
 import { EngineError } from "../../engine/errors.js";
-import { aligned, DTYPE_BYTES, PAGE_BYTES, WEIGHTS_BASE } from "../../engine/plan.js";
+import { aligned, ARRAYS, PAGE_BYTES, WEIGHTS_BASE } from "../../engine/plan.js";
 import { layoutBytes, pack, WORD_BYTES, wordsAt } from "../../engine/repack.js";
+import { GUARD, isEqual, isGuard, POISON } from "./compare.js";
 
 /** @typedef {{role: string, dtype: string, nbytes: number, pack: [number, number] | null, blob: number | null}} FixtureArg */
 /** @typedef {{workload: string, args: FixtureArg[], outputs: {expected: number, bound: number}[]}} FixtureHeader */
@@ -9,12 +10,11 @@ import { layoutBytes, pack, WORD_BYTES, wordsAt } from "../../engine/repack.js";
 
 export const RED_ZONE_BYTES = 64;
 const MAX_PAGES = 65536;
-const GUARD = 0xa5;
-const POISON = 0xff;
 
 export class FixtureMemory {
   /** @type {Map<string, Region>} by argument and panel width, in order of address */ #regions = new Map();
   #end = WEIGHTS_BASE;
+  #sources;
 
   /**
    * @param {FixtureHeader} header
@@ -22,20 +22,14 @@ export class FixtureMemory {
    * @param {boolean} [shared] memory that a team can run in
    */
   constructor(header, blobs, shared = false) {
-    this.workload = header.workload;
-    this.args = header.args;
-    this.blobs = blobs;
+    const { workload, args, outputs, sources } = readFixture(header, blobs);
+    this.workload = workload;
+    this.args = args;
+    this.outputs = outputs;
+    this.#sources = sources;
     this.memory = new WebAssembly.Memory(shared ? { initial: 1, maximum: MAX_PAGES, shared } : { initial: 1 });
     new Uint8Array(this.memory.buffer).fill(GUARD);
-    const outputs = header.args.flatMap((a, i) => (a.role === "output" ? [i] : []));
-    if (outputs.length !== header.outputs.length)
-      throw new EngineError(`The fixture of ${header.workload} has ${outputs.length} outputs and ${header.outputs.length} references.`);
-    this.outputs = header.outputs.map(({ expected, bound }, i) => ({ arg: outputs[i], expected: blobs[expected], bound: blobs[bound] }));
-    header.args.forEach((a, i) => {
-      if ((a.role === "input") !== (a.blob !== null) || !(a.dtype in DTYPE_BYTES))
-        throw new EngineError(`Argument ${i} of the fixture of ${header.workload} is not as docs/protocol.md says.`);
-      this.#region(i, 0);
-    });
+    args.forEach((_, i) => this.#region(i, 0));
   }
 
   /**
@@ -72,11 +66,11 @@ export class FixtureMemory {
     const bytes = new Uint8Array(this.memory.buffer);
     let at = 0;
     for (const r of this.#regions.values()) {
-      if (!isFilled(bytes, at, r.address)) return false;
+      if (!isGuard(bytes, at, r.address)) return false;
       if (r.source && !isEqual(this.#bytes(r), r.source)) return false;
       at = r.address + r.nbytes;
     }
-    return isFilled(bytes, at, bytes.length);
+    return isGuard(bytes, at, bytes.length);
   }
 
   /** @param {Region} r */
@@ -84,11 +78,7 @@ export class FixtureMemory {
     return new Uint8Array(this.memory.buffer, r.address, r.nbytes);
   }
 
-  /**
-   * @param {number} arg
-   * @param {number} width
-   * @returns {Region}
-   */
+  /** @param {number} arg @param {number} width @returns {Region} */
   #region(arg, width) {
     const key = `${arg}:${width}`;
     const known = this.#regions.get(key);
@@ -111,18 +101,13 @@ export class FixtureMemory {
    * @returns {Uint8Array | null} null for outputs and workspaces
    */
   #source(arg, width) {
-    const { blob, dtype, pack: shape } = this.args[arg];
-    if (blob === null) return null;
-    const rows = this.blobs[blob];
-    if (!shape) return rows;
-    const [K, N] = shape;
+    const { dtype, pack: shape } = this.args[arg];
+    const rows = this.#sources[arg];
+    if (!rows || !shape || !width) return rows;
     const unit = unitOf(dtype);
-    const dense = layoutBytes(K, N, 0, unit);
-    if (rows.length < dense) throw new EngineError(`The data of argument ${arg} is smaller than its ${K} x ${N} weight.`);
-    if (!width) return rows.subarray(0, dense);
-    const panels = new Uint8Array(layoutBytes(K, N, width, unit));
-    panels.set(rows.subarray(0, dense));
-    pack(wordsAt(panels.buffer, 0, panels.length, unit), K, N, width);
+    const panels = new Uint8Array(layoutBytes(...shape, width, unit));
+    panels.set(rows);
+    pack(wordsAt(panels.buffer, 0, panels.length, unit), ...shape, width);
     return panels;
   }
 
@@ -136,28 +121,29 @@ export class FixtureMemory {
 }
 
 /** Bytes of a packable weight's elements: bytes and nibbles go four and eight to a word. @param {string} dtype */
-export const unitOf = (dtype) => (dtype === "f16" ? DTYPE_BYTES.f16 : WORD_BYTES);
+const unitOf = (dtype) => (dtype === "f16" ? ARRAYS.f16.BYTES_PER_ELEMENT : WORD_BYTES);
 
 /**
- * @param {Uint8Array} bytes
- * @param {number} from
- * @param {number} to
+ * The arguments, with the data of each input (a packable weight without the room for its panels),
+ * and the outputs with their references.
+ * @param {FixtureHeader} header
+ * @param {Uint8Array[]} blobs
  */
-function isFilled(bytes, from, to) {
-  for (let i = from; i < to; i++) if (bytes[i] !== GUARD) return false;
-  return true;
-}
-
-/**
- * @param {Uint8Array} a
- * @param {Uint8Array} b
- */
-function isEqual(a, b) {
-  if (a.length !== b.length) return false;
-  const words = a.byteOffset % 4 || b.byteOffset % 4 ? 0 : a.length >> 2;
-  const aw = new Uint32Array(words ? a.buffer : new ArrayBuffer(0), words ? a.byteOffset : 0, words);
-  const bw = new Uint32Array(words ? b.buffer : new ArrayBuffer(0), words ? b.byteOffset : 0, words);
-  for (let i = 0; i < words; i++) if (aw[i] !== bw[i]) return false;
-  for (let i = words * 4; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
+export function readFixture({ workload, args, outputs: references }, blobs) {
+  const sources = args.map(({ role, blob, dtype, pack: shape }, i) => {
+    if ((role === "input") !== (blob !== null) || !(dtype in ARRAYS))
+      throw new EngineError(`Argument ${i} of the fixture of ${workload} is not as docs/protocol.md says.`);
+    if (blob === null || !shape) return blob === null ? null : blobs[blob];
+    const dense = layoutBytes(...shape, 0, unitOf(dtype));
+    if (blobs[blob].length < dense) throw new EngineError(`The data of argument ${i} is smaller than its ${shape.join(" x ")} weight.`);
+    return blobs[blob].subarray(0, dense);
+  });
+  const written = args.flatMap(({ role, dtype }, arg) => (role === "output" ? [{ arg, dtype }] : []));
+  if (written.length !== references.length)
+    throw new EngineError(`The fixture of ${workload} has ${written.length} outputs and ${references.length} references.`);
+  const outputs = references.map(({ expected, bound: at }, i) => {
+    const { buffer, byteOffset, byteLength } = blobs[at];
+    return { ...written[i], expected: blobs[expected], bound: new Float32Array(buffer, byteOffset, byteLength / 4) };
+  });
+  return { workload, args, outputs, sources };
 }

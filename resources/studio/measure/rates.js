@@ -14,7 +14,7 @@ import { timeBatch } from "./timing.js";
  * @property {number} threads
  * @property {number} chain_bytes of the addresses that it follows, 0 for none
  */
-/** @typedef {import("./timing.js").Clock} Clock */
+/** @import { Clock } from "./timing.js" */
 
 /** Where the data of every kernel begins. */
 export const BASE = 1024;

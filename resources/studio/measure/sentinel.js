@@ -1,6 +1,8 @@
 /** A fixed kernel, timed again and again: what its rate loses, the machine or the browser took. */
+import { median } from "../../engine/quantile.js";
 import { prime, timeBatch } from "./timing.js";
-import { median } from "../../engine/engine.js";
+
+/** @import { Clock } from "./timing.js" */
 
 const SAMPLES = 5;
 const SAMPLE_MS = 2;
@@ -11,7 +13,7 @@ const CALL = 4096;
 export class Sentinel {
   /** @type {{bytes: Uint8Array, run: (begin: number, end: number) => void, calls: number} | null} */ #known = null;
 
-  /** @param {import("./timing.js").Clock} now */
+  /** @param {Clock} now */
   constructor(now) {
     this.now = now;
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fastest, refused } from "../../../resources/bench/gpu/variants.js";
 import { createBuffers, makeWeights, streamWeights } from "../../../resources/bench/gpu/llama_weights.js";
+import { fastest, refused } from "../../../resources/bench/gpu/variants.js";
 
 /** A GPU whose dispatches take the microseconds that their pipeline's code says. */
 function slowGpu() {

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
-import { ENGINE_VERSION, layoutMemory } from "../../../resources/engine/plan.js";
+import { layoutMemory } from "../../../resources/engine/plan.js";
+import { ENGINE_VERSION } from "../../../resources/engine/version.js";
 import { addKernel, f32, floats, header, kernel, planOf, rowAddKernel, trap } from "../wasm.js";
 
 const [K, N] = [3, 5];
@@ -24,7 +25,7 @@ const result = (engine) => floats(engine.infer(input()).outputs[0].data);
 
 test("memory: weights from 1024, arena aligned behind them, exact size", () => {
   const plan = planOf(K, N);
-  const layout = layoutMemory(plan);
+  const layout = layoutMemory([plan]);
   assert.deepEqual(layout.addresses, [[1088, 1280, 1344, 1408]]);
   assert.equal(layout.total_bytes, 1024 + plan.weights_bytes + plan.arena_bytes);
   assert.equal(layout.pages, 1);
@@ -32,7 +33,7 @@ test("memory: weights from 1024, arena aligned behind them, exact size", () => {
 });
 
 test("memory over 4 GiB is refused", () => {
-  assert.throws(() => layoutMemory({ ...planOf(K, N), arena_bytes: 2 ** 32 }), /4096 MiB/);
+  assert.throws(() => layoutMemory([{ ...planOf(K, N), arena_bytes: 2 ** 32 }]), /4096 MiB/);
 });
 
 test("the plan runs and gives outputs with name, dtype and shape", async () => {
@@ -169,7 +170,7 @@ test("a trap is an error of that inference only", async () => {
   assert.deepEqual(result(engine), expected);
 });
 
-test("the engine's version is the distribution's", () => {
-  const source = readFileSync(new URL("../../../nnjit_studio/__init__.py", import.meta.url), "utf8");
-  assert.match(source, new RegExp(`^__version__ = "${ENGINE_VERSION}"$`, "m"));
+test("the engine's version is the Studio's", () => {
+  const package_init = readFileSync(new URL("../../../nnjit_studio/__init__.py", import.meta.url), "utf8");
+  assert.match(package_init, new RegExp(`^__version__ = "${ENGINE_VERSION}"$`, "m"));
 });

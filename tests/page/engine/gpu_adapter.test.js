@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findAdapter } from "../../../resources/engine/gpu/adapter.js";
+import { findAdapter } from "../../../resources/engine/gpu/native/adapter.js";
 
 test("a browser that never answers is given up, and said so", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });

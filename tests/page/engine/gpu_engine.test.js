@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { GpuEngine } from "../../../resources/engine/gpu/engine.js";
-import { openNative } from "../../../resources/engine/gpu/native.js";
+import { openNative } from "../../../resources/engine/gpu/native/device.js";
 import { fakeGpu } from "../fake_gpu.js";
 
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);

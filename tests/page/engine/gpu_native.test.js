@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openNative } from "../../../resources/engine/gpu/native.js";
-import { passesOf } from "../../../resources/engine/gpu/passes.js";
+import { openNative } from "../../../resources/engine/gpu/native/device.js";
+import { passesOf } from "../../../resources/engine/gpu/native/passes.js";
 import { fakeGpu } from "../fake_gpu.js";
 
 const words = (bytes) => [...new Uint32Array(bytes.slice().buffer)];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { importShared } from "../../../resources/engine/shared.js";
+import { importShared } from "../../../resources/engine/kernel.js";
 import { addKernel, kernel } from "../wasm.js";
 
 const IMPORTS = 8 + 2 + addKernel[9]; // where the import section begins: behind header and types

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
+import { quantile } from "../../../resources/engine/quantile.js";
+import { repeatable, timeSteps } from "../../../resources/engine/steps.js";
 import { checkRequest } from "../../../resources/studio/messages.js";
-import { quantile, repeatable, timeSteps } from "../../../resources/engine/steps.js";
 import { addKernel, f32, floats, header, planOf, rowAddKernel } from "../wasm.js";
 
 const [K, N] = [3, 5];

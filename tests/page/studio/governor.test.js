@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ENOUGH, Governor, percentile, SHARE, STARVED } from "../../../resources/studio/governor.js";
+import { quantile } from "../../../resources/engine/quantile.js";
+import { ENOUGH, Governor, SHARE, STARVED } from "../../../resources/studio/governor.js";
 
 /** Seeded uniform numbers in [0, 1). */
 function random(seed) {
@@ -41,8 +42,8 @@ test("without a free core slices keep p95 within the budget, and tuning gets its
   const next = random(1);
   const alone = () => 15 + next();
   const { latencies, tuned_ms, ways } = serve(new Governor(0.05, false), 5000, { alone });
-  const reference = percentile(Array.from({ length: 5000 }, alone), 0.95);
-  assert.ok(percentile(latencies, 0.95) <= 1.05 * reference);
+  const reference = quantile(Array.from({ length: 5000 }, alone), 0.95);
+  assert.ok(quantile(latencies, 0.95) <= 1.05 * reference);
   assert.ok(tuned_ms > 5000 * SHARE * 60 * 0.8, `${tuned_ms} ms`);
   assert.ok(!ways.has("alongside"));
 });
@@ -69,7 +70,7 @@ test("a core that is not really free is found out, and the budget still holds", 
   const { latencies, ways } = serve(new Governor(0.05, true), 5000, { alone, beside: (ms) => 1.3 * ms });
   assert.ok(ways.has("alongside") && ways.has("between"));
   const tail = latencies.slice(500); // the discovery is over
-  assert.ok(percentile(tail, 0.95) <= 1.05 * 16);
+  assert.ok(quantile(tail, 0.95) <= 1.05 * 16);
 });
 
 test("slow inferences of other causes use up the budget, too", () => {
@@ -78,7 +79,7 @@ test("slow inferences of other causes use up the budget, too", () => {
   const calm = serve(new Governor(0.05, false), 5000, { alone: () => 15 + next() });
   const { latencies, tuned_ms } = serve(new Governor(0.05, false), 5000, { alone: noisy });
   assert.ok(tuned_ms < 0.6 * calm.tuned_ms);
-  assert.ok(percentile(latencies, 0.95) <= 1.05 * 16);
+  assert.ok(quantile(latencies, 0.95) <= 1.05 * 16);
 });
 
 test("a noisy machine does not end tuning", () => {
@@ -114,10 +115,10 @@ test("nothing is granted before there is a reference, and touched inferences are
 });
 
 test("percentiles are those of NumPy", () => {
-  assert.equal(percentile([3, 1, 2], 0.5), 2);
-  assert.equal(percentile([1, 2, 3, 4], 0.5), 2.5);
-  assert.ok(Math.abs(percentile([1, 2, 3, 4], 0.95) - 3.85) < 1e-12);
-  assert.equal(percentile([7], 0.95), 7);
+  assert.equal(quantile([3, 1, 2], 0.5), 2);
+  assert.equal(quantile([1, 2, 3, 4], 0.5), 2.5);
+  assert.ok(Math.abs(quantile([1, 2, 3, 4], 0.95) - 3.85) < 1e-12);
+  assert.equal(quantile([7], 0.95), 7);
 });
 
 test("what is saved while tuning is held is not spent afterwards", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { openNative } from "../../../resources/engine/gpu/native/device.js";
 import { GpuBench } from "../../../resources/studio/gpu/measure.js";
-import { openNative } from "../../../resources/engine/gpu/native.js";
 import { fakeGpu } from "../fake_gpu.js";
 import { OwnClock } from "../clock.js";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkRequest } from "../../../resources/studio/messages.js";
 import { BASE, chainOf, rates, STRIDE_BYTES } from "../../../resources/studio/measure/rates.js";
+import { checkRequest } from "../../../resources/studio/messages.js";
 import { at, int, kernel, load, store } from "../wasm.js";
 import { OwnClock } from "../clock.js";
 

@@ -1,0 +1,24 @@
+"""The result of an import: graph, workloads, plan and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.model import Graph, Plan, Workload
+
+
+@dataclass(frozen=True)
+class BuiltModel:
+    """What one import yields; ``programs`` by workload key.
+
+    ``gpu`` is the same model as a GPU runs it, where steps are fused that Wasm runs apart.
+    """
+
+    graph: Graph
+    workloads: tuple[Workload, ...]
+    plan: Plan
+    programs: Mapping[str, Program]
+    packable: tuple[str, ...]
+    gpu: BuiltModel | None = None

@@ -1,0 +1,130 @@
+"""ONNX file in, graph, workloads, plan, programs and weights out: the steps around the passes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.compiler import tvm_adapter
+from nnjit_studio.compiler.importer.build import build
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.names import OnnxNames
+from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.importer.onnx.widen_halves import has_halves
+from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass
+from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.errors import ModelError, UnsupportedOpError
+from nnjit_studio.model import GivenShapes
+
+STATIC = GivenShapes()
+
+
+def import_model(
+    path: Path,
+    weights_file: Path,
+    on_phase: Callable[[str], None] = lambda phase: None,
+    given: GivenShapes = STATIC,
+    winograd: bool = True,
+    half_weights: bool = False,
+) -> BuiltModel:
+    """Import an ONNX model; open dimensions of its inputs are fixed once for all.
+
+    Parameters
+    ----------
+    path
+        The model; external data is read from its own folder alone.
+    weights_file
+        Written: all weights, at the offsets of the plan.
+    on_phase
+        Called with the name of each phase as it begins.
+    given
+        Numbers for the open dimensions.
+    winograd
+        Whether 3x3 convolutions may run in tiles (:mod:`.winograd`).
+    half_weights
+        Whether weights are rounded to f16 where that is cheap to read (:mod:`.half_weights`).
+
+    Raises
+    ------
+    ModelError, UnsupportedOpError
+        With one sentence and the next step.
+    """
+    imports = Import(winograd=winograd)
+    return _imported(path, weights_file, on_phase, given, half_weights, imports)
+
+
+def graph_text(
+    path: Path, dump_after: str, given: GivenShapes, winograd: bool, half_weights: bool
+) -> str:
+    """The model as text after one of the graph passes, even where a later step refuses it.
+
+    Raises
+    ------
+    ModelError, UnsupportedOpError, UserError
+        When there is no such pass, or the model is refused before it.
+    """
+    check_pass(dump_after)
+    imports = Import(winograd=winograd, dump_after=dump_after)
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "weights.bin"
+        try:
+            _imported(path, weights, lambda phase: None, given, half_weights, imports)
+        except ModelError:
+            if not imports.dump:
+                raise
+    return imports.dump
+
+
+def _imported(
+    path: Path,
+    weights_file: Path,
+    on_phase: Callable[[str], None],
+    given: GivenShapes,
+    half_weights: bool,
+    imports: Import,
+) -> BuiltModel:
+    on_phase("reading the model")
+    model = check.load_model(path)
+    shapes = fix_input_shapes(model, given)
+    on_phase("loading the importer")
+    model = with_known_operators(model, half_weights, imports)
+    on_phase("importing and fusing")
+    model, calls = _calls(model, shapes)
+    on_phase("planning memory")
+    imports.weight_names = check.weights_by_content(model)
+    built = build(path.stem, calls, names_of(model, shapes), weights_file, imports)
+    plan = built.plan
+    check.check_memory(plan.weights_bytes + plan.arena_bytes, "weights and intermediate tensors")
+    return built
+
+
+def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any:
+    """The model in operators that the importer has, what follows from its shapes computed."""
+    imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
+    model = MODEL_PASSES.run(model, imports)
+    check.check_operators(model, tvm_adapter.supported_operators())
+    return model
+
+
+def names_of(model: Any, shapes: dict[str, tuple[int, ...]]) -> OnnxNames:
+    outputs = tuple(o.name for o in model.graph.output)
+    return OnnxNames(tuple(shapes), outputs, check.consumers_of_weights(model))
+
+
+def _calls(model: Any, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, tvm_adapter.ImportedCalls]:
+    """The model as it could be imported, and its calls."""
+    try:
+        return model, tvm_adapter.import_calls(model, shapes)
+    except UnsupportedOpError:
+        raise
+    except ModelError as first:
+        # Constant but computed shapes: folding them away often makes the import work.
+        folded = check.fold_shapes(model)
+        if folded is model:
+            raise
+        try:
+            return folded, tvm_adapter.import_calls(folded, shapes)
+        except ModelError:
+            raise first from None

@@ -1,0 +1,224 @@
+"""The walk of constant folding: shapes and values that are known ahead, and the nodes that stay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
+from onnx.reference import ReferenceEvaluator
+
+from nnjit_studio.errors import UnsupportedOpError
+
+MAX_NODES = 200_000
+_MAX_FLOATS = 1 << 16
+_MAX_INTEGERS = 1 << 20
+"""Elements up to which a constant is evaluated here; larger ones are the importer's."""
+_MAX_DATA = 1024
+"""Elements up to which a constant may be a shape or an axis for type inference."""
+_KEPT = {"DequantizeLinear", "RandomNormal", "RandomUniform", "RandomNormalLike",
+         "RandomUniformLike", "Bernoulli", "Multinomial"}  # fmt: skip
+_HINT = "Replace it in the exported model; docs/limits.md lists what is missing."
+Array = NDArray[Any]
+Rule = Callable[["Walk", onnx.NodeProto], bool]
+"""What a walk does at an operator; whether that was all."""
+
+
+class Walk:
+    """One walk over a graph in order of execution: what is known, and the nodes that stay."""
+
+    def __init__(self, model: onnx.ModelProto, rules: Mapping[str, Rule]) -> None:
+        self.rules = rules
+        self.opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version
+                       for o in model.opset_import}  # fmt: skip
+        self.imports = list(model.opset_import)
+        self.ir_version = model.ir_version
+        self.types: dict[str, TypeProto] = {}
+        self.values: dict[str, Array] = {}
+        self.sequences: dict[str, list[str]] = {}
+        self.alias: dict[str, str] = {}
+        self.scopes: list[dict[str, str]] = []
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: dict[str, TensorProto] = {}
+        self.count = 0
+        graph = model.graph
+        self.declared = {v.name: v.type for v in graph.value_info}
+        for port in graph.input:
+            self.types[port.name] = port.type
+        self.stored = {t.name for t in graph.initializer}
+        for tensor in graph.initializer:
+            self.known(tensor.name, tensor)
+
+    def known(self, name: str, tensor: TensorProto) -> None:
+        self.types[name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        if _small(tensor.data_type, tensor.dims) and not tensor.external_data:
+            self.values[name] = numpy_helper.to_array(tensor)
+
+    def settle(self, name: str, value: Array) -> None:
+        """The value of a tensor is known."""
+        array = np.asarray(value)
+        self.values[name] = array
+        dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.types[name] = helper.make_tensor_type_proto(dtype, array.shape)
+
+    def resolve(self, name: str) -> str:
+        """The tensor that a name stands for, seen from the innermost graph outwards."""
+        inner = next((s for s in reversed(self.scopes) if name in s), {})
+        name = inner.get(name, name)
+        return self.alias.get(name, name)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        tensor = self.types.get(name, TypeProto()).tensor_type
+        if not tensor.HasField("shape"):
+            return None
+        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+        return None if any(d < 0 for d in dims) else tuple(dims)
+
+    def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        for original in nodes:
+            self.visit(self.bound(original))
+
+    def bound(self, original: onnx.NodeProto) -> onnx.NodeProto:
+        """A copy that reads the tensors its inputs stand for."""
+        node = onnx.NodeProto()
+        node.CopyFrom(original)
+        node.input[:] = [self.resolve(name) if name else "" for name in node.input]
+        return node
+
+    def visit(self, node: onnx.NodeProto) -> None:
+        if len(self.nodes) > MAX_NODES:
+            raise refuse(node, "fewer nodes once it is laid out")
+        rule = self.rules.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if rule is None or not rule(self, node):
+            self.plain(node)
+
+    def plain(self, node: onnx.NodeProto) -> None:
+        """Evaluate the node, or keep it with the types of its outputs."""
+        inferred = self.infer(node)
+        if node.op_type not in _KEPT and all(n in self.values for n in node.input if n):
+            sizes = [t.tensor_type for t in inferred.values()]
+            fits = all(
+                _small(t.elem_type, [d.dim_value for d in t.shape.dim]) for t in sizes
+            )  # fmt: skip
+            if fits and self.evaluate(node):
+                return
+        for name in node.output:
+            if name in inferred:
+                self.types[name] = inferred[name]
+            elif name in self.declared:
+                self.types[name] = self.declared[name]
+        self.nodes.append(node)
+
+    def infer(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        try:
+            schema = defs.get_schema(node.op_type, self.opsets.get(domain, 1), domain)
+            types = {n: self.types[n] for n in node.input if n}
+            data = {
+                n: numpy_helper.from_array(self.values[n], n)
+                for n in types
+                if n in self.values and self.values[n].size <= _MAX_DATA
+            }
+            found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=self.imports, ir_version=self.ir_version
+            )
+        except Exception:  # unknown domain or input, or an inference that fails
+            return {}
+        return found
+
+    def evaluate(self, node: onnx.NodeProto) -> bool:
+        if node.domain not in ("", "ai.onnx"):
+            return False
+        feeds = {n: self.values[n] for n in node.input if n}
+        try:
+            with np.errstate(all="ignore"):
+                results = ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds)
+        except Exception:  # the importer has its own way with it
+            return False
+        if not all(isinstance(r, (np.ndarray, np.generic)) for r in results):
+            return False
+        for name, result in zip(node.output, results, strict=False):
+            if name:
+                self.settle(name, result)
+        return True
+
+    def emit(self, op_type: str, *inputs: str, axes: Sequence[int] = (), **attributes: Any) -> str:
+        """A node of ours, through the same walk; ``axes`` go where the opset wants them."""
+        self.count += 1
+        name = f"folded//{self.count}"
+        names = list(inputs)
+        if axes and self.opsets[""] < 13:
+            attributes["axes"] = list(axes)
+        elif axes:
+            names.append(self.constant(np.array(axes, np.int64)))
+        self.plain(helper.make_node(op_type, names, [name], name, **attributes))
+        return self.resolve(name)
+
+    def constant(self, value: Array) -> str:
+        self.count += 1
+        name = f"folded//{self.count}"
+        self.settle(name, value)
+        return name
+
+    def inline(self, graph: onnx.GraphProto, inputs: Sequence[str]) -> list[str]:
+        """Walk a subgraph with its inputs bound; the tensors of its outputs."""
+        self.count += 1
+        prefix = f"{graph.name or 'graph'}//{self.count}/"
+        scope = dict(zip((i.name for i in graph.input), inputs, strict=True))
+        for tensor in graph.initializer:
+            name = scope[tensor.name] = prefix + tensor.name
+            self.known(name, tensor)
+            self.weights[name] = tensor
+        self.scopes.append(scope)
+        for original in graph.node:
+            node = self.bound(original)
+            for i, name in enumerate(node.output):
+                if name:
+                    node.output[i] = scope[name] = prefix + name
+            node.name = prefix + node.name if node.name else ""
+            self.visit(node)
+        outputs = [self.resolve(o.name) for o in graph.output]
+        self.scopes.pop()
+        return outputs
+
+    def finish(self, graph: onnx.GraphProto) -> None:
+        """Write the walk's result into the graph: live nodes, used constants, static outputs."""
+        for port in graph.output:
+            source = self.resolve(port.name)
+            if source != port.name:
+                self.nodes.append(helper.make_node("Identity", [source], [port.name]))
+                self.types[port.name] = self.types.get(source, port.type)
+            if self.shape(port.name) is not None:
+                port.type.CopyFrom(self.types[port.name])
+        wanted = {o.name for o in graph.output}
+        live = []
+        for node in reversed(self.nodes):
+            if any(name in wanted for name in node.output):
+                live.append(node)
+                wanted.update(node.input)
+        made = {name for node in live for name in node.output} | {i.name for i in graph.input}
+        del graph.node[:]
+        graph.node.extend(reversed(live))
+        del graph.value_info[:]
+        for name in sorted(wanted - self.stored - made):
+            if name in self.weights:
+                tensor = TensorProto()
+                tensor.CopyFrom(self.weights[name])
+                tensor.name = name
+                graph.initializer.append(tensor)
+            elif name in self.values:
+                graph.initializer.append(numpy_helper.from_array(self.values[name], name))
+
+
+def _small(dtype: int, dims: Iterable[int]) -> bool:
+    floats = dtype in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+    return math.prod(dims) <= (_MAX_FLOATS if floats else _MAX_INTEGERS)
+
+
+def refuse(node: onnx.NodeProto, what: str) -> UnsupportedOpError:
+    name = node.name or node.output[0]
+    return UnsupportedOpError(f"The operator {node.op_type} of node {name!r} needs {what}.", _HINT)

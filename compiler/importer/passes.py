@@ -1,0 +1,146 @@
+"""The graph passes, by name and in order: on the ONNX model, on its calls, on the built plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+import onnx
+
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.onnx.decompose import decompose
+from nnjit_studio.compiler.importer.onnx.fold import fold
+from nnjit_studio.compiler.importer.onnx.widen_halves import widen
+from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
+from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
+from nnjit_studio.compiler.importer.program.half_weights import keep_halves
+from nnjit_studio.compiler.importer.program.merge_products import merge_products
+from nnjit_studio.compiler.importer.program.split_columns import split_columns
+from nnjit_studio.compiler.importer.program.take_views import take_views
+from nnjit_studio.compiler.importer.program.text import calls_text, steps_text
+from nnjit_studio.compiler.importer.program.tie_weights import tie_weights
+from nnjit_studio.compiler.importer.program.winograd import use_winograd
+from nnjit_studio.compiler.onnx_file.attributes import model_text
+from nnjit_studio.compiler.onnx_file.check import inlined
+from nnjit_studio.compiler.templates import prepared
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import GraphPass
+
+_Form = TypeVar("_Form")
+
+
+@dataclass
+class Import:
+    """What the passes of one import are told, and what they leave behind.
+
+    Attributes
+    ----------
+    halves
+        ``exact`` stores weights that are halves by value as such, ``rounded`` makes halves of
+        others too; empty for neither.
+    winograd
+        Whether convolutions may become :mod:`.winograd`'s three steps.
+    keep_ports
+        Whether inputs and outputs of a model in half precision stay f16.
+    weight_names
+        The initialisers by content; rounded weights are added.
+    views, tensors
+        What each view is a view of, by name; the ONNX names of values. Of :mod:`.take_views`.
+    done
+        The passes so far, with what each changed.
+    dump_after, dump
+        Name of the pass after which to keep the text form, and that text.
+    """
+
+    halves: str = ""
+    winograd: bool = True
+    keep_ports: bool = True
+    weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    views: dict[str, str] = field(default_factory=dict)
+    tensors: list[tuple[str, str]] = field(default_factory=list)
+    done: list[GraphPass] = field(default_factory=list)
+    dump_after: str = ""
+    dump: str = ""
+
+
+@dataclass(frozen=True)
+class Stage(Generic[_Form]):
+    """Passes over one form of the model, of so many ``unit``."""
+
+    unit: str
+    size: Callable[[_Form], int]
+    text: Callable[[_Form], str]
+    passes: tuple[tuple[str, Callable[[_Form, Import], _Form]], ...]
+
+    def run(self, form: _Form, imports: Import) -> _Form:
+        """All passes, in order."""
+        for name, change in self.passes:
+            before = self.size(form)
+            form = change(form, imports)
+            imports.done.append(GraphPass(name, self.unit, before, self.size(form)))
+            if name == imports.dump_after:
+                imports.dump = self.text(form)
+        return form
+
+
+def _prepare(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return replace(calls, calls=tuple(replace(c, program=prepared(c.program)) for c in calls.calls))
+
+
+def _keep_halves(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    if not imports.halves:
+        return calls
+    kept = keep_halves(calls.calls, imports.halves == "rounded", imports.weight_names)
+    return replace(calls, calls=tuple(kept))
+
+
+MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
+    "nodes",
+    lambda model: len(model.graph.node),
+    model_text,
+    (
+        ("inline_functions", lambda model, imports: inlined(model)),
+        ("fold", lambda model, imports: fold(model)),
+        ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
+        ("decompose", lambda model, imports: decompose(model)),
+    ),
+)
+CALL_PASSES: Stage[ImportedCalls] = Stage(
+    "calls",
+    lambda calls: len(calls.calls),
+    calls_text,
+    (
+        ("merge_products", lambda calls, imports: merge_products(calls)),
+        ("split_columns", lambda calls, imports: split_columns(calls)),
+        ("tie_weights", lambda calls, imports: tie_weights(calls)),
+        ("take_views", lambda calls, imports: take_views(calls, imports.views, imports.tensors)),
+        ("fuse_pointwise", lambda calls, imports: fuse_pointwise(calls, imports.views)),
+        ("winograd", lambda calls, imports: use_winograd(calls) if imports.winograd else calls),
+        ("prepare", _prepare),
+        ("keep_halves", _keep_halves),
+    ),
+)
+PLAN_PASSES: Stage[BuiltModel] = Stage(
+    "steps",
+    lambda built: len(built.plan.steps),
+    steps_text,
+    (("fuse_attention", lambda built, imports: fuse_attention(built)),),
+)
+"""What a GPU runs in another form than Wasm."""
+
+GRAPH_PASSES = tuple(
+    name for stage in (MODEL_PASSES, CALL_PASSES, PLAN_PASSES) for name, _ in stage.passes
+)
+
+
+def check_pass(name: str) -> None:
+    """Refuse a name that no graph pass has.
+
+    Raises
+    ------
+    UserError
+    """
+    if name not in GRAPH_PASSES:
+        raise UserError(f"There is no graph pass {name!r}.", f"They are {', '.join(GRAPH_PASSES)}.")

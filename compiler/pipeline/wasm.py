@@ -1,0 +1,151 @@
+"""The Wasm compiler from end to end: the one list of passes, in order and by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from nnjit_studio.compiler.ir.loop_text import schedule_text
+from nnjit_studio.compiler.ir.loops import Scheduled
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.passes import Artifact, Passes, check_name, run_passes
+from nnjit_studio.compiler.templates import WITHOUT_SETTINGS, match
+from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
+from nnjit_studio.compiler.wasm.encode import encode_module
+from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
+from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
+from nnjit_studio.compiler.wasm.ir import Function
+from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
+from nnjit_studio.compiler.wasm.lower import lower
+from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
+from nnjit_studio.compiler.wasm.text import function_text
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records import TIERS
+from nnjit_studio.records.candidate import Candidate
+
+OPTIONAL_PASSES = ("offset_load_store", "combined_instruction", "load_store_to_variable")
+
+
+@dataclass
+class _State:
+    """What the passes hand on; loops that are there already are kept."""
+
+    program: Program
+    candidate: Candidate | None
+    tier: str
+    scheduled: Scheduled | None
+    function: Function = field(default_factory=lambda: Function([]))
+    data: bytes = b""
+
+    def text(self) -> str:
+        if self.data:
+            return " ".join(f"{byte:02x}" for byte in self.data) + "\n"
+        if self.function.params:
+            return function_text(self.function)
+        return schedule_text(self.loops)
+
+    @property
+    def loops(self) -> Scheduled:
+        assert self.scheduled is not None
+        return self.scheduled
+
+
+def _schedule(state: _State) -> None:
+    if state.scheduled is None:
+        state.scheduled = schedule_program(state.program, state.candidate)
+
+
+def schedule_program(program: Program, candidate: Candidate | None) -> Scheduled:
+    """The loops of a kernel, by its template; without a candidate by the first guess.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not apply.
+    """
+    found = match(program)
+    form = found.template.wasm if found else None
+    if candidate is None:
+        guess = form.guess(found.subject) if found and form else None
+        # What a template refuses, such as an output that cannot hold a sum, runs anyway.
+        with contextlib.suppress(CompileError):
+            if found and form and guess:
+                return form.schedule(program, found.subject, guess)
+        made = (schedule(program) for schedule in WITHOUT_SETTINGS)
+        return next(scheduled for scheduled in made if scheduled is not None)
+    if found is None or form is None:
+        raise CompileError(
+            f"{program.name} is not a matmul or a convolution, so no candidate applies.",
+            "Use the default schedule.",
+        )
+    return form.schedule(program, found.subject, candidate)
+
+
+def _lower(state: _State) -> None:
+    state.function = lower(state.program, state.loops, state.tier)
+
+
+def _fuse(state: _State) -> None:
+    if state.tier == "relaxed-simd":
+        fuse_multiply_add(state.function)
+
+
+def _encode(state: _State) -> None:
+    state.data = encode_module(state.function)
+
+
+def pass_list() -> Passes[_State]:
+    """All passes of the Wasm compiler, in order."""
+    return (
+        ("schedule", _schedule),
+        ("lower", _lower),
+        ("fuse_multiply_add", _fuse),
+        ("hoist_constants", lambda state: hoist_constants(state.function)),
+        ("offset_load_store", lambda state: offset_load_store(state.function)),
+        ("combined_instruction", lambda state: combined_instruction(state.function)),
+        ("load_store_to_variable", lambda state: load_store_to_variable(state.function)),
+        ("encode", _encode),
+    )
+
+
+PASSES = tuple(name for name, _ in pass_list())
+
+
+def compile_program(
+    program: Program,
+    candidate: Candidate | None,
+    tier: str,
+    passes: Collection[str] = OPTIONAL_PASSES,
+    dump_after: str | None = None,
+    scheduled: Scheduled | None = None,
+) -> Artifact:
+    """Compile one kernel; equal arguments give equal bytes.
+
+    Parameters
+    ----------
+    candidate
+        Settings of the template; None takes the default schedule.
+    tier
+        ``simd128`` or ``relaxed-simd``.
+    passes
+        Which of the optional passes run; the kernel is right without them.
+    dump_after
+        Name of the pass after which to keep the text form.
+    scheduled
+        Loops in place of those that the candidate's template makes.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not apply, or a pass, tier or dtype is unknown.
+    """
+    for name in sorted(set(passes)):
+        check_name(name, OPTIONAL_PASSES)
+    check_name(dump_after, PASSES)
+    if tier not in TIERS:
+        raise CompileError(f"There is no tier {tier}.", f"The tiers are {', '.join(TIERS)}.")
+    state = _State(program, candidate, tier, scheduled)
+    left_out = set(OPTIONAL_PASSES) - set(passes)
+    pass_ms, dump = run_passes(pass_list(), state, dump_after, left_out)
+    return Artifact(state.data, state.loops.panels, state.loops.parallel_extent, pass_ms, dump)

@@ -1,0 +1,169 @@
+"""The compile process as its parent sees it: started, asked, killed, started anew."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+from nnjit_studio.compiler.process import codec, worker
+from nnjit_studio.compiler.process.operations import (
+    OPERATIONS,
+    Failure,
+    Operation,
+    Reply,
+    Request,
+    RestoreRequest,
+    WithPrograms,
+)
+from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
+
+ERRORS: dict[str, type[NnjitError]] = {
+    c.__name__: c for c in (ModelError, UnsupportedOpError, UserError)
+}
+"""Errors that keep their class on the way; any other is a bug where a kernel is not to blame."""
+
+
+class _Lost(Exception):
+    """The process is gone, or too late: the text says why."""
+
+
+class Child:
+    """A process that does one job at a time. Thread-safe.
+
+    A job that is late or dies costs that job alone: the process is started
+    anew and gets the programs back that it made.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self.process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._programs: dict[str, bytes] = {}
+        handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
+        os.close(handle)
+
+    def start(self) -> None:
+        """Start the process, and have it load the importer, ahead of its first job; harmless
+        when it runs.
+        """
+        with self._lock:
+            self._ensure(ahead=True)
+
+    def close(self) -> None:
+        self.kill()
+        with contextlib.suppress(OSError):
+            os.unlink(self._chatter)
+
+    def kill(self) -> None:
+        """End whatever runs; a waiting caller gets its error. For any thread."""
+        process = self.process
+        if process is not None and process.is_alive():
+            process.kill()
+            process.join()
+
+    def call(
+        self, request: Request[Reply], on_phase: Callable[[str], None] = lambda phase: None
+    ) -> Reply:
+        """Have a job done; its programs are kept for the next process.
+
+        Raises
+        ------
+        NnjitError
+            As the row of the request in the table of operations says.
+        """
+        row = OPERATIONS[type(request).__name__]
+        with self._lock:
+            try:
+                reply = self._exchange(self._ensure(), request, on_phase)
+            except _Lost as e:
+                raise _loss(row, request, f"{e}.") from None
+            if isinstance(reply, Failure):
+                raise (row.raises or ERRORS.get(reply.name, BugError))(reply.error, reply.hint)
+            if isinstance(reply, WithPrograms):
+                self._programs.update(reply.programs)
+            return reply
+
+    def _ensure(self, ahead: bool = False) -> Connection:
+        if self.process is not None and self.process.is_alive() and self._pipe is not None:
+            return self._pipe
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        self.process = context.Process(
+            target=worker.serve,
+            args=(theirs, self._chatter, self._memory_bytes, ahead),
+            name="nnjit-compile",
+            daemon=True,
+        )
+        # Measured kernels share the cores: the reference's BLAS stays on one.
+        with _environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"):
+            self.process.start()
+        theirs.close()
+        self._pipe = ours
+        if self._programs:
+            self._exchange(ours, RestoreRequest(self._programs))
+        return ours
+
+    def _exchange(
+        self,
+        pipe: Connection,
+        request: Request[Reply],
+        on_phase: Callable[[str], None] = lambda phase: None,
+    ) -> Reply | Failure:
+        kind = type(request).__name__
+        row = OPERATIONS[kind]
+        types = {"reply": row.reply, "failure": Failure, "phase": str}
+        try:
+            codec.send(pipe, kind, request)
+            while True:
+                if not pipe.poll(row.timeout_s):
+                    raise _Lost(f"no answer within {row.timeout_s:.0f} s")
+                kind, body = codec.receive(pipe)
+                message = codec.decode(body, types.get(kind, row.reply))
+                if kind != "phase":
+                    answer: Reply | Failure = message
+                    return answer
+                on_phase(message)
+        except (EOFError, OSError):
+            self.kill()
+            raise _Lost(self._why_it_died()) from None
+        except BaseException:
+            self.kill()  # its answer must not be taken for that of the next job
+            raise
+
+    def _why_it_died(self) -> str:
+        code = self.process.exitcode if self.process is not None else None
+        lines = Path(self._chatter).read_text(errors="replace").strip().splitlines()
+        said = f", its last words: {lines[-1][:200]}" if lines else ""
+        return f"the compile process died (exit code {code}){said}"
+
+
+def _loss(row: Operation, request: object, why: str) -> NnjitError:
+    """A stranger's model can end the process, which is no bug of ours."""
+    if row.lost:
+        return ModelError(
+            f"{row.lost.format(request=request)} ended: {why}",
+            "The model may be damaged or too large for this machine.",
+        )
+    return (row.raises or BugError)(why)
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

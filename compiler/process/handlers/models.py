@@ -1,0 +1,66 @@
+"""Jobs on models: their import, and their graph as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
+from nnjit_studio.compiler.importer.generation import import_generation
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.process.handlers.registry import State, handles
+from nnjit_studio.compiler.process.operations import (
+    GraphTextRequest,
+    Imported,
+    ImportedGeneration,
+    ImportGenerationRequest,
+    ImportRequest,
+)
+from nnjit_studio.compiler.process.results import ImportedModel
+
+
+@handles(ImportRequest)
+def import_onnx(state: State, request: ImportRequest) -> Imported:
+    built = import_model(
+        request.path,
+        request.weights,
+        state.phase,
+        request.given,
+        request.winograd,
+        request.half_weights,
+    )
+    model, programs = described(built, request.weights)
+    return Imported(state.keep(programs), model)
+
+
+@handles(ImportGenerationRequest)
+def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGeneration:
+    built = import_generation(request.path, request.weights, request.wanted, state.phase)
+    plans = [described(b, request.weights) for b in (built.decode, built.prefill) if b is not None]
+    programs = {key: program for _, found in plans for key, program in found.items()}
+    models = tuple(model for model, _ in plans)
+    return ImportedGeneration(state.keep(programs), built.facts, models)
+
+
+@handles(GraphTextRequest)
+def text_after_pass(state: State, request: GraphTextRequest) -> str:
+    return graph_text(
+        request.path,
+        request.dump_after,
+        request.given,
+        request.winograd,
+        request.half_weights,
+    )
+
+
+def described(built: BuiltModel, weights: Path) -> tuple[ImportedModel, Mapping[str, Program]]:
+    """A model as Wasm runs it, with its form of a GPU where that differs; all programs."""
+
+    def plain(form: BuiltModel, gpu: ImportedModel | None = None) -> ImportedModel:
+        return ImportedModel(
+            form.graph, form.workloads, form.plan, frozenset(form.packable), weights, gpu
+        )
+
+    if built.gpu is None:
+        return plain(built), built.programs
+    return plain(built, plain(built.gpu)), {**built.programs, **built.gpu.programs}

@@ -1,0 +1,327 @@
+"""The calls that the Studio makes of its compile process: one request each, one row each.
+
+Both ends read this: the parent sends a request and gets what its class names as the reply, the
+process has a function for it (:mod:`.handlers`). Programs travel to the parent as opaque bytes,
+so that a new process can go on where a killed one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar, get_args
+
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.process.kernel_texts import PassText
+from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
+from nnjit_studio.errors import CompileError, NnjitError
+from nnjit_studio.model import Generation, GenerationRequest, GivenShapes, Workload
+from nnjit_studio.records import Fixture, Kernel
+from nnjit_studio.records.gpu_candidate import AnyCandidate
+
+IMPORT_TIMEOUT_S = 600.0
+COMPILE_TIMEOUT_S = 20.0
+
+Reply = TypeVar("Reply")
+
+
+class Request(Generic[Reply]):
+    """A call of the parent; its parameter is the type of the reply."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Comes in place of a reply: an error, by the name of its class."""
+
+    error: str
+    hint: str
+    name: str
+
+
+@dataclass(frozen=True)
+class WithPrograms:
+    """A reply with programs by workload key, which the parent keeps without reading them."""
+
+    programs: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kernel without its workload and candidate, which the parent knows."""
+
+    tier: str
+    data: bytes
+    sha256: str
+    panels: tuple[tuple[int, int], ...]
+    parallel_extent: int
+
+    def kernel(self, workload: str, candidate: AnyCandidate | None) -> Kernel:
+        return Kernel(
+            workload, candidate, self.tier, self.data, self.sha256, self.panels,
+            self.parallel_extent,
+        )  # fmt: skip
+
+
+# Models
+
+
+@dataclass(frozen=True)
+class Imported(WithPrograms):
+    model: ImportedModel
+
+
+@dataclass(frozen=True)
+class ImportRequest(Request[Imported]):
+    path: Path
+    weights: Path
+    given: GivenShapes
+    winograd: bool
+    half_weights: bool
+
+
+@dataclass(frozen=True)
+class ImportedGeneration(WithPrograms):
+    """``models``: the decode plan, then the prefill plan where there is one."""
+
+    facts: Generation
+    models: tuple[ImportedModel, ...]
+
+
+@dataclass(frozen=True)
+class ImportGenerationRequest(Request[ImportedGeneration]):
+    path: Path
+    weights: Path
+    wanted: GenerationRequest
+
+
+@dataclass(frozen=True)
+class GraphTextRequest(Request[str]):
+    path: Path
+    dump_after: str
+    given: GivenShapes
+    winograd: bool
+    half_weights: bool
+
+
+@dataclass(frozen=True)
+class Defined(WithPrograms):
+    """``model`` is None where no file for its weights was given."""
+
+    workload: Workload
+    packable: bool
+    model: ImportedModel | None
+
+
+@dataclass(frozen=True)
+class DefineRequest(Request[Defined]):
+    spec: str
+    weights: Path | None = None
+
+
+@dataclass(frozen=True)
+class RestoreRequest(Request[None]):
+    """Programs of a process that is gone."""
+
+    programs: Mapping[str, bytes]
+
+
+# Native ONNX Runtime, and the file
+
+Nodes: TypeAlias = list[tuple[str, tuple[str, ...]]]
+"""Name and outputs."""
+Tensors: TypeAlias = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class ReferenceRequest(Request[Nodes]):
+    path: Path
+
+
+@dataclass(frozen=True)
+class ReferenceTensorsRequest(Request[Tensors]):
+    feeds: Mapping[str, NDArray[Any]]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NativeDecoderRequest(Request[None]):
+    path: Path
+    prompt: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NativeTokensRequest(Request[list[tuple[int, float]]]):
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AttributesRequest(Request[dict[str, dict[str, str]]]):
+    path: Path
+
+
+# Kernels
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One of ``codes`` and ``dumps`` for each tier; the times as in ``CompileResult``."""
+
+    codes: tuple[Code, ...]
+    ms: float
+    pass_ms: dict[str, float]
+    dumps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CompileRequest(Request[Compiled]):
+    """``passes`` are the optional ones that run; None: all but those of ``passes_off``."""
+
+    workload: str
+    settings: str
+    tiers: tuple[str, ...]
+    passes: tuple[str, ...] | None
+    passes_off: tuple[str, ...]
+    dump_after: str | None = None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A :class:`~nnjit_studio.compiler.process.kernel_texts.KernelTexts`, its kernel as code."""
+
+    program: str
+    buffers: tuple[str, ...]
+    moved_bytes: int
+    passes: tuple[PassText, ...]
+    code: Code
+
+
+@dataclass(frozen=True)
+class TextsRequest(Request[Texts]):
+    workload: str
+    settings: str
+    tier: str
+    passes_off: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FixtureRequest(Request[Fixture]):
+    workload: str
+
+
+@dataclass(frozen=True)
+class ConventionalRequest(Request[dict[str, float]]):
+    """``sizes``: batch, M, K, N. The reply is milliseconds by step."""
+
+    sizes: tuple[int, int, int, int]
+    settings: str
+
+
+# Experiments
+
+
+@dataclass(frozen=True)
+class DeviceKernelsRequest(Request[DeviceKernels]):
+    tier: str
+    accumulators: tuple[int, ...]
+    copy_bytes: int
+
+
+@dataclass(frozen=True)
+class Variant:
+    primitive: str
+    setting: str
+    settings: str
+    code: Code
+
+
+@dataclass(frozen=True)
+class Variants(WithPrograms):
+    workload: Workload
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class VariantsRequest(Request[Variants]):
+    tiers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PeakRequest(Request[list[tuple[str, bytes, int]]]):
+    """The reply: tier, module and FLOPs of one iteration."""
+
+    tiers: tuple[str, ...]
+    wide: bool
+
+
+@dataclass(frozen=True)
+class GpuLimitsRequest(Request[tuple[tuple[bytes, int], tuple[bytes, int]]]):
+    """The reply: a document with its FLOPs a run, and one with the bytes that a run moves."""
+
+    copy_bytes: int
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A row of the table.
+
+    Attributes
+    ----------
+    handlers
+        The module below :mod:`.handlers` that has the function; loaded by its first job.
+    timeout_s
+        From the request, and from each phase, to the next message.
+    lost
+        Of a job on a stranger's model: what ended when the process died, as the subject of a
+        sentence. The model is to blame then, not the Studio.
+    raises
+        The class of all errors of the job; without it they keep the class that was raised.
+    loads
+        Whether it loads code or programs, which stay.
+    """
+
+    request: type[Request[Any]]
+    handlers: str
+    timeout_s: float = COMPILE_TIMEOUT_S
+    _: KW_ONLY
+    lost: str = ""
+    raises: type[NnjitError] | None = None
+    loads: bool = False
+
+    @property
+    def reply(self) -> Any:
+        """The type of the reply."""
+        (base,) = self.request.__orig_bases__  # type: ignore[attr-defined]
+        return get_args(base)[0]
+
+
+_IMPORT, _LONG = "The import of {request.path.name!r}", IMPORT_TIMEOUT_S
+_OPENING = "Opening {request.path.name!r} in native ONNX Runtime"
+_READING = "Reading {request.path.name!r}"
+_RUN = "The run in native ONNX Runtime"
+
+OPERATIONS = {
+    row.request.__name__: row
+    for row in (
+        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True),
+        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True),
+        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True),
+        Operation(DefineRequest, "kernels", _LONG, loads=True),
+        Operation(RestoreRequest, "kernels", _LONG, loads=True),
+        Operation(ReferenceRequest, "native", _LONG, lost=_OPENING),
+        Operation(ReferenceTensorsRequest, "native", _LONG, lost=_RUN),
+        Operation(NativeDecoderRequest, "native", _LONG, lost=_OPENING),
+        Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
+        Operation(AttributesRequest, "native", _LONG, lost=_READING),
+        Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
+        Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),
+        Operation(CompileRequest, "kernels", raises=CompileError),
+        Operation(TextsRequest, "kernels", raises=CompileError),
+        Operation(DeviceKernelsRequest, "experiments", raises=CompileError),
+        Operation(VariantsRequest, "experiments", raises=CompileError, loads=True),
+        Operation(PeakRequest, "experiments", raises=CompileError),
+        Operation(GpuLimitsRequest, "experiments", raises=CompileError),
+    )
+}
+"""By the name of the request's class, which is the kind of its message."""

@@ -1,0 +1,197 @@
+"""The template table: one row for each way to make kernels of a kind of program.
+
+A new template is a recogniser, a schedule or a WGSL document (each with its first guess), a row of
+spaces, and a row here; whoever makes, tunes, names or benchmarks kernels reads the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nnjit_studio.compiler.ir.loops import Scheduled
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.programs.attention import ATTENTIONS
+from nnjit_studio.compiler.programs.conv2d import CONVOLUTIONS
+from nnjit_studio.compiler.programs.parts import Spelling
+from nnjit_studio.compiler.programs.product import DOTS, PRODUCTS
+from nnjit_studio.compiler.recognize.attention import recognize_attention
+from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d, with_staging
+from nnjit_studio.compiler.recognize.matmul import recognize, recognize_columns, recognize_dots
+from nnjit_studio.compiler.recognize.quantised import (
+    recognize_4bit,
+    recognize_int8,
+    without_vectors,
+)
+from nnjit_studio.compiler.recognize.remembered import remembered
+from nnjit_studio.compiler.recognize.subject import Subject
+from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, schedule_conv2d
+from nnjit_studio.compiler.schedule.default import schedule_default
+from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
+from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
+from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
+from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_int8
+from nnjit_studio.compiler.schedule.softmax import schedule_softmax
+from nnjit_studio.compiler.schedule.winograd import schedule_winograd
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.templates import attention, conv2d, matmul, matmul_4bit, matmul_int8
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space import registry
+from nnjit_studio.space.registry import SpaceRow
+
+
+@dataclass(frozen=True)
+class Wasm:
+    """A template of Wasm kernels.
+
+    Attributes
+    ----------
+    schedule
+        The loops of a program, its subject and a candidate; :class:`CompileError` where the
+        candidate does not fit.
+    guess
+        Settings of a subject that suit most shapes, untuned; None where others are faster.
+    """
+
+    schedule: Callable[[Program, Any, Candidate], Scheduled]
+    guess: Callable[[Any], Candidate | None] = lambda subject: None
+
+
+@dataclass(frozen=True)
+class Wgsl:
+    """A template of WGSL kernels.
+
+    Attributes
+    ----------
+    document
+        Of a program, its subject, a candidate and the tier; None where the program has a form
+        that the template cannot read, :class:`CompileError` where the candidate does not fit.
+    guess
+        As that of :class:`Wasm`.
+    """
+
+    document: Callable[[Program, Any, GpuCandidate, str], KernelDocument | None]
+    guess: Callable[[Any], GpuCandidate]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A row of the table.
+
+    Attributes
+    ----------
+    recognise
+        The subject that all other columns are told of, where a program has one.
+    space
+        The lite spaces of its workloads, and what the cost model sees of them.
+    spellings
+        How its workloads are written by hand.
+    """
+
+    name: str
+    recognise: Callable[[Program], Subject | None]
+    wasm: Wasm | None
+    wgsl: Wgsl
+    space: SpaceRow
+    spellings: tuple[Spelling, ...] = ()
+
+
+_MATMUL_ON_GPU = Wgsl(matmul.matmul_document, matmul.guess)
+
+TEMPLATES = (
+    Template(
+        "matmul",
+        recognize_columns,
+        Wasm(schedule_matmul, guess_matmul),
+        _MATMUL_ON_GPU,
+        registry.MATMUL,
+        PRODUCTS,
+    ),
+    Template(
+        "conv2d",
+        recognize_conv2d,
+        Wasm(schedule_conv2d, guess_conv2d),
+        Wgsl(conv2d.conv2d_document, conv2d.guess),
+        registry.CONV2D,
+        CONVOLUTIONS,
+    ),
+    Template(
+        "dot",
+        recognize_dots,
+        Wasm(schedule_dot, guess_dot),
+        _MATMUL_ON_GPU,
+        registry.DOT,
+        DOTS,
+    ),
+    # Any other strides: fast on a GPU alone.
+    Template("strided", recognize, Wasm(schedule_matmul), _MATMUL_ON_GPU, registry.MATMUL),
+    Template(
+        "int8",
+        recognize_int8,
+        Wasm(schedule_int8, guess_int8),
+        Wgsl(matmul_int8.int8_document, matmul_int8.guess),
+        registry.INT8,
+    ),
+    Template(
+        "4bit",
+        recognize_4bit,
+        Wasm(schedule_4bit, guess_4bit),
+        Wgsl(matmul_4bit.four_bit_document, matmul_4bit.guess),
+        registry.FOUR_BIT,
+    ),
+    Template(
+        "attention",
+        recognize_attention,
+        None,
+        Wgsl(attention.attention_document, attention.guess),
+        registry.ATTENTION,
+        ATTENTIONS,
+    ),
+)
+"""In this order a program is offered to their recognisers; the first that takes it has it."""
+
+WITHOUT_SETTINGS: tuple[Callable[[Program], Scheduled | None], ...] = (
+    schedule_winograd,
+    schedule_softmax,
+    schedule_default,
+)
+"""Wasm schedules of programs that no template takes, in the order in which they are asked."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A program's row of the table, and what its recogniser found."""
+
+    template: Template
+    subject: Subject
+
+
+@remembered
+def match(program: Program) -> Match | None:
+    """The template that a program has, if it has one."""
+    for template in TEMPLATES:
+        if (subject := template.recognise(program)) is not None:
+            return Match(template, subject)
+    return None
+
+
+def subject_of(program: Program) -> Subject | None:
+    """What a template works on in a program.
+
+    A convolution that is a plain matmul (1x1, stride 1, no padding) counts as
+    one; so does any other contraction whose B has neighbouring columns or can
+    be packed.
+    """
+    found = match(program)
+    return found.subject if found else None
+
+
+def prepared(program: Program) -> Program:
+    """The program in the form that its template reads, with the workspace that it needs."""
+    if match(program) is None:
+        simple = without_vectors(program)
+        program = program if match(simple) is None else simple
+    found = match(program)
+    return with_staging(program) if found and found.template.name == "conv2d" else program

@@ -1,0 +1,91 @@
+"""An examination of this machine: engine, sandbox, disk, database, browsers and GPUs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.database import sqlite_safety
+from nnjit_studio.doctor.gpu_survey import (
+    BridgeFinding,
+    BrowserFinding,
+    survey_bridge,
+    survey_browser,
+)
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.sandbox import Sandbox
+from nnjit_studio.errors import NnjitError
+from nnjit_studio.records import DeviceProfile
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Facts without a verdict.
+
+    Attributes
+    ----------
+    engine
+        What the embedded engine's page can do, or why there is none.
+    sandbox
+        Of the engine; None where it is not known.
+    free_bytes
+        On the disk of the kernel database.
+    sqlite
+        How safe the kernel database is from a crash.
+    browsers
+        All that were found; asked for their adapters where the examination is a survey.
+    bridge
+        wgpu-native's adapters; None where it is no survey.
+    """
+
+    engine: DeviceProfile | NnjitError
+    sandbox: Sandbox | None
+    free_bytes: int
+    sqlite: Mapping[str, Any]
+    browsers: tuple[BrowserFinding, ...]
+    bridge: BridgeFinding | None
+
+
+def examine(
+    probe: Callable[[], DeviceProfile],
+    sandbox: Callable[[], Sandbox | None],
+    folder: Path,
+    survey: bool = True,
+    no_sandbox: bool = False,
+    gpu: str = "hardware",
+    on_phase: Callable[[str], None] = lambda phase: None,
+) -> Examination:
+    """Examine the machine.
+
+    Parameters
+    ----------
+    probe
+        Asks the engine's page what it can do; it may block.
+    sandbox
+        The engine's, asked for after ``probe``.
+    folder
+        Of the kernel database.
+    survey
+        Start every browser and the GPU bridge, some seconds, to ask for their adapters.
+    no_sandbox, gpu
+        How browsers are started: ``gpu`` is ``hardware`` or ``software``.
+    """
+    on_phase("asking the engine")
+    engine: DeviceProfile | NnjitError
+    try:
+        engine = probe()
+    except NnjitError as e:
+        engine = e
+    there = next(f for f in (folder, *folder.parents) if f.exists())
+    found, bridge = [BrowserFinding(browser) for browser in browsers.find_all()], None
+    if survey:
+        for i, finding in enumerate(found):
+            on_phase(f"asking {finding.browser.name} for its GPU")
+            found[i] = survey_browser(finding.browser, no_sandbox, gpu)
+        on_phase("asking for GPUs")
+        bridge = survey_bridge()
+    free_bytes = shutil.disk_usage(there).free
+    return Examination(engine, sandbox(), free_bytes, sqlite_safety(), tuple(found), bridge)

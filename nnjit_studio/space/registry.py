@@ -1,0 +1,93 @@
+"""The space half of the template table: one row for each kind of workload.
+
+``nnjit_studio/compiler/templates.py`` joins it with the compiler's half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.records.quantised import MATMUL_4BIT, MATMUL_INT8
+from nnjit_studio.space.features import Features
+from nnjit_studio.space.rules import Space
+from nnjit_studio.space.wasm import conv2d, dot, matmul
+from nnjit_studio.space.webgpu import attention
+from nnjit_studio.space.webgpu import spaces as webgpu
+
+
+@dataclass(frozen=True)
+class SpaceRow:
+    """The spaces of some kinds of workloads.
+
+    Attributes
+    ----------
+    wasm, webgpu
+        The space on a device; ``wasm`` is told whether B may be packed. Each raises
+        :class:`UserError` for a workload that it has no space for.
+    naive_size
+        Size of the Wasm space before any reduction.
+    features, family
+        Of a Wasm candidate, for the cost model, and the weights that it has there.
+    blocks_k
+        Whether ``r1`` cuts the reduction, the last dimension but one.
+    """
+
+    kinds: tuple[str, ...]
+    wasm: Callable[[Workload, DeviceProfile, bool], Space[Candidate, Any]]
+    webgpu: Callable[[Workload, GpuProfile], Space[GpuCandidate, Any]]
+    naive_size: Callable[[Workload], int] = matmul.matmul_naive_size
+    features: Callable[[Candidate, Workload, DeviceProfile], Features] = matmul.matmul_features
+    family: Callable[[Workload], str] = matmul.matmul_family
+    blocks_k: bool = True
+
+
+MATMUL = SpaceRow(("matmul", "batch_matmul"), matmul.matmul_space, webgpu.matmul_space)
+DOT = SpaceRow(
+    tuple(dot.DOT_KINDS.values()),
+    dot.dot_space,
+    webgpu.matmul_space,
+    features=dot.dot_features,
+    family=dot.dot_family,
+)
+INT8 = SpaceRow((MATMUL_INT8,), matmul.matmul_space, webgpu.int8_space)
+FOUR_BIT = SpaceRow((MATMUL_4BIT,), matmul.matmul_space, webgpu.four_bit_space)
+CONV2D = SpaceRow(
+    (conv2d.CONV2D,),
+    conv2d.conv2d_space,
+    webgpu.conv2d_space,
+    conv2d.conv2d_naive_size,
+    conv2d.conv2d_features,
+    conv2d.conv2d_family,
+    blocks_k=False,
+)
+# Wasm has no kernel of its own for attention: the space of products refuses it.
+ATTENTION = SpaceRow((attention.ATTENTION,), matmul.matmul_space, webgpu.attention_space)
+
+ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, ATTENTION)
+_BY_KIND = {kind: row for row in ROWS for kind in row.kinds}
+
+
+def row_of(kind: str) -> SpaceRow:
+    """The row of a kind; of one that has none that of products, whose spaces refuse it."""
+    return _BY_KIND.get(kind, MATMUL)
+
+
+def space_of(workload: Workload, device: DeviceProfile, packable: bool) -> Space[Any, Any]:
+    """The space of a workload on a device.
+
+    Raises
+    ------
+    UserError
+        When no lite space exists for this kind or dtype.
+    """
+    row = row_of(workload.kind)
+    if device.gpu is not None:
+        return row.webgpu(workload, device.gpu)
+    return row.wasm(workload, device, packable)

@@ -1,0 +1,57 @@
+"""A space as its consumers see it: a problem, rules on its candidates, and what these use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nnjit_studio.records.candidate import Tiles
+
+C = TypeVar("C", bound=Tiles)
+P = TypeVar("P")
+
+BLOCKS_PER_CORE = 1
+"""``Block_core`` on Wasm (Table 1)."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Use of hardware by Table 1: elements of registers of a thread, bytes of L1 of a block.
+
+    On a GPU bytes of workgroup memory; ``blocks_per_core`` is ``Block_core``.
+    """
+
+    registers: int
+    l1_bytes: int
+    blocks_per_core: int = BLOCKS_PER_CORE
+
+
+@dataclass(frozen=True)
+class Space(Generic[C, P]):
+    """A problem and its rules.
+
+    Attributes
+    ----------
+    problem
+        What rules look at besides the candidate.
+    rules, told
+        Each answers for any candidate, with its numbers as text; the answers of ``told`` are a
+        candidate's reason.
+    find
+        What all rules accept, best guess first.
+    usage
+        Of a candidate, accepted or not.
+    varies
+        The settings in which a candidate leaves the first choice for its tile.
+    wider
+        Candidates that compile, whatever the heuristics say; None where nobody asked for them.
+    """
+
+    problem: P
+    rules: tuple[Callable[[C, P], tuple[bool, str]], ...]
+    told: tuple[Callable[[C, P], tuple[bool, str]], ...]
+    find: Callable[[P], Sequence[C]]
+    usage: Callable[[C, P], Usage]
+    varies: Callable[[C, P], tuple[str, ...]] = lambda c, p: ()
+    wider: Callable[[P], Iterable[C]] | None = None

@@ -1,0 +1,25 @@
+"""Jobs on the open model, one function each; :meth:`Workbench.run` is the window's way to them."""
+
+from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel, try_candidate
+from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
+from nnjit_studio.workbench.jobs.device import measure_device
+from nnjit_studio.workbench.jobs.diff import diff
+from nnjit_studio.workbench.jobs.export import export, report
+from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records
+from nnjit_studio.workbench.jobs.profile import profile
+
+__all__ = [
+    "compare_backends",
+    "diff",
+    "explain",
+    "export",
+    "inspect",
+    "measure_device",
+    "onnx_attributes",
+    "profile",
+    "records",
+    "report",
+    "run_kernel",
+    "try_candidate",
+    "use_backend",
+]

@@ -1,0 +1,153 @@
+"""The open model on Wasm and on WebGPU: changed from one to the other, and compared."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ratio
+from nnjit_studio.analysis.profile import Steady
+from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.model import Plan, PlanStep
+from nnjit_studio.records import DeviceProfile
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.phases import OnPhase, quiet
+
+UPLOAD, READBACK = "upload", "readback"
+
+
+def use_backend(model: ModelOnPage, backend: Backend, on_phase: OnPhase = quiet) -> DeviceProfile:
+    """Run the open model, and all later ones, on another backend; if that fails, on the old.
+
+    A model that serves stops; best known kernels are registered when they are needed.
+
+    Raises
+    ------
+    TargetError, PageError
+        When the page has no such backend, or it cannot hold the model.
+    """
+    page = model.page
+    if backend == page.backend:
+        return page.connect()
+    model.stop_serving()
+    before = page.backend
+    try:
+        model.change_backend(backend, on_phase)
+    except NnjitError:
+        with contextlib.suppress(NnjitError):  # the first error is the one to tell
+            model.change_backend(before, on_phase)
+        raise
+    page.fallback_reason = ""
+    return page.connect()
+
+
+def compare_backends(
+    model: ModelOnPage,
+    on_phase: OnPhase = quiet,
+    runs: int = PROFILE_RUNS,
+    gpu: Backend | None = None,
+) -> BackendComparison:
+    """Compare Wasm with WebGPU on the open model; afterwards the backend is what it was.
+
+    Both run the best known kernels: Wasm, WebGPU, and Wasm again.
+
+    Parameters
+    ----------
+    gpu
+        Of the ways to WebGPU; the page's own when None.
+
+    Raises
+    ------
+    UserError
+        When no model is open, or it was cancelled.
+    TargetError, PageError
+        When the page has no WebGPU, or loses it for good.
+    """
+    page, opened, mine = model.page, model.current, model.page.backend
+    gpu = gpu or (mine if mine.is_gpu else page.webgpu())
+    with page.cancellable("The comparison", on_phase) as phase:
+        try:
+            before = _side(model, WASM, runs, phase)
+            webgpu = _side(model, gpu, runs, phase)
+            on_gpu = _calls(model.current.plan)
+            after = _side(model, WASM, runs, phase)
+            on_wasm = _calls(model.current.plan)
+        finally:
+            use_backend(model, mine)
+    wasm = min(before, after, key=lambda side: side.whole.median_ms)
+    return BackendComparison(
+        opened.graph.name,
+        wasm,
+        webgpu,
+        tuple(_pairs(on_wasm, wasm.steps_ms, on_gpu, webgpu.steps_ms)),
+        ratio(after.whole.median_ms, before.whole.median_ms),
+    )
+
+
+def transfer_plans(plan: Plan) -> Mapping[str, Plan]:
+    """Plans over the same memory that move inputs, or outputs, and run nothing.
+
+    What is read has to be written: the outputs' bytes go there first, which is little compared
+    with what it takes to get them back.
+    """
+    only = (PlanStep("return"),)
+    return {
+        UPLOAD: replace(plan, name=UPLOAD, outputs=(), steps=only),
+        READBACK: replace(plan, name=READBACK, inputs=plan.outputs, steps=only),
+    }
+
+
+def _calls(plan: Plan) -> list[PlanStep]:
+    return [step for step in plan.steps if step.op == "call"]
+
+
+def _pairs(
+    on_wasm: Sequence[PlanStep],
+    wasm_ms: Sequence[float],
+    on_gpu: Sequence[PlanStep],
+    gpu_ms: Sequence[float],
+) -> Iterator[StepPair]:
+    """The GPU's steps; what only Wasm has is part of the next step that is another one there."""
+    there = list(zip(on_gpu, gpu_ms, strict=True))
+    fused_ms = 0.0
+    for call, ms in zip(on_wasm, wasm_ms, strict=True):
+        if not there or call.node != there[0][0].node:
+            fused_ms += ms
+            continue
+        other, other_ms = there.pop(0)
+        if other.workload != call.workload:
+            ms, fused_ms = ms + fused_ms, 0.0
+        yield StepPair(call.node, other.workload, ms, other_ms)
+
+
+def _side(model: ModelOnPage, backend: Backend, runs: int, on_phase: OnPhase) -> Side:
+    device = use_backend(model, backend, on_phase)
+    model.load_with(transfer_plans(model.current.plan))
+    model.register_best(on_phase)
+    on_phase(f"timing {backend.label}")
+    warm_up(model)
+    whole = Steady.of(model.infer(runs).runs_ms)
+    steps = time_steps(model, runs)
+    if backend.is_gpu and model.page.fallback_reason:  # this was Wasm, then
+        raise UserError(f"{model.page.fallback_reason} So there is nothing to compare.")
+    return Side(
+        backend=backend.name,
+        target=device.label,
+        tier=device.best_tier,
+        threads=device.threads,
+        adapter=device.gpu.name if device.gpu else "",
+        software=bool(device.gpu and device.gpu.is_fallback),
+        whole=whole,
+        upload_ms=_moved_ms(model, UPLOAD, runs),
+        readback_ms=_moved_ms(model, READBACK, runs),
+        steps_ms=steps.steps_ms,
+    )
+
+
+def _moved_ms(model: ModelOnPage, name: str, runs: int) -> float:
+    model.infer_plan(name, 2)
+    return statistics.median(model.infer_plan(name, runs).runs_ms)

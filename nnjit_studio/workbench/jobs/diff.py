@@ -1,0 +1,182 @@
+"""Tensors of the open model compared with native ONNX Runtime's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.records import Tap
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.phases import OnPhase, quiet
+
+PASS_BYTES = 48 * 2**20
+"""Copied in one run of the page: a frame holds 128 MiB."""
+
+
+def diff(
+    model: ModelOnPage, name: str = "", on_phase: OnPhase = quiet, tolerance: float = TOLERANCE
+) -> Diff:
+    """Compare tensors of the open model, with the kernels that it runs now.
+
+    Parameters
+    ----------
+    name
+        Of a tensor, a step or an ONNX node: only what belongs to it is compared; all that can
+        be compared without one.
+
+    Raises
+    ------
+    UserError
+        When no model is open, nothing has that name, nothing can be compared, ONNX Runtime
+        cannot run the model, or it was cancelled.
+    PageError, CompileError
+    """
+    page = model.page
+    with (
+        page.cancellable("The comparison", on_phase) as phase,
+        page.compiler_killed_on_cancel(),
+    ):
+        if not model.registered:
+            model.register_best(phase)
+        phase("starting native ONNX Runtime")
+        nodes = page.compiler.open_reference(model.current.path)
+        return diff_tensors(model, nodes, name, phase, tolerance)
+
+
+def diff_tensors(
+    model: ModelOnPage,
+    nodes: Sequence[tuple[str, tuple[str, ...]]],
+    name: str = "",
+    on_phase: OnPhase = quiet,
+    tolerance: float = TOLERANCE,
+) -> Diff:
+    """Compare what the page computes with what these nodes of the ONNX file do."""
+    graph, compiler = model.current.graph, model.page.compiler
+    reference = {t for _, outputs in nodes for t in outputs}
+    ours = list(_tensors(graph, model.current.plan))
+    missing = [*_nameless(ours, reference), *_fused_away(graph, nodes)]
+    common = [t for t in ours if _parts(t.spec.name, reference)]
+    if name:
+        common = [t for t in common if name in _names(t)]
+        missing = [m for m in missing if name in (m.tensor, m.node)]
+        if not common and not missing:
+            raise UserError(
+                f"The model has no tensor or node {name!r}.",
+                "`nnjit diff MODEL --json` lists them all.",
+            )
+    elif not common:
+        raise UserError(
+            "No tensor of the ONNX file is one that a step computes: nothing can be compared.",
+            "Name a node with --node to see what became of it.",
+        )
+    rows: list[TensorDiff] = []
+    for group in _groups(common):
+        on_phase(f"comparing {len(rows)} to {len(rows) + len(group)} of {len(common)} tensors")
+        got = dict(zip((t.spec.name for t in group), _page_tensors(model, group), strict=True))
+        wanted = {t.spec.name: _parts(t.spec.name, reference) for t in group}
+        expected = compiler.reference_tensors(
+            model.feeds, [part for parts in wanted.values() for part in parts]
+        )
+        for tensor in group:
+            found = _joined([expected[part] for part in wanted[tensor.spec.name]], tensor.spec)
+            if found.size != tensor.spec.size:
+                why = f"its shape is {found.shape} in ONNX Runtime, {tensor.spec.shape} here"
+                missing.append(Missing(tensor.spec.name, tensor.node.name, "shape", why))
+            else:
+                rows.append(compare(tensor, got[tensor.spec.name], found))
+    rows.sort(key=lambda row: (-row.max_rel, row.position))
+    return Diff(graph.name, tolerance, tuple(rows), tuple(missing))
+
+
+def _tensors(graph: Graph, plan: Plan) -> Iterator[Placed]:
+    calls = [i for i, step in enumerate(plan.steps) if step.op == "call"]
+    for position, (node, step) in enumerate(zip(graph.nodes, calls, strict=True)):
+        # Arguments are inputs, outputs, workspaces.
+        buffers = plan.steps[step].args[len(node.inputs) :]
+        for tensor, buffer in zip(node.outputs, buffers, strict=False):
+            yield Placed(graph.tensors[tensor], node, position, step, buffer)
+
+
+def _parts(tensor: str, reference: set[str]) -> list[str]:
+    """The ONNX tensors that are in one of ours: itself, or those that a merge put side by side."""
+    if tensor in reference:
+        return [tensor]
+    parts = tensor.split("|")
+    return parts if len(parts) > 1 and reference.issuperset(parts) else []
+
+
+def _names(tensor: Placed) -> tuple[str, ...]:
+    name, node = tensor.spec.name, tensor.node
+    return (name, *name.split("|"), node.name, *node.source)
+
+
+def _joined(parts: Sequence[NDArray[Any]], spec: TensorSpec) -> NDArray[Any]:
+    """One tensor of several that lie side by side in each of its rows.
+
+    Of three dimensions it holds the blocks of columns one behind the other.
+    """
+    if len(parts) == 1 or sum(p.size for p in parts) != spec.size:
+        return parts[0]
+    rows = spec.shape[-2]
+    joined = np.concatenate([p.reshape(rows, -1) for p in parts], axis=1)
+    blocks: NDArray[Any] = joined.reshape(rows, -1, spec.shape[-1]).swapaxes(0, 1)
+    return blocks
+
+
+def _nameless(ours: Sequence[Placed], reference: set[str]) -> Iterator[Missing]:
+    for t in ours:
+        if not _parts(t.spec.name, reference):
+            why = "made on the way: the ONNX file has none such"
+            yield Missing(t.spec.name, t.node.name, "own", why)
+
+
+def _fused_away(graph: Graph, nodes: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[Missing]:
+    steps = {source: node.name for node in graph.nodes for source in node.source}
+    known = {part for tensor in graph.tensors for part in (tensor, *tensor.split("|"))}
+    for onnx_node, outputs in nodes:
+        for tensor in outputs:
+            if tensor in known:
+                continue
+            if onnx_node in steps:
+                why = f"fused into step {steps[onnx_node]!r}"
+                yield Missing(tensor, onnx_node, "fused", why)
+            else:
+                why = "a view or a constant: no step computes it"
+                yield Missing(tensor, onnx_node, "view", why)
+
+
+def _groups(tensors: Sequence[Placed]) -> Iterator[list[Placed]]:
+    """In order, each with at most ``PASS_BYTES`` together, or one tensor alone."""
+    group: list[Placed] = []
+    for tensor in tensors:
+        if group and sum(t.spec.nbytes for t in (*group, tensor)) > PASS_BYTES:
+            yield group
+            group = []
+        group.append(tensor)
+    if group:
+        yield group
+
+
+def _page_tensors(model: ModelOnPage, group: Sequence[Placed]) -> Iterator[NDArray[Any]]:
+    if len(group) == 1 and group[0].spec.nbytes > PASS_BYTES:
+        (tensor,) = group
+        parts = [_tap(tensor, at) for at in range(0, tensor.spec.nbytes, PASS_BYTES)]
+        yield _array(tensor, b"".join(model.tap([part])[0] for part in parts))
+        return
+    for tensor, data in zip(group, model.tap([_tap(t) for t in group]), strict=True):
+        yield _array(tensor, data)
+
+
+def _tap(tensor: Placed, offset: int = 0) -> Tap:
+    nbytes = min(PASS_BYTES, tensor.spec.nbytes - offset)
+    return Tap(tensor.step, tensor.buffer, offset, nbytes)
+
+
+def _array(tensor: Placed, data: bytes) -> NDArray[Any]:
+    return np.frombuffer(data, NUMPY_DTYPES[tensor.spec.dtype]).reshape(tensor.spec.shape)

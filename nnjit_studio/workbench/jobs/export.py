@@ -1,0 +1,111 @@
+"""The open model as a bundle, and its last session as a report."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from nnjit_studio.analysis.report import write_report
+from nnjit_studio.bundle import engine_files, write_bundle
+from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.records.lab import is_lab
+from nnjit_studio.tuner.events import Finished
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.open_model import PREFILL
+from nnjit_studio.workbench.page import SystemClock
+from nnjit_studio.workbench.runners import tiers_of_backend
+
+log = logging.getLogger(__name__)
+
+
+def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | None = None) -> Path:
+    """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
+
+    Parameters
+    ----------
+    samples
+        Whether the inputs that a static model runs on go with it.
+    webgpu
+        Whether kernels for WebGPU go with a static model. None: where the page runs them, or
+        the database has a winner of a GPU, and every workload compiles.
+
+    Raises
+    ------
+    UserError
+        In a lab mode: its kernels were chosen for an engine that no visitor has.
+    CompileError
+        When ``webgpu`` is asked for and a workload has no kernel there.
+    BundleError
+        When it cannot be written.
+    """
+    opened, target = model.current, model.page.target
+    if is_lab(target):
+        raise UserError(
+            f"Results of the target {target} do not enter a bundle.",
+            "Tune without --lab, then export.",
+        )
+    static = opened.generation is None
+    kernels = model.kernels(TIERS, WASM if static else None)
+    on_gpu = _gpu_kernels(model, webgpu) if static else []
+    plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
+    if on_gpu and other.steps != plan.steps:
+        plan = replace(plan, gpu_steps=other.steps)
+    return write_bundle(
+        out,
+        plan if static else opened.plan,
+        opened.weights,
+        [*kernels, *on_gpu],
+        name=opened.graph.name,
+        tuned_on=_tuned_on(model),
+        samples=model.feeds if samples and static else None,
+        engine_files=engine_files(generation=not static, gpu=bool(on_gpu)),
+        generation=opened.generation,
+        prefill=opened.other_plans.get(PREFILL),
+    )
+
+
+def _tuned_on(model: ModelOnPage) -> dict[str, str]:
+    device = model.page.device
+    if device is None:
+        return {}
+    facts = ("device_id", "target", "user_agent", "flags")
+    found = {name: str(getattr(device, name)) for name in facts}
+    return found | ({"adapter": device.gpu.name} if device.gpu else {})
+
+
+def _gpu_kernels(model: ModelOnPage, wanted: bool | None) -> list[Kernel]:
+    """Kernels for WebGPU that go into a bundle; see :func:`export`."""
+    mine = model.page.backend
+    backend = mine if mine.is_gpu else Backend("webgpu", "navigator")
+    if wanted is None and not (mine.is_gpu or any(model.choose_known(backend).values())):
+        return []
+    if wanted is False:
+        return []
+    try:
+        return model.kernels(tiers_of_backend(backend), backend)
+    except CompileError as e:
+        if wanted:
+            raise
+        log.warning("The bundle has no kernels for WebGPU: %s", e.error)
+        return []
+
+
+def report(model: ModelOnPage, out: Path) -> Path:
+    """Write the self-contained report of the last session: Markdown, or HTML with plots.
+
+    Raises
+    ------
+    UserError
+        When there is no finished session, or the file cannot be written.
+    """
+    if not any(isinstance(e, Finished) for e in model.events):
+        raise UserError("There is no finished session to report.", "Tune the model first.")
+    return write_report(
+        out,
+        [e.to_json() for e in model.events],
+        created=SystemClock().now_iso(),
+        versions=model.page.versions(),
+    )

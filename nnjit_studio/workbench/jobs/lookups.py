@@ -1,0 +1,23 @@
+"""Facts about the open model in its file and in the database."""
+
+from __future__ import annotations
+
+from nnjit_studio.records import TuningRecord
+from nnjit_studio.workbench.model import ModelOnPage
+
+
+def onnx_attributes(model: ModelOnPage) -> dict[str, dict[str, str]]:
+    """Operator (``op``) and attributes of the model's ONNX nodes, by name; any thread may ask.
+
+    Raises
+    ------
+    UserError
+        When the file is not there any more.
+    """
+    return model.page.compiler.onnx_attributes(model.current.path)
+
+
+def records(model: ModelOnPage) -> list[TuningRecord]:
+    """What the kernel database has of the model's workloads, newest first."""
+    workloads = model.opened.workloads if model.opened is not None else ()
+    return model.page.database.records_of(workload.key for workload in workloads)

@@ -1,0 +1,69 @@
+/** What all benchmark pages share: their files, their reports, the peers' scripts. */
+
+const root = new URL("../", import.meta.url);
+export const NODE_MODULES = new URL("node_modules/", root).href;
+
+export const file = (/** @type {string} */ path) => new URL(`files/${path}`, root).href;
+export const post = (/** @type {string} */ path, /** @type {BodyInit} */ body) => fetch(new URL(path, root), { method: "POST", body });
+
+/** @param {Record<string, unknown>} message */
+export function report(message) {
+  const log = /** @type {HTMLElement} */ (document.getElementById("log"));
+  log.textContent += `${JSON.stringify(message).slice(0, 400)}\n`;
+  return post("report", JSON.stringify(message));
+}
+
+/** @param {string} path */
+export const fetchBytes = async (path) => (await fetch(file(path))).arrayBuffer();
+
+/** @returns {Promise<any>} what is to be done */
+export const fetchJob = async () => (await fetch(file("job.json"))).json();
+
+/**
+ * Runs a page to its end; what it throws is reported.
+ * @param {() => Promise<unknown>} work
+ * @param {(e: any) => string} [told] what is said of an error
+ */
+export async function conduct(work, told = (e) => e.stack ?? e) {
+  try {
+    if (!crossOriginIsolated) throw new Error("The page is not cross-origin isolated.");
+    await work();
+  } catch (e) {
+    await report({ type: "error", error: `The benchmark page failed: ${told(e)}` });
+  }
+}
+
+/** Loads scripts of a library, one after another. @param {string} folder in `node_modules` @param {string[]} scripts */
+export async function loadScripts(folder, ...scripts) {
+  for (const path of scripts)
+    await new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = `${NODE_MODULES}${folder}/${path}`;
+      script.addEventListener("load", resolve);
+      script.addEventListener("error", () => reject(new Error(`${script.src} did not load.`)));
+      document.head.append(script);
+    });
+  return /** @type {any} */ (globalThis);
+}
+
+/** @param {string} build of ONNX Runtime Web @param {number} threads @returns {Promise<any>} */
+export async function loadOnnxRuntime(build, threads) {
+  const dist = `${NODE_MODULES}onnxruntime-web/dist/`;
+  const ort = await import(`${dist}${build}`);
+  Object.assign(ort.env.wasm, { wasmPaths: dist, numThreads: threads });
+  return ort;
+}
+
+/** Versions of the peers that were loaded. @param {any} ort @param {any} tf @returns {Record<string, string>} */
+export const versionsOf = (ort, tf) => ({
+  ...(ort ? { ort: ort.env.versions.web } : {}),
+  ...(tf ? { tfjs: tf.version_core ?? tf.version?.["tfjs-core"] } : {}),
+});
+
+/** Each of a list once a round; who begins changes from round to round. @template T @param {T[]} list @param {number} rounds */
+export function* turns(list, rounds) {
+  for (let round = 0; round < rounds; round++) for (let turn = 0; turn < list.length; turn++) yield list[(round + turn) % list.length];
+}
+
+/** The middle one. @param {number[]} numbers */
+export const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];

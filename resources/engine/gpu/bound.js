@@ -1,0 +1,114 @@
+/** What follows from a set of kernels: the buffers that runs use, and each plan's calls on them. */
+import { EngineError } from "../errors.js";
+import { stepsOf } from "../plan.js";
+import { appendKernel } from "./append.js";
+import { whole, words } from "./commands.js";
+import { callOf } from "./kernels.js";
+import { livesOf, place, rolesOfStep } from "./memory.js";
+
+/** @import { Plan } from "../../types/engine.js" */
+/** @import { Binding, Dispatch, GpuBuf, GpuDevice } from "../../types/gpu.js" */
+/** @import { GpuKernel } from "./kernels.js" */
+/** @import { Store } from "./store.js" */
+/** What was loaded. @typedef {{plans: Plan[], weights: Store, state: Store}} Model */
+/** One instruction of a plan; `workload` is empty for an append. @typedef {{workload: string, commands: Dispatch[]}} Call */
+/**
+ * `calls` of a plan are null while it lacks a kernel.
+ * @typedef {{roles: string, arena: GpuBuf[], places: Map<number, number>[], scratch: GpuBuf[], calls: (Call[] | null)[]}} Bound
+ */
+
+/**
+ * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same.
+ * @param {GpuDevice} device
+ * @param {Model} model
+ * @param {Map<string, GpuKernel>} kernels by workload
+ * @param {Bound | null} now
+ * @returns {Promise<Bound | null>} null while every plan lacks a kernel
+ */
+export async function bind(device, model, kernels, now) {
+  const { plans } = model;
+  const ready = plans.map((plan) => stepsOf(plan).every((s) => s.op !== "call" || kernels.has(s.workload)));
+  if (!ready.includes(true)) return null;
+  const rolesOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles;
+  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort()]);
+  const old = now?.roles === roles ? now : null;
+  const lives = old ? [] : plans.flatMap((plan, i) => (ready[i] ? livesOf(plan, i, rolesOf) : []));
+  const { slots, places } = old ? { slots: [], places: old.places } : place(lives, plans.length);
+  /** @type {Bound} */
+  const bound = { roles, arena: old ? [...old.arena] : [], places, scratch: [], calls: [] };
+  try {
+    for (const [i, nbytes] of slots.entries()) bound.arena.push(device.createBuffer(nbytes, `arena ${i}`));
+    addScratch(device, [...kernels.values()], now, bound);
+    for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
+  } catch (e) {
+    free(device, bound, now);
+    throw e;
+  }
+  return bound;
+}
+
+/**
+ * Scratch is for one call at a time, so all kernels use the same; it grows and stays.
+ * @param {GpuDevice} device
+ * @param {GpuKernel[]} kernels
+ * @param {Bound | null} now
+ * @param {Bound} next
+ */
+function addScratch(device, kernels, now, { scratch }) {
+  const wanted = kernels.map((k) => k.document.scratch);
+  for (let i = 0; i < Math.max(0, ...wanted.map((s) => s.length)); i++) {
+    const nbytes = Math.max(...wanted.map((s) => s[i] ?? 0));
+    const old = now?.scratch[i];
+    scratch.push(old && old.nbytes >= nbytes ? old : device.createBuffer(nbytes, `scratch ${i}`));
+  }
+}
+
+/**
+ * @param {GpuDevice} device
+ * @param {Model} model
+ * @param {number} index of the plan
+ * @param {Map<string, GpuKernel>} kernels
+ * @param {Bound} bound
+ */
+async function callsOf(device, model, index, kernels, bound) {
+  const kernelOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload));
+  const scratch = bound.scratch.map(whole);
+  /** @type {Call[]} */
+  const calls = [];
+  for (const step of stepsOf(model.plans[index])) {
+    const { append, workload, args } = step;
+    const { read, written } = rolesOfStep(step, (name) => kernelOf(name).roles);
+    const bindings = args.map((b, i) => (read.has(i) || written.has(i) ? where(model, index, b, bound) : null));
+    if (append) {
+      const { workgroups, ...spec } = appendKernel(append, args.length > 2);
+      calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
+    } else calls.push({ workload, commands: callOf(kernelOf(workload), bindings, scratch) });
+  }
+  return calls;
+}
+
+/**
+ * @param {GpuDevice} device
+ * @param {Bound} bound
+ * @param {Bound | null} kept whose buffers stay
+ */
+export function free(device, { arena, scratch }, kept) {
+  for (const buffer of [...arena, ...scratch])
+    if (!kept?.arena.includes(buffer) && !kept?.scratch.includes(buffer)) device.destroyBuffer(buffer);
+}
+
+/**
+ * Where a buffer of a plan lies.
+ * @param {Model} model
+ * @param {number} index of the plan
+ * @param {number} buffer
+ * @param {Bound | null} bound
+ * @returns {Binding}
+ */
+export function where({ plans, weights, state }, index, buffer, bound) {
+  const planned = plans[index].buffers[buffer];
+  if (planned.region !== "arena") return whole((planned.region === "state" ? state : weights).find(planned));
+  const at = bound?.places[index].get(buffer);
+  if (!bound || at === undefined) throw new EngineError(`Buffer ${buffer} of the plan has no place yet.`, "Register a kernel for every workload.");
+  return { buffer: bound.arena[at], offset: 0, size: words(planned.nbytes) };
+}
