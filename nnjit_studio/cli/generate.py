@@ -101,7 +101,7 @@ def generate(
     those of native ONNX Runtime, but for ties.
     """
     from nnjit_studio.bench.llm.soak import soak_markdown, soak_text
-    from nnjit_studio.bench.tables import append
+    from nnjit_studio.bench.report import append
     from nnjit_studio.generation.prompts import parse_ids
     from nnjit_studio.generation.texts import collect, compare, token_json, tokens_per_s
     from nnjit_studio.workbench.jobs import export

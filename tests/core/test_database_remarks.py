@@ -43,7 +43,7 @@ def test_notes_and_tags_stay_and_travel(db: KernelDatabase, tmp_path: Path) -> N
     db.annotate({first: ("on battery", " slow  laptop ")})
     assert db.record(first) == record(1, note="on battery", tags="slow laptop")
     assert db.record(second) == record(2)
-    assert [row.tags for row in db.measurements()] == ["", "slow laptop"]
+    assert [line.tags for line in db.measurements()] == ["", "slow laptop"]
     for name in ("all.json", "all.db"):
         db.export_to(tmp_path / name)
         with KernelDatabase.open(tmp_path / f"from-{name}.db") as other:
@@ -70,10 +70,11 @@ def test_deleted_records_are_out_of_sight_until_they_are_restored(db: KernelData
     db.delete(ids[1:])
     assert db.count() == 1
     assert db.records(KEY) == db.all_records() == [record(0)]
-    assert db.record(ids[2]) is None
+    assert db.best(KEY) == record(0) and db.record(ids[2]) is None
     assert [bool(m.deleted) for m in db.measurements()] == [True, True, False]
     db.restore(ids[2:])
     assert db.records(KEY) == [record(0), record(2)]
+    assert db.best(KEY) == record(2)
     assert db.integrity() == "ok"
 
 

@@ -191,6 +191,8 @@ def test_a_decoder_is_tuned_program_by_program(
             yield Failed(1.0, {})
 
     class Runner:
+        gone = None
+
         def holds(self, plan: Plan) -> bool:
             return True
 

@@ -12,7 +12,7 @@ from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
 
 from nnjit_studio.compiler.process.client import ImportedModel
 from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
-from nnjit_studio.engine.runner.steady_runner import MOST_LOSSES
+from nnjit_studio.engine.runner.recovery import MOST_LOSSES
 from nnjit_studio.errors import TargetError
 from nnjit_studio.model import Graph
 from nnjit_studio.records.backend import WASM, Backend

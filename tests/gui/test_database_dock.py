@@ -167,12 +167,12 @@ def test_notes_and_tags_are_kept_and_undone(qtbot, panel, database):
     dialog.note.setPlainText("on mains")
     with qtbot.waitSignal(panel.store.listed):
         dialog.accept()
-    assert shown(panel, "tags")[4] == "mine best" and database.measurements()[4].note == "on mains"
+    assert shown(panel, "tags")[4] == "mine best" and database.all_records()[4].note == "on mains"
     assert [row.settings for row in panel.selected()] == ["s2"]
     panel.filter.setText("mains")
     assert shown(panel) == ["s2"]
     act(qtbot, panel, "undo")
-    assert shown(panel) == [] and database.measurements()[4].tags == ""
+    assert shown(panel) == [] and database.all_records()[4].tags == ""
 
 
 def test_what_fails_is_said_and_can_be_undone_later(qtbot, panel, database):

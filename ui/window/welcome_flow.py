@@ -24,10 +24,8 @@ def examination(survey: bool) -> Job:
 
     def work(bench: Workbench, tell: OnPhase) -> list[Check]:
         page, folder = bench.page, bench.database.path.parent
-        found = examine(
-            page.connect, lambda: page.sandbox, folder, survey, page.sandbox.asked_off,
-            on_phase=tell,
-        )  # fmt: skip
+        off = page.sandbox.asked_off
+        found = examine(page.connect, lambda: page.sandbox, folder, survey, off, on_phase=tell)
         return list(checks(found))
 
     return Job(EXAMINE, "Examining this machine", work, needs_model=False)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.cli.bench.options import Beside, adapter_option, peer_options, publish, scratch
+from nnjit_studio.bench.report import Report
+from nnjit_studio.cli.bench.options import (
+    PeerOptions,
+    adapter_option,
+    peer_options,
+    publish,
+    scratch,
+)
 from nnjit_studio.cli.common import compile_process, note
 from nnjit_studio.errors import UserError
 
@@ -37,11 +45,11 @@ def load_native(path: Path | None) -> dict[str, Any]:
 
 
 def kernels_on_gpu(
-    shapes: str | None, candidates: int | None, native: Path | None, gpu: str, beside: Beside
+    shapes: str | None, candidates: int | None, native: Path | None, gpu: str, given: PeerOptions
 ) -> None:
     """``nnjit bench kernels --backend webgpu``."""
     from nnjit_studio.bench.gpu import kernels as job
-    from nnjit_studio.bench.gpu.tables import gpu_kernels_markdown, gpu_kernels_text
+    from nnjit_studio.bench.gpu.tables import kernels_report
 
     lab = gpu == "lab"
     wanted, known = job.parse_shapes(shapes), load_native(native)
@@ -54,15 +62,15 @@ def kernels_on_gpu(
         compare = partial(
             job.compare, wanted, kernels_of, native=known, dtype="float16" if lab else "float32"
         )
-        _beside_peers(compare, gpu, beside, gpu_kernels_text, gpu_kernels_markdown)
+        _run(compare, gpu, given, kernels_report)
 
 
 @click.command()
 @click.option("--count", type=click.IntRange(1, 100_000), default=1000, show_default=True)
 @adapter_option
 @peer_options("ort,tfjs", "ort, tfjs")
-def dispatches(count: int, gpu: str, beside: Beside) -> None:
-    """What many tiny GPU dispatches cost, beside the peers in one browser page.
+def dispatches(count: int, gpu: str, given: PeerOptions) -> None:
+    """What many tiny GPU dispatches cost, compared with the peers in one browser page.
 
     A chain of COUNT additions to four numbers, from the first call to its result in the
     page's memory.
@@ -70,7 +78,7 @@ def dispatches(count: int, gpu: str, beside: Beside) -> None:
     from nnjit_studio.bench.gpu import dispatches as job
 
     compare = partial(job.compare, count)
-    _beside_peers(compare, gpu, beside, job.dispatches_text, job.dispatches_markdown)
+    _run(compare, gpu, given, job.dispatches_report)
 
 
 @click.command()
@@ -79,40 +87,32 @@ def dispatches(count: int, gpu: str, beside: Beside) -> None:
 )
 @adapter_option
 @peer_options("ort", "ort")
-def gemv4(sizes: str, gpu: str, beside: Beside) -> None:
-    """Products of one row with 4-bit weights, as a decoder makes them, beside MatMulNBits.
+def gemv4(sizes: str, gpu: str, given: PeerOptions) -> None:
+    """Products of one row with 4-bit weights, as a decoder makes them, and MatMulNBits.
 
     Chains of weights that are larger than a GPU's cache; f16 where the adapter has it.
     """
     from nnjit_studio.bench.gpu import gemv4 as job
+    from nnjit_studio.bench.gpu.gemv4_chain import parse_sizes
 
-    compare = partial(job.compare, job.parse_sizes(sizes))
-    _beside_peers(compare, gpu, beside, job.gemv4_text, job.gemv4_markdown)
+    compare = partial(job.compare, parse_sizes(sizes))
+    _run(compare, gpu, given, job.gemv4_report)
 
 
-def _beside_peers(
+def _run(
     compare: Callable[..., dict[str, Any]],
     gpu: str,
-    beside: Beside,
-    text: Callable[[dict[str, Any]], str],
-    section: Callable[[dict[str, Any]], str],
+    given: PeerOptions,
+    report: Callable[[dict[str, Any]], Report],
 ) -> None:
     """Run a comparison that lacks only its browser and its peers, and publish it."""
     from nnjit_studio.bench.gpu.page import GPU_PEERS
     from nnjit_studio.bench.peers.kernels import find_node_modules, parse_peers
 
-    given = parse_peers(beside.peers)
-    node_modules, versions = find_node_modules(given, beside.node_modules, GPU_PEERS)
+    peers = parse_peers(given.peers)
+    node_modules, versions = find_node_modules(peers, given.node_modules, GPU_PEERS)
     with scratch() as folder:
-        result = compare(
-            folder=folder,
-            target=beside.target,
-            peers=given,
-            node_modules=node_modules,
-            no_sandbox=beside.no_sandbox,
-            published=beside.markdown is not None,
-            note=note,
-            gpu=gpu,
-        )
+        options = replace(given.browser(folder, gpu), peers=tuple(peers), node_modules=node_modules)
+        result = compare(options=options, note=note)
     result["versions"] |= versions
-    publish(result, text, section, beside.markdown, beside.as_json)
+    publish(result, report, given.markdown, given.as_json)

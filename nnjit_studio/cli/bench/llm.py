@@ -1,4 +1,4 @@
-"""``nnjit bench``, the verbs about language models on WebGPU."""
+"""``nnjit bench``: the verbs about language models on WebGPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.cli.bench.options import (
     adapter_option,
     browser_option,
@@ -91,20 +92,9 @@ def llama(
     from nnjit_studio.bench.llm.decoder.config import LlamaConfig
 
     config = LlamaConfig(layers, width, heads, hidden, vocabulary, context, splits)
+    run = job.TextRun(prompt_tokens, tokens, rounds, weights, tune, f16)
+    published = markdown is not None
     with scratch() as folder:
-        result = job.bench_llama(
-            config,
-            prompt_tokens,
-            tokens,
-            rounds,
-            weights,
-            tune,
-            f16,
-            folder,
-            gpu,
-            target,
-            no_sandbox,
-            markdown is not None,
-            note,
-        )
-    publish(result, job.llama_text, job.llama_markdown, markdown, as_json)
+        options = BenchOptions(folder, target, no_sandbox=no_sandbox, gpu=gpu, published=published)
+        result = job.bench_llama(config, run, options, note)
+    publish(result, job.llama_report, markdown, as_json)

@@ -1,4 +1,4 @@
-"""``nnjit bench``: kernels beside their peers, compile times, the worth of the passes."""
+"""``nnjit bench``: kernels compared with their peers, compile times, the gain by the passes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import click
 from nnjit_studio.cli.bench.gpu import dispatches, gemv4, kernels_on_gpu
 from nnjit_studio.cli.bench.llm import llama
 from nnjit_studio.cli.bench.options import (
-    Beside,
+    PeerOptions,
     adapter_option,
     markdown_option,
     peer_options,
@@ -42,7 +43,7 @@ from nnjit_studio.errors import BugError, UserError
 
 @click.group()
 def bench() -> None:
-    """Measure: kernels and models beside their peers, compile times, the worth of the passes."""
+    """Measure kernels and models against their peers, compile times, the gain by the passes."""
 
 
 @bench.command()
@@ -65,7 +66,7 @@ def bench() -> None:
 @click.option(
     "--native",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Of webgpu: what benchmarks/cublas.py wrote, to stand beside.",
+    help="Of webgpu: what benchmarks/cublas.py wrote, for a column of its own.",
 )
 @adapter_option
 @peer_options("ort,tfjs", "ort, tfjs")
@@ -77,9 +78,9 @@ def kernels(
     candidates: int | None,
     native: Path | None,
     gpu: str,
-    beside: Beside,
+    given: PeerOptions,
 ) -> None:
-    """Kernels of the lite spaces' best candidates beside the peers, in one browser page.
+    """Kernels of the lite spaces' best candidates and the peers, in one browser page.
 
     All are called as a page would call them: our session's and ONNX Runtime's
     `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
@@ -87,27 +88,26 @@ def kernels(
     many per pass, and the page's time of the same calls.
     """
     if backend == "webgpu":
-        kernels_on_gpu(shapes, candidates, native, gpu, beside)
+        kernels_on_gpu(shapes, candidates, native, gpu, given)
         return
     from nnjit_studio.bench.peers import kernels as job
-    from nnjit_studio.bench.tables import kernels_markdown, kernels_text
+    from nnjit_studio.bench.peers.tables import kernels_report
 
-    wanted, given = job.parse_shapes(shapes), job.parse_peers(beside.peers)
-    folder_of_peers, versions = job.find_node_modules(given, beside.node_modules)
-    target, no_sandbox = beside.target, beside.no_sandbox
+    wanted, peers = job.parse_shapes(shapes), job.parse_peers(given.peers)
+    node_modules, versions = job.find_node_modules(peers, given.node_modules)
     with scratch() as folder:
-        with workbench(target, folder / "kernels.db", no_sandbox, threads) as (opened, run):
+        database = folder / "kernels.db"
+        with workbench(given.target, database, given.no_sandbox, threads) as (opened, run):
 
             def tune() -> tuple[list[job.Prepared], dict[str, float]]:
                 prepared = job.prepare(opened, wanted, seconds, folder, note)
                 return prepared, job.peak_gflops(opened)
 
             prepared, peak = run(tune)
-        result = job.compare(
-            prepared, folder, target, given, threads, folder_of_peers, peak, no_sandbox, note
-        )
+        options = replace(given.browser(folder), peers=tuple(peers), node_modules=node_modules)
+        result = job.compare(prepared, threads, peak, options, note)
     result["versions"] |= versions
-    publish(result, kernels_text, kernels_markdown, beside.markdown, beside.as_json)
+    publish(result, kernels_report, given.markdown, given.as_json)
 
 
 @bench.command()
@@ -127,33 +127,33 @@ def kernels(
 @import_options
 @peer_options("ort", "ort")
 def models(
-    files: tuple[Path, ...], threads: str, seconds: float, cold: int, beside: Beside
+    files: tuple[Path, ...], threads: str, seconds: float, cold: int, given: PeerOptions
 ) -> None:
-    """Whole models, tuned, beside ONNX Runtime Web: speed, memory, cold start.
+    """Whole models, tuned, and ONNX Runtime Web: speed, memory, cold start.
 
     FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
     as a page would call them; each cold start is a page of its own in a fresh browser.
     """
     from nnjit_studio.bench.peers import models as job
     from nnjit_studio.bench.peers.kernels import find_node_modules
-    from nnjit_studio.bench.tables import models_markdown, models_text
+    from nnjit_studio.bench.peers.tables import models_report
 
-    given = job.parse_peers(beside.peers)
-    folder_of_peers, versions = find_node_modules(given, beside.node_modules)
-    target, no_sandbox = beside.target, beside.no_sandbox
+    peers = job.parse_peers(given.peers)
+    node_modules, versions = find_node_modules(peers, given.node_modules)
     rows = []
     for count in _thread_counts(threads):
         for file in files:
             with scratch() as folder:
-                with workbench(target, folder / "kernels.db", no_sandbox, count) as (opened, run):
+                database = folder / "kernels.db"
+                with workbench(given.target, database, given.no_sandbox, count) as (opened, run):
                     model = run(partial(job.prepare, opened, file, seconds, folder))
-                row = job.compare(
-                    model, folder, target, given, count, folder_of_peers, no_sandbox, cold
-                )
+                options = given.browser(folder)
+                options = replace(options, peers=tuple(peers), node_modules=node_modules)
+                row = job.compare(model, count, options, cold)
             note(job.row_text(row))
             rows.append(row)
     result = job.document(rows, versions)
-    publish(result, models_text, models_markdown, beside.markdown, beside.as_json)
+    publish(result, models_report, given.markdown, given.as_json)
 
 
 def _thread_counts(text: str) -> list[int]:
@@ -174,15 +174,15 @@ bench.add_command(llama)
 @markdown_option
 @json_option
 def compile_times(shapes: str, ours_only: bool, markdown: Path | None, as_json: bool) -> None:
-    """Compile times of all candidates, beside TVM + LLVM + wasm-ld and + emcc."""
+    """Compile times of all candidates, and those of TVM + LLVM + wasm-ld and + emcc."""
     from nnjit_studio.bench.peers.compile_times import bench_compile
     from nnjit_studio.bench.peers.kernels import parse_shapes
-    from nnjit_studio.bench.tables import compile_markdown, compile_text
+    from nnjit_studio.bench.peers.tables import compile_report
 
     wanted = parse_shapes(shapes)
     with compile_process() as compiler:
         result = bench_compile(compiler, wanted, note, not ours_only)
-    publish(result, compile_text, compile_markdown, markdown, as_json)
+    publish(result, compile_report, markdown, as_json)
 
 
 @bench.command()
@@ -208,14 +208,14 @@ def passes(
     """Compile and kernel times with passes switched off, after Table 5 of the paper."""
     from nnjit_studio.bench.peers.kernels import parse_shapes
     from nnjit_studio.bench.peers.passes import bench_passes
-    from nnjit_studio.bench.tables import passes_markdown, passes_text
+    from nnjit_studio.bench.peers.tables import passes_report
     from nnjit_studio.records.candidate import Candidate
 
     ((_, spec),) = parse_shapes(workload)
     candidate = Candidate.parse(settings)
     with scratch() as folder, workbench(target, folder / "kernels.db", no_sandbox) as (opened, run):
         result = run(lambda: bench_passes(opened, spec, candidate, note))
-    publish(result, passes_text, passes_markdown, markdown, as_json)
+    publish(result, passes_report, markdown, as_json)
 
 
 @bench.command()
@@ -248,8 +248,8 @@ def serving(
     as_json: bool,
 ) -> None:
     """Latency of MODEL while it serves, with tuning and without, in blocks of one session."""
-    from nnjit_studio.bench.tables import serving_markdown, serving_text
     from nnjit_studio.bench.tuner.serving import bench_serving
+    from nnjit_studio.bench.tuner.tables import serving_report
     from nnjit_studio.records.serving import ServeOptions
 
     feeds = load_inputs(inputs)
@@ -258,7 +258,7 @@ def serving(
         database = folder / "kernels.db"
         with workbench(target, database, no_sandbox, threads) as (opened, run):
             result = run(lambda: bench_serving(opened, model, feeds, seconds, options, note))
-    publish(result, serving_text, serving_markdown, markdown, as_json)
+    publish(result, serving_report, markdown, as_json)
 
 
 @bench.command()
@@ -296,9 +296,9 @@ def regret(
     no_sandbox: bool,
     as_json: bool,
 ) -> None:
-    """What a cold tuning session finds, beside exhaustive search of the lite and a wider space."""
-    from nnjit_studio.bench.tables import regret_markdown, regret_text
+    """A cold tuning session compared with exhaustive search of the lite and a wider space."""
     from nnjit_studio.bench.tuner.regret import bench_regret, parse_shapes
+    from nnjit_studio.bench.tuner.tables import regret_report
 
     wanted = parse_shapes(shapes)
     with (
@@ -309,7 +309,7 @@ def regret(
         ),
     ):
         result = run(lambda: bench_regret(opened, wanted, times, rounds, note))
-    publish(result, regret_text, regret_markdown, markdown, as_json)
+    publish(result, regret_report, markdown, as_json)
 
 
 def checked_bounds() -> None:
@@ -380,4 +380,4 @@ def duels(
         result = run(lambda: job.bench_duels(opened, aa, slower, faster, mutants, note))
     if apart:
         result["mutants"] = mutants_apart(apart, threads, no_sandbox)
-    publish(result, job.duels_text, job.duels_markdown, markdown, as_json)
+    publish(result, job.duels_report, markdown, as_json)

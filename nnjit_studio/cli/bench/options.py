@@ -1,4 +1,4 @@
-"""What the bench verbs share: their options, their scratch folder, how they publish."""
+"""Options, scratch folder and publication of the bench verbs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.bench.report import Report, append
 from nnjit_studio.cli.common import json_option, note, print_json, sandbox_option
 from nnjit_studio.errors import UserError
 
@@ -26,7 +28,7 @@ browser_option = click.option(
 node_modules_option = click.option(
     "--node-modules",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the peers' npm packages are; by default here or beside the sources.",
+    help="Where the peers' npm packages are; by default here or with the sources.",
 )
 
 adapter_option = click.option(
@@ -40,8 +42,8 @@ adapter_option = click.option(
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Beside whom a verb measures, in which browser, and where its result goes."""
+class PeerOptions:
+    """The peers that a verb compares with, the browser, and where the result goes."""
 
     peers: str
     target: str
@@ -50,9 +52,16 @@ class Beside:
     no_sandbox: bool
     as_json: bool
 
+    def browser(self, folder: Path, gpu: str = "") -> BenchOptions:
+        """Options of a benchmark's page without peers."""
+        published = self.markdown is not None
+        return BenchOptions(
+            folder, self.target, no_sandbox=self.no_sandbox, gpu=gpu, published=published
+        )
+
 
 def peer_options(default: str, choice: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options that make a :class:`Beside`, which the verb gets as its last argument."""
+    """The options that make a :class:`PeerOptions`, which the verb gets as ``given``."""
     peers = click.option("--peers", default=default, show_default=True, help=f"{choice}, or none.")
     options = (
         peers, browser_option, node_modules_option, markdown_option, sandbox_option, json_option,
@@ -75,7 +84,8 @@ def peer_options(default: str, choice: str) -> Callable[[Callable[..., None]], C
                     "The peers are measured in a browser, not in the embedded view.",
                     "Use --target chromium.",
                 )
-            verb(**own, beside=Beside(peers, target, node_modules, markdown, no_sandbox, as_json))
+            given = PeerOptions(peers, target, node_modules, markdown, no_sandbox, as_json)
+            verb(**own, given=given)
 
         return functools.reduce(lambda made, option: option(made), reversed(options), told)
 
@@ -91,18 +101,15 @@ def scratch() -> Iterator[Path]:
 
 def publish(
     result: dict[str, Any],
-    text: Callable[[dict[str, Any]], str],
-    section: Callable[[dict[str, Any]], str],
+    report: Callable[[dict[str, Any]], Report],
     markdown: Path | None,
     as_json: bool,
 ) -> None:
     """Append the result to a file of results if one is given, and print it."""
-    from nnjit_studio.bench.tables import append
-
     if markdown is not None:
-        append(markdown, section(result))
+        append(markdown, report(result).markdown())
         note(f"appended to {markdown}")
     if as_json:
         print_json(result)
     else:
-        click.echo(text(result))
+        click.echo(report(result).text())
