@@ -111,7 +111,7 @@ class Manifest:
             ]
         if self.generation:
             prefill = asdict(self.prefill) if self.prefill else None
-            data["generation"] = {"facts": self.generation.to_json(), "prefill": prefill}
+            data["generation"] = {"facts": asdict(self.generation), "prefill": prefill}
         return data
 
     @classmethod
