@@ -12,6 +12,7 @@ from nnjit_studio.model.graph import (
     Workload,
     workload_from_json,
 )
+from nnjit_studio.model.import_options import ImportOptions
 from nnjit_studio.model.plan import (
     ALIGNMENT_BYTES,
     PLAN_VERSION,
@@ -34,6 +35,7 @@ __all__ = [
     "GivenShapes",
     "Graph",
     "GraphPass",
+    "ImportOptions",
     "Node",
     "Plan",
     "PlanBuffer",

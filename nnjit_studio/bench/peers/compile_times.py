@@ -15,7 +15,7 @@ import numpy as np
 
 from nnjit_studio import __version__
 from nnjit_studio.bench.peers.kernels import load_average, utc_now
-from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import cpu_name, host_profile
 from nnjit_studio.errors import CompileError
@@ -30,7 +30,7 @@ CONVENTIONAL_CANDIDATES = 5
 
 
 def bench_compile(
-    compiler: CompileProcess,
+    compiler: Compiler,
     shapes: Sequence[tuple[str, WorkloadSpec]],
     note: Callable[[str], None],
     conventional: bool = True,
@@ -47,7 +47,7 @@ def bench_compile(
     rows: list[dict[str, Any]] = []
     defined: list[tuple[Workload, list[Candidate]]] = []
     for name, spec in shapes:
-        workload, packable = compiler.define(str(spec))
+        workload, packable = compiler.process.define(str(spec))
         candidates = build_lite_space(workload, device, packable).wasm_candidates
         total: list[float] = []
         passes: dict[str, list[float]] = {}
@@ -76,7 +76,7 @@ def bench_compile(
         note(f"{name}: median {row['ms']['median']:.2f} ms of {len(total)} compilations")
     for made, (workload, some) in zip(rows, defined, strict=True):
         if conventional:
-            measured = [compiler.conventional_ms(workload, c) for c in (some[0], *some)]
+            measured = [compiler.process.conventional_ms(workload, c) for c in (some[0], *some)]
             made["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
             note(f"{made['name']}: the conventional ways")
     return {
