@@ -1,4 +1,4 @@
-"""Indices as sums of variables: what is proven of them, and what a schedule needs to know.
+"""Affine indices: linear forms, bounds and strides of index expressions.
 
 Two forms, for two questions. :func:`linear_form` proves that an expression is a
 constant plus coefficients of variables, or says no; recognition builds on it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -14,6 +15,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     If,
     Load,
     Loop,
+    Stage,
     Statement,
     Store,
     Var,
@@ -27,6 +29,11 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 def substitute_store(store: Store, values: Mapping[str, Expr]) -> Store:
     return Store(store.buffer, substitute(store.index, values), substitute(store.value, values))
+
+
+def map_stores(stage: Stage, change: Callable[[Store], Store]) -> Stage:
+    """The stage with every store of its body and its start changed."""
+    return replace(stage, body=tuple(map(change, stage.body)), init=tuple(map(change, stage.init)))
 
 
 def replace_loads(expr: Expr, values: Mapping[tuple[str, Expr], Expr]) -> Expr:

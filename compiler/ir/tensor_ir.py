@@ -1,4 +1,4 @@
-"""Tensor IR: what the importer hands to the schedules, free of TVM.
+"""Tensor IR: the programs that the importer hands to the schedules, free of TVM.
 
 A :class:`Program` is the body of one fused operator: a list of stages, each a
 perfect nest of loops around a few statements, which are stores or, for

@@ -19,11 +19,9 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.programs.parts import Spelling, axes, f32
+from nnjit_studio.compiler.programs.parts import Spelling, axes, epilogue_of, f32
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.wasm.conv2d import CONV2D, CONV2D_DIMS
-
-EPILOGUES = ("bias", "relu", "relu6", "hardswish", "residual")
 
 
 def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program:
@@ -34,7 +32,7 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     dims
         As ``CONV2D_DIMS`` names them.
     epilogue
-        Of :data:`EPILOGUES`, in order.
+        ``bias``, ``residual`` or one of :data:`.POINTWISE`, in order.
 
     Raises
     ------
@@ -88,10 +86,9 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     )
     out = Buffer("out0", "f32", (n, o, oh, ow), "output")
     if epilogue:
-        value: Expr = Load(target, place)
-        for word in epilogue:
-            value, extra = _apply(word, value, points, f"in{len(inputs)}")
-            inputs += extra
+        bias = "i1", (1, o, 1, 1)
+        value, more = epilogue_of(epilogue, Load(target, place), out.shape, bias, len(inputs))
+        inputs += more
         stages.append(Stage("tail", axes(points), (Store("out0", place, value),)))
         spaces.append(Buffer(target, "f32", out.shape, "workspace"))
     return Program("_".join((CONV2D, *epilogue)), (*inputs, out, *spaces), tuple(stages))
@@ -111,27 +108,6 @@ def _pad(shape: tuple[int, int, int, int], pad: int) -> Stage:
     load = Load("in0", Binary("sub", source, int32(pad * w + pad)))
     store = Store("ws0", _dense(points), Select(inside, load, f32(0.0)))
     return Stage("pad_temp", axes(points), (store,))
-
-
-def _apply(
-    word: str, value: Expr, points: Sequence[tuple[str, int]], name: str
-) -> tuple[Expr, list[Buffer]]:
-    if word == "bias":
-        var, extent = points[1]
-        bias = Buffer(name, "f32", (1, extent, 1, 1), "input", True)
-        return Binary("add", value, Load(name, _dense(((var, extent),)))), [bias]
-    if word == "residual":
-        other = Buffer(name, "f32", tuple(e for _, e in points), "input")
-        return Binary("add", value, Load(name, _dense(points))), [other]
-    if word == "relu":
-        return Binary("max", value, f32(0.0)), []
-    if word == "relu6":
-        return Binary("min", Binary("max", value, f32(0.0)), f32(6.0)), []
-    if word == "hardswish":
-        gate = Binary("min", Binary("add", value, f32(3.0)), f32(6.0))
-        gate = Binary("div", Binary("max", gate, f32(0.0)), f32(6.0))
-        return Binary("mul", value, gate), []
-    raise UserError(f"The epilogue {word!r} is not known.", f"Use {', '.join(EPILOGUES)}.")
 
 
 def _dense(points: Sequence[tuple[str, int]]) -> Expr:

@@ -51,7 +51,7 @@ def product_program(
     result = Buffer("out0", "f32", shape, "output")
     if not epilogue:
         return Program(kind, (*buffers, result), (total,))
-    value, more = epilogue_of(epilogue, Load("ws0", place), points, len(buffers))
+    value, more = epilogue_of(epilogue, Load("ws0", place), shape, ("j", (n,)), len(buffers))
     tail = Stage("tail", axes(points), (Store("out0", place, value),))
     buffers += [*more, result, Buffer("ws0", "f32", shape, "workspace")]
     return Program("_".join((kind, *epilogue)), tuple(buffers), (total, tail))

@@ -1,4 +1,4 @@
-"""Finds the convolution in a program: padding, a sum over taps, and what follows it pointwise.
+"""Recogniser of convolutions: padding, a sum over taps, and pointwise stages behind it.
 
 TVM makes of ONNX's Conv a stage that pads into a workspace (none without
 padding), the sum over ``(channel, ky, kx)``, and pointwise stages. The sum is
@@ -20,6 +20,7 @@ from nnjit_studio.compiler.ir.affine import (
     rewrite,
     walk,
 )
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -124,17 +125,10 @@ def _split(program: Program, var: str, groups: int, size: int) -> Program:
         position = Binary("mul", position, Const(size, "i32"))
         position = Binary("add", position, Var(f"{var}o"))
 
-    def change(expr: Expr) -> Expr | None:
-        return position if expr == Var(var) else None
-
     parts = (Axis(f"{var}g", groups), *((Axis(f"{var}o", size),) if size > 1 else ()))
     axes = tuple(p for a in stage.axes for p in (parts if a.var == var else (a,)))
-    body, init = (
-        tuple(Store(s.buffer, rewrite(s.index, change), rewrite(s.value, change)) for s in stores)
-        for stores in (stage.body, stage.init)
-    )
-    first = replace(stage, axes=axes, body=body, init=init)
-    return replace(program, stages=(first, *program.stages[1:]))
+    first = map_stores(stage, lambda s: substitute_store(s, {var: position}))
+    return replace(program, stages=(replace(first, axes=axes), *program.stages[1:]))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Finds matmuls whose weights are stored in 8 or 4 bits.
+"""Recognisers of matmuls whose weights are stored in 8 or 4 bits.
 
 The importer writes such a sum with its weights in rows of 32-bit words, a word
 for each column: four int8 or eight 4-bit values, neighbours in k. Written as a
 float32 sum of products over the same axes, the program is one that
-:mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept beside it.
+:mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The softmax of a program: four stages over the last axis of each."""
+"""Recogniser of softmax: four stages over the last axis of each."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def recognize_softmax(program: Program) -> Softmax | None:
 
 
 def overwritten(program: Program) -> str | None:
-    """The input that a softmax's output may lie over, where nobody reads it later.
+    """The input that a softmax's output may overwrite, if nothing reads it later.
 
-    Each row is a walk's own: the first two read an element before the second writes its
-    power, to the same place, and the third reads powers alone.
+    Each row is processed alone: the first two passes read an element before the second writes its
+    exponential to the same place, and the third reads exponentials only.
     """
     softmax = recognize_softmax(program)
     if softmax is None:

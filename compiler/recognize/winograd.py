@@ -284,7 +284,7 @@ def recognize_output(program: Program) -> tuple[Winograd, tuple[Store, ...]] | N
 
 
 def winograd_labels(program: Program) -> tuple[str, ...]:
-    """What the last of the three programs does behind the sums; empty for any other."""
+    """Labels of the epilogue of the last of the three programs; empty for any other program."""
     found = recognize_output(program)
     return epilogue_labels(found[1][0].value, program, ROW, CHANNEL) if found else ()
 

@@ -1,4 +1,4 @@
-"""The zeros around a convolution's input, read as a copy into the middle of a workspace."""
+"""Recogniser of zero padding: a copy into the middle of a workspace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The softmax template: three walks along each row, where its stages as written take four.
+"""The softmax template: three passes over each row, where its stages as written take four.
 
-The first walk finds the largest value, the second raises, keeps and sums, the
-third multiplies by one over the sum. What follows the division in the same
-stage (a guard of NaN, a mask) is part of the third walk.
+The first pass finds the largest value, the second computes, stores and sums the exponentials, the
+third multiplies by the reciprocal of the sum. Operations after the division in the same stage (a
+guard against NaN, a mask) are part of the third pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A convolution's input rearranged: padded, and columns sorted so that taps read neighbours.
+"""Staging of a convolution's input: padded, columns sorted so that taps read neighbours.
 
 A row of the stage holds the columns that are read, first those that a
 horizontal stride of s reaches from column 0, then those from column 1, and so

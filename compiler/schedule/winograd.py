@@ -35,8 +35,9 @@ from nnjit_studio.compiler.recognize.winograd_lines import Lines, into_tiles, ou
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.matmul import acc
 from nnjit_studio.compiler.schedule.padding import padded, padding_of
-from nnjit_studio.compiler.schedule.tiles import acc, finish
+from nnjit_studio.compiler.schedule.tiles import finish
 
 BLOCK = 16
 """Output channels of one parallel step, a row of tiles: a cache line of each point."""

@@ -24,7 +24,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 
 APPEND_OP = "CacheAppend"
-"""The ONNX operator that ``compiler.importer.cache`` writes: cache, rows and maybe a slot."""
+"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.kv_cache` writes: cache, rows
+and an optional slot."""
 CARRIER = "relax.call_pure_packed"
 APPEND_ROWS = "cache_append_rows"
 APPEND_COLUMNS = "cache_append_columns"

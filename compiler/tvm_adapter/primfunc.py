@@ -1,7 +1,6 @@
-"""A TVM PrimFunc becomes a tensor-IR program: inlined, flattened, with canonical names.
+"""Conversion of TVM PrimFuncs to tensor IR: inlined, flattened, with canonical names.
 
-The inlining is TVM's own, done once a model, so that a candidate's schedule
-never waits for TVM.
+TVM inlines once per model, so that a candidate's schedule never waits for TVM.
 """
 
 from __future__ import annotations

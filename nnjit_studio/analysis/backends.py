@@ -1,4 +1,4 @@
-"""Which is faster here, Wasm or WebGPU: both on one page, whole and by step, and why."""
+"""Comparison of Wasm and WebGPU on one page: whole and by step, and the reason."""
 
 from __future__ import annotations
 
@@ -193,23 +193,13 @@ def _what_holds_the_gpu_up(found: BackendComparison) -> str:
 
 def as_text(found: BackendComparison, top: int | None = None) -> str:
     """The answer, the parts of both, and the steps with the largest differences."""
-    sides = [
-        (
-            side.backend,
-            *(
-                f"{ms:.3f}"
-                for ms in (
-                    side.whole.median_ms,
-                    side.kernels_ms,
-                    side.upload_ms,
-                    side.readback_ms,
-                    side.rest_ms,
-                )
-            ),
-            ", ".join(filter(None, (side.target, side.tier, side.adapter))),
-        )
-        for side in (found.wasm, found.webgpu)
-    ]
+    sides = []
+    for side in (found.wasm, found.webgpu):
+        parts_ms = (
+            side.whole.median_ms, side.kernels_ms, side.upload_ms, side.readback_ms, side.rest_ms,
+        )  # fmt: skip
+        what = ", ".join(filter(None, (side.target, side.tier, side.adapter)))
+        sides.append((side.backend, *(f"{ms:.3f}" for ms in parts_ms), what))
     ranked = sorted(found.steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms))[:top]
     steps = [
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,20 +155,26 @@ def _cosine(x: NDArray[Any], y: NDArray[Any]) -> float:
     return 1.0 if not x.any() and not y.any() else 0.0
 
 
+def merged(before: Diff, now: Diff) -> Diff:
+    """The tensors of both, those of ``now`` in place of older ones."""
+    fresh = {t.tensor for t in now.tensors} | {m.tensor for m in now.missing}
+    tensors = (*now.tensors, *(t for t in before.tensors if t.tensor not in fresh))
+    return replace(
+        now,
+        tensors=tuple(sorted(tensors, key=lambda t: (-t.max_rel, t.position))),
+        missing=(*now.missing, *(m for m in before.missing if m.tensor not in fresh)),
+    )
+
+
 def as_text(diff: Diff, top: int) -> str:
     """A table for people, the worst tensors first, and the first bad step."""
     rows = (
         (
-            t.tensor[-52:],
-            t.node[-36:],
-            f"{t.max_rel:.2e}",
-            f"{t.max_abs:.2e}",
-            f"{abs(1 - t.cosine):.1e}",
-            _pair(t.nans),
-            _pair(t.infs),
+            t.tensor[-52:], t.node[-36:], f"{t.max_rel:.2e}", f"{t.max_abs:.2e}",
+            f"{abs(1 - t.cosine):.1e}", _pair(t.nans), _pair(t.infs),
         )
         for t in diff.tensors[:top]
-    )
+    )  # fmt: skip
     titles = ("tensor", "step", "max rel", "max abs", "1-cosine", "NaN", "Inf")
     lines = [text_table(titles, rows, left=(0, 1))]
     if len(diff.tensors) > top:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jinja2 import Environment, StrictUndefined
-
 from nnjit_studio.analysis.line_plot import Plot, Series, line_plot
+from nnjit_studio.analysis.session_events import (
+    SessionEvents,
+    read_events,
+    render,
+    short_name,
+    speed_series,
+    tuned_workloads,
+)
 from nnjit_studio.errors import UserError
 from nnjit_studio.support.files import replacing
 from nnjit_studio.support.tables import text_table
@@ -41,81 +43,6 @@ TARGET_FIELDS = (
     ("vector_registers", "Vector registers", ""),
     ("timer_quantum_ms", "Timer quantum", "ms"),
 )
-
-
-@dataclass
-class Session:
-    """The event stream, sorted by what the report shows."""
-
-    summary: dict[str, Any]
-    started: dict[str, Any] = field(default_factory=dict)
-    error: dict[str, Any] = field(default_factory=dict)
-    timings: list[dict[str, Any]] = field(default_factory=list)
-    spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
-    compiled: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    measured: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    seconds: float = 0.0
-
-
-def read_events(events: Sequence[Mapping[str, Any]]) -> Session:
-    """Sort the events of a session; one that was cut short gets a summary from what is there."""
-    session = Session({})
-    for item in map(dict, events):
-        session.seconds = max(session.seconds, item.get("t_s", 0.0))
-        match item.get("event"):
-            case "started":
-                session.started = item
-            case "space":
-                session.spaces[item["workload"]] = item
-            case "model":
-                session.timings.append(item)
-            case "compiled":
-                session.compiled[item["workload"], item["candidate"]] = item
-            case "measured":
-                session.measured[item["workload"]].append(item)
-            case "round":
-                session.rounds[item["workload"]].append(item)
-            case "failed":
-                session.error = item["error"]
-            case "summary":
-                session.summary = item
-    session.summary = session.summary or _unfinished(session)
-    return session
-
-
-def _unfinished(session: Session) -> dict[str, Any]:
-    """What a session knows before its end, in the form of a ``Finished`` event."""
-    timings = [t["ms"] for t in session.timings] or [math.nan]
-    workloads = []
-    for workload, verdicts in session.measured.items():
-        default = [m["gflops"] for m in verdicts if m["state"] == "default"]
-        rounds = session.rounds.get(workload, [])
-        best = rounds[-1] if rounds else {}
-        before = default[0] if default else math.nan
-        workloads.append(
-            {
-                "workload": workload,
-                "uses": math.nan,
-                "rounds": len(rounds),
-                "candidates": len(verdicts),
-                "gflops": {"before": before, "after": best.get("best_gflops", before)},
-                "ms": {"before": math.nan, "after": math.nan},
-                "best": best.get("best_candidate", ""),
-                "share": math.nan,
-            }
-        )
-    times = [c["ms"] for c in session.compiled.values() if not c["error"]] or [math.nan]
-    median, p99 = map(float, np.percentile(times, (50, 99)))
-    return {
-        "reason": "unfinished",
-        "model": session.started.get("model", ""),
-        "model_ms": {"before": timings[0], "after": timings[-1]},
-        "compile_ms": {"median": median, "p99": p99},
-        "seconds_to_best": math.nan,
-        "workloads": workloads,
-        "target": session.started.get("target", {}),
-    }
 
 
 def write_report(
@@ -172,20 +99,19 @@ def render_report(
         raise UserError("There is nothing to report: the session has no events.", "Tune a model.")
     session = read_events(events)
     summary = session.summary
-    environment = Environment(
-        autoescape=not markdown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
+    target = summary["target"]
+    filters = {
         "number": number,
         "gain": gain,
         "percent": percent,
         "short": short_name,
         "cell": markdown_cell,
     }
-    template = files("nnjit_studio.resources") / "report" / TEMPLATES[markdown]
-    source = template.read_text("utf-8")
-    target = summary["target"]
-    return environment.from_string(source).render(
+    progress = speed_series(session, tuned_workloads(session, PLOTTED_WORKLOADS))
+    return render(
+        TEMPLATES[markdown],
+        not markdown,
+        filters,
         session=session,
         summary=summary,
         error=session.error,
@@ -195,7 +121,7 @@ def render_report(
         clock=_clock(target),
         measured=sum(len(verdicts) for verdicts in session.measured.values()),
         latency=_latency_plot(session),
-        progress=_progress_plot(session),
+        progress=line_plot("Best GFLOP/s so far, by round", "round", "GFLOP/s", progress),
         facts=[
             (label, f"{target[name]} {unit}".strip())
             for name, label, unit in TARGET_FIELDS
@@ -206,24 +132,9 @@ def render_report(
     )
 
 
-def _latency_plot(session: Session) -> Plot:
+def _latency_plot(session: SessionEvents) -> Plot:
     points = [(t["t_s"], t["ms"]) for t in session.timings]
     return line_plot("Model latency over time", "s", "ms", [Series("model", points, steps=True)])
-
-
-def _progress_plot(session: Session) -> Plot:
-    order = [w["workload"] for w in session.summary["workloads"]]
-    tuned = [w for w in order if session.rounds.get(w)][:PLOTTED_WORKLOADS]
-    begun = {w["workload"]: w["gflops"]["before"] for w in session.summary["workloads"]}
-    series = []
-    for workload in tuned:
-        rounds = session.rounds[workload]
-        # The line begins at the kernel of the default schedule, as round 0.
-        start = [(0, begun[workload])]
-        best = [(r["round"], r["best_gflops"]) for r in rounds]
-        tried = [(r["round"], r["gflops"]) for r in rounds if r["gflops"] > 0]
-        series.append(Series(short_name(workload), start + best, tried, steps=True))
-    return line_plot("Best GFLOP/s so far, by round", "round", "GFLOP/s", series)
 
 
 def number(value: float | str | None, digits: int = 3) -> str:
@@ -248,11 +159,6 @@ def ratio(over: float, under: float) -> str:
 def percent(share: float) -> str:
     """A share of 1 in percent."""
     return f"{share * 100:.1f} %" if math.isfinite(share) else NONE
-
-
-def short_name(workload: str) -> str:
-    """A workload without its fingerprint and without characters that steer a terminal."""
-    return printable(workload.rsplit("#", 1)[0])
 
 
 def markdown_cell(words: str) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
 from nnjit_studio.analysis.line_plot import HEIGHT, WIDTH, Plot, Series, line_plot
-from nnjit_studio.analysis.report import Session, read_events, short_name
+from nnjit_studio.analysis.session_events import (
+    SessionEvents,
+    read_events,
+    render,
+    short_name,
+    speed_series,
+    tuned_workloads,
+)
 
 COLOURS = (
     "#0072b2", "#c43d00", "#00805c", "#b4508a", "#a38600", "#6a4ca3", "#3d9fd6", "#444a54",
@@ -29,25 +33,24 @@ def progress_svg(events: Sequence[Mapping[str, Any]]) -> str:
         are the heaviest, one for each of :data:`COLOURS`.
     """
     session = read_events(events)
-    tuned = [
-        w["workload"] for w in session.summary["workloads"] if session.rounds.get(w["workload"])
-    ]
-    shown = tuned[: len(COLOURS)]
+    shown = tuned_workloads(session, len(COLOURS))
+    began_s = min((space["t_s"] for space in session.spaces.values()), default=0.0)
+    rounds, seconds = "tuning round of the workload", "seconds since the session began"
+    title = "Best so far, and every candidate"
     plots = [
-        _speed_plot(session, shown, "round", "tuning round of the workload"),
-        _speed_plot(session, shown, "t_s", "seconds since the session began"),
+        line_plot(title, rounds, "GFLOP/s", speed_series(session, shown)),
+        line_plot(title, seconds, "GFLOP/s", speed_series(session, shown, "t_s", began_s)),
         _model_plot(session, "round", "tuning round of the session"),
-        _model_plot(session, "t_s", "seconds since the session began"),
+        _model_plot(session, "t_s", seconds),
     ]
     step = HEIGHT + _GAP
     legend_top = _TITLE_HEIGHT + 2 * step + 8
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    source = (files("nnjit_studio.resources") / "report" / "figure.svg.j2").read_text("utf-8")
     target = session.summary["target"]
     where = " ".join(str(target[k]) for k in ("target", "tier") if target.get(k))
-    return environment.from_string(source).render(
+    return render(
+        "figure.svg.j2",
+        True,
+        {},
         title=f"{short_name(session.summary['model'])} on {where}",
         plots=plots,
         names=[short_name(w) for w in shown],
@@ -60,21 +63,7 @@ def progress_svg(events: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _speed_plot(session: Session, workloads: Sequence[str], axis: str, label: str) -> Plot:
-    began_s = min((space["t_s"] for space in session.spaces.values()), default=0.0)
-    begun = {w["workload"]: w["gflops"]["before"] for w in session.summary["workloads"]}
-    series = []
-    for workload in workloads:
-        rounds = session.rounds[workload]
-        before = begun.get(workload, 0.0)
-        start = [(0.0 if axis == "round" else began_s, before)] if before > 0 else []
-        best = [(float(r[axis]), r["best_gflops"]) for r in rounds]
-        tried = [(float(r[axis]), r["gflops"]) for r in rounds if r["gflops"] > 0]
-        series.append(Series(short_name(workload), start + best, tried, steps=True))
-    return line_plot("Best so far, and every candidate", label, "GFLOP/s", series)
-
-
-def _model_plot(session: Session, axis: str, label: str) -> Plot:
+def _model_plot(session: SessionEvents, axis: str, label: str) -> Plot:
     """The estimate after each round; the dots are measured runs of the whole model."""
     rounds = sorted((r for rs in session.rounds.values() for r in rs), key=lambda r: r["t_s"])
     estimate = [

@@ -1,1 +1,1 @@
-"""Benchmarks: kernels beside their peers, compile times, the worth of the passes."""
+"""Benchmarks: kernels compared with their peers, compile times, the gain by the passes."""

@@ -1,4 +1,4 @@
-"""The benchmark page's own small server: its files, the peers' files, and its reports.
+"""The server of a benchmark's page: the page's files, the peers' files, and the page's reports.
 
 Apart from the hub, because the peers want what the hub forbids: workers made
 from blobs, and files of ``node_modules``. It lives as long as one benchmark.
@@ -10,10 +10,10 @@ import asyncio
 import queue
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,6 +22,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.hub.hub import listening_socket, make_server
 from nnjit_studio.engine.hub.web import MIME_TYPES
 from nnjit_studio.errors import PageError
@@ -47,6 +49,13 @@ class BenchServer:
     ----------
     roots
         Folder of each first part of a path, such as ``files`` or ``node_modules``.
+
+    Attributes
+    ----------
+    uploads
+        What the page posted, by name.
+    done
+        The page's last message, after :meth:`rows`.
     """
 
     def __init__(self, roots: dict[str, Path]) -> None:
@@ -60,6 +69,7 @@ class BenchServer:
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._token = secrets.token_urlsafe(24)
         self.uploads: dict[str, bytes] = {}
+        self.done: dict[str, Any] = {}
         routes = [
             Route(f"/{self._token}/report", self._report, methods=["POST"]),
             Route(f"/{self._token}/upload/{{name}}", self._upload, methods=["POST"]),
@@ -93,6 +103,13 @@ class BenchServer:
             raise PageError(message["error"], message.get("hint", ""))
         return message
 
+    def rows(self, timeout_s: float) -> Iterator[dict[str, Any]]:
+        """The page's ``row`` messages, until it is done; ``timeout_s`` between two messages."""
+        while (message := self.next_message(timeout_s))["type"] != "done":
+            if message["type"] == "row":
+                yield message
+        self.done = message
+
     def fail(self, reason: str) -> None:
         """Make whoever waits in :meth:`next_message` raise."""
         self._messages.put({"type": "error", "error": reason})
@@ -101,12 +118,7 @@ class BenchServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
@@ -139,3 +151,30 @@ class BenchServer:
                 media = _MIME_TYPES.get(path.suffix, "application/octet-stream")
                 return FileResponse(path, media_type=media)
         return PlainTextResponse("There is no such file.", 404)
+
+
+def serve(options: BenchOptions) -> BenchServer:
+    """A server of the options' folder and of the peers' packages."""
+    modules = {"node_modules": options.node_modules} if options.node_modules else {}
+    return BenchServer({"files": options.folder, **modules})
+
+
+@contextmanager
+def visit(
+    server: BenchServer, page: str, options: BenchOptions
+) -> Iterator[browsers.RunningBrowser]:
+    """Open a page of ``resources/bench`` in a new browser.
+
+    Raises
+    ------
+    TargetError
+        When the browser is not there, or does not start.
+    """
+    with browsers.launch(
+        browsers.find(options.target),
+        server.url(page),
+        options.no_sandbox,
+        on_exit=server.fail,
+        gpu=options.gpu,
+    ) as running:
+        yield running

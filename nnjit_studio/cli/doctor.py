@@ -15,7 +15,7 @@ from nnjit_studio.cli.verbs import option, verb
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.measured import MeasuredDevice, with_measured
 from nnjit_studio.doctor.device_report import device_json, device_text
-from nnjit_studio.doctor.examination import Survey, examine
+from nnjit_studio.doctor.examination import examine
 from nnjit_studio.doctor.report import as_text, report_json
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
@@ -55,8 +55,13 @@ def doctor(
                 seen.append(opened.bench.page.sandbox)
         return with_measured(device, stored_device(known, device))
 
-    survey = Survey(target.no_sandbox, gpu)
-    found = examine(probe, lambda: seen[0] if seen else None, known.parent, survey)
+    found = examine(
+        probe,
+        lambda: seen[0] if seen else None,
+        known.parent,
+        no_sandbox=target.no_sandbox,
+        gpu=gpu,
+    )
     document = report_json(found)
     answer(as_json, document, as_text(found))
     if not document["ok"]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nnjit_studio.bench.llm import soak as long_run
-from nnjit_studio.bench.tables import append
+from nnjit_studio.bench.report import append
 from nnjit_studio.cli.common import JSON, MODEL, answer, note, print_json
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench

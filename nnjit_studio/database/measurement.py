@@ -1,10 +1,13 @@
-"""Records as lines of a table: the best of groups, and two places side by side."""
+"""Measurements: records as lines of a table, grouped, and compared between two places."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from sqlite_utils import Database
 
 from nnjit_studio.records import TuningRecord, code_of
 
@@ -59,14 +62,33 @@ class Measurement:
         return self.state in TIMED_STATES and ms is not None and 0 < ms < math.inf
 
 
-SELECT_MEASUREMENTS = """
-    SELECT r.id, r.workload, k.kind, r.settings, r.state, nullif(r.gflops, 0),
-           nullif(r.median_ms, 0), json_array_length(r.samples_ms), k.tier, k.target,
-           k.device_id, r.browser, r.created, r.note, r.tags, r.error, r.deleted
-    FROM records AS r JOIN kernel_keys AS k ON k.id = r.key_id
-    ORDER BY r.id DESC
-"""
-"""The fields of :class:`Measurement`, in order."""
+_OTHER_COLUMNS = {
+    "kind": "k.kind",
+    "gflops": "nullif(r.gflops, 0)",
+    "median_ms": "nullif(r.median_ms, 0)",
+    "samples": "json_array_length(r.samples_ms)",
+    "tier": "k.tier",
+    "target": "k.target",
+    "device": "k.device_id",
+}
+"""SQL of the fields that are no columns of a record."""
+_AT_A_TIME, _PAUSE_S = 250, 0.001
+"""Rows that are made into objects before other threads get a turn: about a millisecond's work."""
+
+
+def read_measurements(db: Database) -> list[Measurement]:
+    """Every record, newest first, deleted ones too."""
+    columns = (_OTHER_COLUMNS.get(f.name, f"r.{f.name}") for f in fields(Measurement))
+    cursor = db.execute(
+        f"SELECT {', '.join(columns)} FROM records AS r "
+        "JOIN kernel_keys AS k ON k.id = r.key_id ORDER BY r.id DESC"
+    )
+    found: list[Measurement] = []
+    while rows := cursor.fetchmany(_AT_A_TIME):
+        found += [Measurement(*row) for row in rows]
+        # The interpreter's lock goes to whoever draws: it would wait for all of it.
+        time.sleep(_PAUSE_S)
+    return found
 
 
 @dataclass(frozen=True)

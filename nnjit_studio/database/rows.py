@@ -1,14 +1,12 @@
-"""Tuning records as rows of the database and as JSON."""
+"""Tuning records as rows of the database: stored, found and read back."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlite_utils import Database
@@ -17,45 +15,59 @@ from nnjit_studio.database.schema import KEY_COLUMNS
 from nnjit_studio.errors import BugError
 from nnjit_studio.records import KernelKey, TuningRecord
 
-SELECT_RECORDS = (
-    "SELECT r.*, m.wasm, "
-    + ", ".join(f"k.{name}" for name in KEY_COLUMNS)
-    + " FROM live_records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
-    " LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256"
-)
-SELECT_OUTCOMES = (
-    "SELECT r.*, "
-    + ", ".join(f"k.{name}" for name in KEY_COLUMNS)
-    + " FROM live_records AS r JOIN kernel_keys AS k ON k.id = r.key_id"
-)
-"""Without the modules, which are most of a database."""
+HISTORY_LIMIT = 2000
+"""Records that :func:`select_history` gives at most, the newest."""
 
-_NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms", "pipeline_ms")
-_TEXTS = (
-    "workload",
-    "settings",
-    "state",
-    "browser",
-    "flags",
-    "created",
-    "error",
-    "gpu_clock",
-    "note",
+OF_KEY = " AND ".join(f"k.{name} = :{name}" for name in KEY_COLUMNS)
+_SELECT = (
+    f"SELECT r.*, {', '.join(f'k.{name}' for name in KEY_COLUMNS)}{{wasm}} "
+    "FROM live_records AS r JOIN kernel_keys AS k ON k.id = r.key_id "
+)
+_WITHOUT_MODULES = _SELECT.format(wasm="")
+"""The modules are most of a database."""
+_WHOLE = _SELECT.format(wasm=", m.wasm") + "LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256 "
+
+NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms", "pipeline_ms")
+TEXTS = (
+    "workload", "settings", "state", "browser", "flags", "created", "error", "gpu_clock", "note",
     "tags",
-)
+)  # fmt: skip
+"""Fields of a record that are columns of the same name."""
 
 
-def record_from_row(row: Mapping[str, Any]) -> TuningRecord:
-    """A record from a row of ``SELECT_RECORDS``. SQLite keeps NaN as NULL."""
-    plain: dict[str, Any] = {name: row[name] for name in _TEXTS}
-    plain |= {name: math.nan if row[name] is None else float(row[name]) for name in _NUMBERS}
+def select_records(db: Database, clause: str, values: Mapping[str, object]) -> list[TuningRecord]:
+    """Records by what stands behind FROM; ``r`` is the record, ``k`` its key."""
+    return [_from_row(row) for row in db.query(_WHOLE + clause, values)]
+
+
+def select_history(db: Database, kinds: Collection[str]) -> list[TuningRecord]:
+    """The newest records of these kinds of workloads, oldest first, without their modules."""
+    newest = "WHERE k.kind IN (SELECT value FROM json_each(:kinds)) ORDER BY r.id DESC LIMIT :limit"
+    values = {"kinds": json.dumps(sorted(kinds)), "limit": HISTORY_LIMIT}
+    return [_from_row(row) for row in db.query(_WITHOUT_MODULES + newest, values)][::-1]
+
+
+def _from_row(row: Mapping[str, Any]) -> TuningRecord:
+    fields = {
+        **row,
+        "samples_ms": json.loads(row["samples_ms"]),
+        "panels": json.loads(row["panels"]),
+        "sha256": row["kernel_sha256"] or "",
+    }
+    return make_record(row, fields, row.get("wasm") or b"")
+
+
+def make_record(key: Mapping[str, str], fields: Mapping[str, Any], wasm: bytes) -> TuningRecord:
+    """A record from plain values. SQLite and JSON keep numbers that are not finite as null."""
+    plain = {name: fields[name] for name in TEXTS}
+    plain |= {n: math.nan if fields[n] is None else float(fields[n]) for n in NUMBERS}
     return TuningRecord(
-        key=KernelKey(**{name: row[name] for name in KEY_COLUMNS}),
-        samples_ms=tuple(json.loads(row["samples_ms"])),
-        sha256=row["kernel_sha256"] or "",
-        wasm=row["wasm"] or b"",
-        panels=tuple((arg, width) for arg, width in json.loads(row["panels"])),
-        parallel_extent=row["parallel_extent"],
+        key=KernelKey(**{name: key[name] for name in KEY_COLUMNS}),
+        samples_ms=tuple(float(ms) for ms in fields["samples_ms"]),
+        sha256=fields["sha256"],
+        wasm=wasm,
+        panels=tuple((int(arg), int(width)) for arg, width in fields["panels"]),
+        parallel_extent=int(fields["parallel_extent"]),
         **plain,
     )
 
@@ -74,8 +86,8 @@ def check_record(record: TuningRecord) -> None:
         raise BugError(f"A record of {record.workload} does not carry the sha256 of its module.")
 
 
-def insert_record(db: Database, record: TuningRecord, once: bool = False) -> int | None:
-    """Insert one record inside the caller's transaction.
+def insert_records(db: Database, records: Iterable[TuningRecord], once: bool = False) -> list[int]:
+    """Insert records, all or none.
 
     Parameters
     ----------
@@ -85,19 +97,17 @@ def insert_record(db: Database, record: TuningRecord, once: bool = False) -> int
 
     Returns
     -------
-    int or None
-        Its id; None where it was skipped.
+    list of int
+        Ids of those that were not skipped.
     """
+    with db.atomic():
+        ids = [_insert(db, record, once) for record in records]
+    return [i for i in ids if i is not None]
+
+
+def _insert(db: Database, record: TuningRecord, once: bool) -> int | None:
     check_record(record)
-    key = asdict(record.key)
-    names = ", ".join(KEY_COLUMNS)
-    match = " AND ".join(f"{name} = :{name}" for name in KEY_COLUMNS)
-    db.execute(
-        f"INSERT OR IGNORE INTO kernel_keys ({names}) VALUES "
-        f"({', '.join(':' + name for name in KEY_COLUMNS)})",
-        key,
-    )
-    key_id = db.execute(f"SELECT id FROM kernel_keys WHERE {match}", key).fetchone()[0]
+    key_id = _key_id(db, record.key)
     samples = json.dumps(record.samples_ms)
     if once:
         same = db.execute(
@@ -107,69 +117,29 @@ def insert_record(db: Database, record: TuningRecord, once: bool = False) -> int
         ).fetchone()
         if same and same[1]:
             db.execute("UPDATE records SET deleted = '' WHERE id = ?", [same[0]])
-            return int(same[0])
         if same:
-            return None
+            return int(same[0]) if same[1] else None
     if record.sha256:
         db.execute(
             "INSERT INTO kernels (sha256, wasm) VALUES (?, ?) ON CONFLICT (sha256) "
             "DO UPDATE SET wasm = coalesce(wasm, excluded.wasm)",
             [record.sha256, record.wasm or None],
         )
-    return int(
-        db["records"]
-        .insert(
-            {
-                "key_id": key_id,
-                "samples_ms": samples,
-                "kernel_sha256": record.sha256 or None,
-                "panels": json.dumps(record.panels),
-                "parallel_extent": record.parallel_extent,
-                **{name: getattr(record, name) for name in (*_TEXTS, *_NUMBERS)},
-            }
-        )
-        .last_pk
-    )
+    row = {
+        "key_id": key_id,
+        "samples_ms": samples,
+        "kernel_sha256": record.sha256 or None,
+        "panels": json.dumps(record.panels),
+        "parallel_extent": record.parallel_extent,
+        **{name: getattr(record, name) for name in (*TEXTS, *NUMBERS)},
+    }
+    return int(db["records"].insert(row).last_pk)
 
 
-def record_to_json(record: TuningRecord) -> dict[str, Any]:
-    """A record as JSON, module included (base64); numbers that are not finite become null."""
-    data = asdict(record)
-    data["wasm"] = base64.b64encode(record.wasm).decode()
-    for name in _NUMBERS:
-        if not math.isfinite(data[name]):
-            data[name] = None
-    return data
-
-
-def record_from_json(data: Mapping[str, Any]) -> TuningRecord:
-    """Inverse of :func:`record_to_json`; infinite numbers come back as NaN.
-
-    Raises
-    ------
-    ValueError
-        When a field is missing, unknown or of another type.
-    """
-    # Older files lack these.
-    data = {"gpu_clock": "", "pipeline_ms": 0.0, "note": "", "tags": "", **data}
-    try:
-        key = KernelKey(**data["key"])
-        record = TuningRecord(**{**data, "key": key})
-        numbers: dict[str, Any] = {
-            name: math.nan if data[name] is None else float(data[name]) for name in _NUMBERS
-        }
-        record = replace(
-            record,
-            samples_ms=tuple(float(ms) for ms in data["samples_ms"]),
-            wasm=base64.b64decode(data["wasm"], validate=True),
-            panels=tuple((int(arg), int(width)) for arg, width in data["panels"]),
-            parallel_extent=int(data["parallel_extent"]),
-            **numbers,
-        )
-    except (KeyError, TypeError, AttributeError, binascii.Error) as e:
-        raise ValueError(f"it is not a tuning record ({e})") from e
-    texts = [getattr(record, name) for name in (*_TEXTS, "sha256")]
-    texts += [getattr(key, f.name) for f in fields(key)]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a text field holds something else")
-    return record
+def _key_id(db: Database, key: KernelKey) -> int:
+    values = asdict(key)
+    names = ", ".join(KEY_COLUMNS)
+    places = ", ".join(f":{name}" for name in KEY_COLUMNS)
+    db.execute(f"INSERT OR IGNORE INTO kernel_keys ({names}) VALUES ({places})", values)
+    found = db.execute(f"SELECT id FROM kernel_keys AS k WHERE {OF_KEY}", values)
+    return int(found.fetchone()[0])

@@ -1,4 +1,4 @@
-"""Which journal is safe with this SQLite, and what its errors mean in words."""
+"""SQLite's safety: the journal that is safe with this version, and its errors in words."""
 
 from __future__ import annotations
 

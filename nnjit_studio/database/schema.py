@@ -1,8 +1,9 @@
-"""The tables, their migrations, and the marks by which a file is known as ours."""
+"""The tables, their migrations and checks, and the marks by which a file is known as ours."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from sqlite_utils import Database, Migrations
@@ -74,18 +75,7 @@ def m0001_tables(db: Database) -> None:
 def m0002_readable(db: Database) -> None:
     """A view with one readable row for each record, for people with any SQLite tool."""
     db["records"].create_index(["workload"])
-    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
-    db.create_view(
-        "measurements",
-        f"""
-        SELECT r.id, r.workload, r.settings, r.state, r.gflops, r.median_ms, r.compile_ms,
-               length(m.wasm) AS wasm_bytes, r.kernel_sha256, {keys}, r.browser, r.flags,
-               r.timer_quantum_ms, r.samples_ms, r.created, r.error
-        FROM records AS r
-        JOIN kernel_keys AS k ON k.id = r.key_id
-        LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256
-        """,
-    )
+    _create_measurements(db, "records", "length(m.wasm) AS wasm_bytes", "")
 
 
 def m0003_devices(db: Database) -> None:
@@ -110,22 +100,8 @@ def m0004_gpu(db: Database) -> None:
     """How a GPU kernel was timed, and what its pipeline took; bytes of WGSL are not of Wasm."""
     db.execute("ALTER TABLE records ADD COLUMN gpu_clock TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE records ADD COLUMN pipeline_ms REAL NOT NULL DEFAULT 0")
-    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
     db["measurements"].drop()
-    db.create_view(
-        "measurements",
-        f"""
-        SELECT r.id, r.workload, r.settings, r.state, r.gflops, r.median_ms, r.compile_ms,
-               CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
-               length(m.wasm) AS code_bytes,
-               CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes,
-               r.kernel_sha256, {keys}, r.browser, r.flags,
-               r.timer_quantum_ms, r.gpu_clock, r.pipeline_ms, r.samples_ms, r.created, r.error
-        FROM records AS r
-        JOIN kernel_keys AS k ON k.id = r.key_id
-        LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256
-        """,
-    )
+    _create_measurements(db, "records", _CODE, "r.gpu_clock, r.pipeline_ms, ")
 
 
 def m0005_notes(db: Database) -> None:
@@ -136,19 +112,29 @@ def m0005_notes(db: Database) -> None:
     for name in ("note", "tags", "deleted"):
         db.execute(f"ALTER TABLE records ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
     db.create_view("live_records", "SELECT * FROM records WHERE deleted = ''")
-    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
     db["measurements"].drop()
+    remarks = ",\n               r.note, r.tags"
+    _create_measurements(db, "live_records", _CODE, "r.gpu_clock, r.pipeline_ms, ", remarks)
+
+
+_CODE = """CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
+               length(m.wasm) AS code_bytes,
+               CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes"""
+
+
+def _create_measurements(
+    db: Database, records: str, code: str, timing: str, remarks: str = ""
+) -> None:
+    """The view of readable rows, with what a version of the schema has more than the first."""
+    keys = ", ".join(f"k.{name}" for name in KEY_COLUMNS)
     db.create_view(
         "measurements",
         f"""
         SELECT r.id, r.workload, r.settings, r.state, r.gflops, r.median_ms, r.compile_ms,
-               CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
-               length(m.wasm) AS code_bytes,
-               CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes,
+               {code},
                r.kernel_sha256, {keys}, r.browser, r.flags,
-               r.timer_quantum_ms, r.gpu_clock, r.pipeline_ms, r.samples_ms, r.created, r.error,
-               r.note, r.tags
-        FROM live_records AS r
+               r.timer_quantum_ms, {timing}r.samples_ms, r.created, r.error{remarks}
+        FROM {records} AS r
         JOIN kernel_keys AS k ON k.id = r.key_id
         LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256
         """,
@@ -202,14 +188,22 @@ def check_version(db: Database, path: Path) -> int:
     return version
 
 
+def check_integrity(db: Database) -> str:
+    """``ok``, or what SQLite's own checks found."""
+    problems = [row[0] for row in db.execute("PRAGMA integrity_check").fetchall() if row != ("ok",)]
+    orphans = db.execute("PRAGMA foreign_key_check").fetchall()
+    problems += [f"row {row[1]} of {row[0]} refers to nothing" for row in orphans]
+    return "; ".join(problems) or "ok"
+
+
 def migrate(db: Database, path: Path) -> Path | None:
     """Bring a file to the latest schema, all or nothing.
 
     Returns
     -------
     Path or None
-        The copy of the old file that was made beside it; None where no copy
-        was needed, because the file was new or up to date.
+        The copy of the old file in the same folder; None where the file was new
+        or up to date.
     """
     version = check_version(db, path)
     if version == SCHEMA_VERSION:
@@ -228,9 +222,6 @@ def _backup(connection: sqlite3.Connection, path: Path, version: int) -> Path:
     number = 1
     while (copy := path.with_name(f"{path.stem}.schema{version}-{number}{path.suffix}")).exists():
         number += 1
-    target = sqlite3.connect(copy)
-    try:
+    with closing(sqlite3.connect(copy)) as target:
         connection.backup(target)
-    finally:
-        target.close()
     return copy

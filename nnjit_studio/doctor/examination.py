@@ -49,22 +49,13 @@ class Examination:
     bridge: BridgeFinding | None
 
 
-@dataclass(frozen=True)
-class Survey:
-    """How browsers and the GPU bridge are started, some seconds each, for their adapters.
-
-    ``gpu`` is the adapter that browsers are started for, ``hardware`` or ``software``.
-    """
-
-    no_sandbox: bool
-    gpu: str = "hardware"
-
-
 def examine(
     probe: Callable[[], DeviceProfile],
     sandbox: Callable[[], Sandbox | None],
     folder: Path,
-    survey: Survey | None,
+    survey: bool = True,
+    no_sandbox: bool = False,
+    gpu: str = "hardware",
     on_phase: Callable[[str], None] = lambda phase: None,
 ) -> Examination:
     """Examine the machine.
@@ -78,7 +69,9 @@ def examine(
     folder
         Of the kernel database.
     survey
-        None only looks which browsers there are.
+        Start every browser and the GPU bridge, some seconds, to ask for their adapters.
+    no_sandbox, gpu
+        How browsers are started: ``gpu`` is ``hardware`` or ``software``.
     """
     on_phase("asking the engine")
     engine: DeviceProfile | NnjitError
@@ -87,22 +80,12 @@ def examine(
     except NnjitError as e:
         engine = e
     there = next(f for f in (folder, *folder.parents) if f.exists())
-    found = []
-    for browser in browsers.find_all():
-        if survey is None:
-            found.append(BrowserFinding(browser))
-        else:
-            on_phase(f"asking {browser.name} for its GPU")
-            found.append(survey_browser(browser, survey.no_sandbox, survey.gpu))
-    bridge = None
-    if survey is not None:
+    found, bridge = [BrowserFinding(browser) for browser in browsers.find_all()], None
+    if survey:
+        for i, finding in enumerate(found):
+            on_phase(f"asking {finding.browser.name} for its GPU")
+            found[i] = survey_browser(finding.browser, no_sandbox, gpu)
         on_phase("asking for GPUs")
         bridge = survey_bridge()
-    return Examination(
-        engine,
-        sandbox(),
-        shutil.disk_usage(there).free,
-        sqlite_safety(),
-        tuple(found),
-        bridge,
-    )
+    free_bytes = shutil.disk_usage(there).free
+    return Examination(engine, sandbox(), free_bytes, sqlite_safety(), tuple(found), bridge)

@@ -1,4 +1,4 @@
-"""Which WebGPU adapters the browsers of this machine and wgpu-native have."""
+"""WebGPU adapters of this machine's browsers and of wgpu-native."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.gpu_bridge.adapters import software_renderer
 from nnjit_studio.engine.gpu_bridge.bridge import list_adapters
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.runner.gpu_runner import gpu_device
+from nnjit_studio.engine.runner.probes import gpu_device
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile

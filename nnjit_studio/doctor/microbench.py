@@ -43,7 +43,7 @@ SPILL_RATES = RateRequest((), rounds=7, sample_ms=1.0, warmup_ms=12.0)
 LATENCY_RATES = RateRequest((), max(WORKING_SETS), rounds=4, sample_ms=1.0, warmup_ms=12.0)
 STREAM_RATES = RateRequest((), 2 * STREAM_BYTES, rounds=5, sample_ms=5.0, warmup_ms=15.0)
 MIN_PAIRS = 4
-"""Fewer samples beside the setting in force say nothing."""
+"""Fewer pairs of samples with the setting in force say nothing."""
 VARIANT_POLICY = MeasurePolicy(pairs=8, warmup_ms=45.0, early_stop_ratio=1e6, max_ms=2500.0)
 
 

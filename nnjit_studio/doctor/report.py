@@ -21,15 +21,8 @@ from nnjit_studio.support import display
 from nnjit_studio.support.tables import text_table
 
 PACKAGES = (
-    "apache-tvm",
-    "PySide6",
-    "pyqtgraph",
-    "onnx",
-    "onnxruntime",
-    "numpy",
-    "sqlite-utils",
-    "wgpu",
-)
+    "apache-tvm", "PySide6", "pyqtgraph", "onnx", "onnxruntime", "numpy", "sqlite-utils", "wgpu",
+)  # fmt: skip
 
 
 def report_json(found: Examination) -> dict[str, Any]:

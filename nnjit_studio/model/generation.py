@@ -1,4 +1,4 @@
-"""What text generation needs to know of a decoder's two plans."""
+"""Facts about a decoder's two plans that text generation needs, and its requests and tokens."""
 
 from __future__ import annotations
 

@@ -142,6 +142,14 @@ class Plan:
     gpu_steps: tuple[PlanStep, ...] = ()
 
     @property
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        return tuple(port.spec for port in self.inputs)
+
+    @property
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        return tuple(port.spec for port in self.outputs)
+
+    @property
     def on_gpu(self) -> Plan:
         """The plan of a GPU."""
         return replace(self, steps=self.gpu_steps, gpu_steps=()) if self.gpu_steps else self

@@ -40,7 +40,7 @@ class Kernel:
         return settings_of(self.candidate)
 
     def header(self) -> dict[str, Any]:
-        """Everything but the bytes, as JSON: what travels beside them."""
+        """Everything but the bytes, as JSON; the bytes follow as a blob."""
         return {
             "workload": self.workload,
             "settings": self.settings,

@@ -1,4 +1,4 @@
-"""What the rules of Table 1 have to know of matmuls with quantised weights."""
+"""Storage of quantised matmuls, as the rules of Table 1 need to know it."""
 
 from __future__ import annotations
 

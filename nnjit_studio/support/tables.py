@@ -5,10 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Sequence
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 _WIDTH = 10_000
 """Columns of the page: more than any table has, so that no cell is cut or broken."""
 
@@ -34,6 +30,11 @@ def text_table(
     str
         One line for each row, without a newline at the end.
     """
+    # Most commands print no table, and starts wait for every import.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=any(columns))
     for i, title in enumerate(columns):
         justify = "left" if i in left else "right"

@@ -1,42 +1,72 @@
-"""Where tuning starts: default kernels that are right, and the model timed with them."""
+"""The start of tuning: default kernels that are right, and lite spaces with their known results."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
-
-from numpy.typing import NDArray
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
-from nnjit_studio.records import (
-    CompileResult,
-    DeviceProfile,
-    KernelKey,
-    MeasurePolicy,
-    RunResult,
-    TuningRecord,
-)
-from nnjit_studio.tuner.evaluator import Outcome
-from nnjit_studio.tuner.events import ModelTimed
-from nnjit_studio.tuner.protocols import Runner
-from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide
-from nnjit_studio.tuner.task_scheduler import WorkloadState
-
-WARMUP_RUNS = 3
-TIMED_RUNS = 10
-PROFILED_RUNS = 3
-TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
-TURNS = 4
-TURN_RUNS = 2
-BESIDE_RUNS = TIMING_RUNS + 2 * TURNS * (1 + TURN_RUNS)
-"""Of a tuned model, and then with its first and its tuned kernels in turns."""
+from nnjit_studio.records import CompileResult, KernelKey, MeasurePolicy, TuningRecord
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.space.lite_space import build_lite_space
+from nnjit_studio.tuner.context import SessionState
+from nnjit_studio.tuner.evaluator import Evaluator
+from nnjit_studio.tuner.events import Event, SpaceBuilt
+from nnjit_studio.tuner.incumbents import Incumbents
+from nnjit_studio.tuner.other_tiers import tiers_of
+from nnjit_studio.tuner.search.search_strategy import SearchStrategy
+from nnjit_studio.tuner.search.stored_records import known_results, settled, stored_winner
+from nnjit_studio.tuner.search.task_scheduler import WorkloadState
+from nnjit_studio.tuner.swap_policy import gflops_of, import_scipy
 
 
-TWIN_POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0, max_ms=1)
-"""For a kernel of another tier than the tuned one: it is compared with the reference, not timed."""
+def check_defaults(
+    session: SessionState,
+    workloads: Sequence[Workload],
+    evaluator: Evaluator,
+    rest: Callable[[], Iterator[Event]],
+) -> Iterator[Event]:
+    """Compile and check the default kernel of every workload, until the session is cancelled.
+
+    Parameters
+    ----------
+    rest
+        Pauses where the user has asked for it.
+    """
+    context, queue = session.context, session.queue
+    for workload in workloads:
+        queue.put(workload, None, tiers_of(context.device))
+    queue.background(import_scipy)
+    version = context.compiler.version
+    keys = [KernelKey.of(w, context.device, session.tier, version) for w in workloads]
+    stored = [context.records.records(key) for key in keys]
+    for i, (workload, key) in enumerate(zip(workloads, keys, strict=True)):
+        yield from rest()
+        if session.clock.cancelled():
+            return
+        compiled = queue.get()
+        yield session.compiled(compiled)
+        state = state_of(compiled, workload, key)
+        session.states.append(state)
+        known = stored_default(state, stored[i])
+        if known is not None:
+            _start_from(state, known.median_ms)
+            continue
+        yield session.trying(state, DEFAULT_SETTINGS, "check")
+        context.runner.set_fixture(queue.fixture(workload))
+        if i + 1 < len(keys) and not stored[i + 1]:  # made while the page measures
+            queue.fixture_ahead(workloads[i + 1])
+        policy = check_policy(session.options.policy, workload)
+        _start_from(state, evaluator.check_default(compiled, state, policy))
+
+
+def _start_from(state: WorkloadState, ms: float) -> None:
+    state.default_ms = state.best_ms = ms
+    state.best_gflops = gflops_of(state.workload.flops, ms)
+    if state.best_gflops > 0:
+        state.log_rates[DEFAULT_SETTINGS] = math.log(state.best_gflops)
 
 
 def state_of(compiled: CompileResult, workload: Workload, key: KernelKey) -> WorkloadState:
@@ -69,67 +99,40 @@ def check_policy(policy: MeasurePolicy, workload: Workload) -> MeasurePolicy:
     return policy if workload.tunable else replace(policy, pairs=2, min_sample_ms=1, warmup_ms=5)
 
 
-def judge_default(
-    compiled: CompileResult,
-    state: WorkloadState,
-    result: RunResult,
-    device: DeviceProfile,
-    thresholds: SwapPolicy,
-) -> Outcome:
-    """Compare a default kernel with the float64 reference.
-
-    Raises
-    ------
-    BugError
-        When it is wrong or crashed: everything after would be built on it.
-        One that seems too fast is kept: a peak probed on a busy machine is too low.
-    """
-    peak = device.peak(state.key.tier, state.workload.kind)
-    verdict = decide(result, state.workload.flops, peak, thresholds)
-    if verdict.state not in ("won", "impossible"):
-        raise wrong_default(state, verdict)
-    return Outcome(compiled, verdict, state.default, result, state.workload.flops)
-
-
-def wrong_default(state: WorkloadState, verdict: Verdict) -> BugError:
-    """The error of a default kernel that failed its check."""
-    return BugError(
-        f"The default kernel of {state.workload.name} is {verdict.state}: {verdict.reason}.",
-        "Report it together with the model.",
-    )
-
-
-def time_turn(runner: Runner, feeds: Mapping[str, NDArray[Any]]) -> tuple[float, ...]:
-    """Milliseconds of :data:`TURN_RUNS` runs with the kernels of now, after a warm one."""
-    runner.infer(feeds)
-    return runner.infer(feeds, TURN_RUNS).runs_ms
-
-
-def timing_runs(run_ms: float, limit_s: float) -> int:
-    """How many runs of a model :func:`time_model` makes, all together."""
-    fitting = int(limit_s * 1000 / run_ms) if run_ms > 0 else TIMING_RUNS
-    return TIMING_RUNS if fitting >= TIMING_RUNS else max(2, fitting)
-
-
-def time_model(
-    runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Milliseconds of some runs, and the median ms of each step.
-
-    Warm runs come first, then :data:`TIMED_RUNS`, then the profile's own. A
-    model too slow for that in ``limit_s`` is warmed up once, and the runs of
-    its profile are the timed ones: what a step's clock costs is nothing there.
-    """
-    first_ms = runner.infer(feeds).runs_ms[0]
-    runs = timing_runs(first_ms, limit_s)
-    if runs < TIMING_RUNS:
-        slow = runner.infer(feeds, runs - 1, profile=True)
-        return slow.runs_ms, slow.steps_ms
-    runner.infer(feeds, WARMUP_RUNS - 1)
-    timed = runner.infer(feeds, TIMED_RUNS)
-    profiled = runner.infer(feeds, PROFILED_RUNS, profile=True)
-    return timed.runs_ms, profiled.steps_ms
-
-
-def model_event(t_s: float, runs_ms: Sequence[float], steps_ms: Sequence[float] = ()) -> ModelTimed:
-    return ModelTimed(t_s, statistics.median(runs_ms), tuple(runs_ms), tuple(steps_ms))
+def build_spaces(
+    session: SessionState,
+    packable: frozenset[str],
+    search: SearchStrategy,
+    incumbents: Incumbents,
+) -> Iterator[Event]:
+    """The lite space of each tunable workload; what the database knows of it is taken up."""
+    context = session.context
+    workloads = [s.workload for s in session.tunable]
+    search.remember(context.records.history(workloads), {s.key for s in session.states})
+    for state in session.tunable:
+        space = build_lite_space(state.workload, context.device, state.workload.key in packable)
+        records = context.records.records(state.key)
+        winner = stored_winner(records)
+        kernel = None if winner is None else incumbents.rebuilt(winner, state)
+        if kernel is None:
+            # A winner of other bytes makes doubtful what was compared with it.
+            records = [r for r in records if r.state != "won"]
+        records = settled(records, context.device.user_agent)
+        settings = [str(e.candidate) for e in space.entries]
+        known = {r.settings for r in records} & set(settings)
+        state.candidates = len(space.entries)
+        state.pending = [e for e in space.entries if str(e.candidate) not in known]
+        state.measured |= {r.sha256: r.settings for r in records if r.sha256}
+        state.log_rates |= {r.settings: math.log(r.gflops) for r in records if r.gflops > 0}
+        yield SpaceBuilt(
+            session.clock.t_s(),
+            state.workload.key,
+            tuple(settings),
+            tuple(e.reason for e in space.entries),
+            space.naive_size,
+            len(known),
+            known_results(records, known),
+        )
+        if winner is not None and kernel is not None:
+            yield incumbents.swap(state, kernel, winner.median_ms, from_database=True)
+        search.open(state, records)

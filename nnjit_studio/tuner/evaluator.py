@@ -1,12 +1,14 @@
-"""One candidate, from a compiled kernel to a verdict and its record."""
+"""One kernel, from the page's reply to a verdict, a record in the database and an event."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from nnjit_studio.errors import BugError
+from nnjit_studio.model import Workload
 from nnjit_studio.records import (
     CompileResult,
     DeviceProfile,
@@ -17,8 +19,12 @@ from nnjit_studio.records import (
     TuningRecord,
 )
 from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.tuner.events import KnownCandidate, Measured
+from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.tuner.context import TuningContext
+from nnjit_studio.tuner.events import Measured, Trying
+from nnjit_studio.tuner.other_tiers import check_other_tiers, other_tiers
 from nnjit_studio.tuner.protocols import Runner
+from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
     Verdict,
@@ -27,16 +33,17 @@ from nnjit_studio.tuner.swap_policy import (
     gflops_of,
     hopeless,
 )
-from nnjit_studio.tuner.task_scheduler import WorkloadState
 
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""
 OK_STATES = ("won", "slower", "default")
+PULSES = 3
+"""Of the peak kernel, when a rate seems to pass the peak."""
 T = TypeVar("T")
 
 
 def at_once(steps: Generator[Any, None, T]) -> T:
-    """What a generator returns, for whom what it yields does not matter."""
+    """The result of a generator, whatever it yields."""
     while True:
         try:
             next(steps)
@@ -44,54 +51,130 @@ def at_once(steps: Generator[Any, None, T]) -> T:
             return end.value  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """All that is known of a candidate after its round; parts it never reached are None."""
+class Evaluator:
+    """Measures, judges and records kernels.
 
-    compiled: CompileResult
-    verdict: Verdict
-    kernel: Kernel | None = None
-    result: RunResult | None = None
-    flops: int = 0
+    Parameters
+    ----------
+    compile_now
+        Builds the other tiers of a winner.
+    t_s
+        Seconds since the session began.
 
-    @property
-    def samples_ms(self) -> tuple[float, ...]:
-        return self.result.samples_ms if self.result else ()
-
-    @property
-    def ms(self) -> float:
-        """Median of one run; 0 when there is no sample."""
-        return statistics.median(self.samples_ms) if self.samples_ms else 0.0
-
-    @property
-    def gflops(self) -> float:
-        return gflops_of(self.flops, self.ms)
-
-
-def evaluate(
-    compiled: CompileResult,
-    state: WorkloadState,
-    runner: Runner,
-    device: DeviceProfile,
-    policy: MeasurePolicy,
-    thresholds: SwapPolicy,
-) -> Generator[int, None, Outcome]:
-    """Measure a challenger beside the incumbent, unless it failed or its bytes are known.
-
-    Yields as :func:`looks` does.
+    Attributes
+    ----------
+    late_ms, total_ms
+        Of all challengers on a GPU: waiting after it had finished, and all measuring.
     """
-    if compiled.error:
-        return Outcome(compiled, Verdict("failed", compiled.error))
-    tier, flops = state.key.tier, state.workload.flops
-    kernel = compiled.kernel(tier)
-    if kernel.sha256 in state.measured:
-        same = f"the same bytes as {state.measured[kernel.sha256]}"
-        return Outcome(compiled, Verdict("duplicate", same), kernel)
-    peak = device.peak(tier, state.workload.kind)
-    result, verdict = yield from looks(
-        runner, kernel, state.incumbent, flops, peak, policy, thresholds
-    )
-    return Outcome(compiled, verdict, kernel, result, flops)
+
+    def __init__(
+        self,
+        context: TuningContext,
+        tier: str,
+        thresholds: SwapPolicy,
+        compile_now: Callable[[Workload, AnyCandidate | None, tuple[str, ...]], CompileResult],
+        t_s: Callable[[], float],
+    ) -> None:
+        self._runner, self._records, self._clock = context.runner, context.records, context.clock
+        self._device, self._tier, self._thresholds = context.device, tier, thresholds
+        self._others = other_tiers(tier, context.device)
+        self._compile_now, self._t_s = compile_now, t_s
+        self.late_ms = self.total_ms = 0.0
+
+    def check_default(
+        self, compiled: CompileResult, state: WorkloadState, policy: MeasurePolicy
+    ) -> float:
+        """Compare a default kernel with the float64 reference; its median ms.
+
+        Raises
+        ------
+        BugError
+            When it is wrong or crashed: everything after would be built on it.
+            One that seems too fast is kept: a peak probed on a busy machine is too low.
+        """
+        result = self._runner.measure(state.default, None, policy)
+        verdict = decide(result, state.workload.flops, self._peak(state), self._thresholds)
+        verdict = self._at_true_peak(result, verdict, state)
+        if verdict.state in ("won", "impossible"):
+            verdict = self._with_other_tiers(verdict, compiled, state.default)
+        if verdict.state not in ("won", "impossible"):
+            raise BugError(
+                f"The default kernel of {state.workload.name} is {verdict.state}: "
+                f"{verdict.reason}.",
+                "Report it together with the model.",
+            )
+        return self._recorded(compiled, state, result, replace(verdict, state="default")).ms
+
+    def challenge(
+        self, compiled: CompileResult, state: WorkloadState, policy: MeasurePolicy
+    ) -> Generator[Trying, None, Measured]:
+        """Measure a candidate in turns with the incumbent, unless it failed or its bytes are known.
+
+        The record is in the database when this returns. Yields what begins, look by look.
+        """
+        if compiled.error:
+            return self._recorded(compiled, state, None, Verdict("failed", compiled.error))
+        kernel = compiled.kernel(self._tier)
+        if kernel.sha256 in state.measured:
+            same = f"the same bytes as {state.measured[kernel.sha256]}"
+            return self._recorded(compiled, state, None, Verdict("duplicate", same))
+        result, verdict = yield from self._looks(kernel, state, policy)
+        verdict = self._at_true_peak(result, verdict, state)
+        if verdict.state == "won" and self._others:
+            others = self._compile_now(state.workload, compiled.candidate, self._others)
+            verdict = self._with_other_tiers(verdict, others, kernel)
+        if result.gpu_clock:
+            self.late_ms += result.late_ms
+            self.total_ms += result.total_ms
+        return self._recorded(compiled, state, result, verdict)
+
+    def _looks(
+        self, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
+    ) -> Generator[Trying, None, tuple[RunResult, Verdict]]:
+        flops, peak, thresholds = state.workload.flops, self._peak(state), self._thresholds
+        steps = looks(self._runner, kernel, state.incumbent, flops, peak, policy, thresholds)
+        phase = "check"
+        while True:
+            try:
+                pairs = next(steps)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield Trying(self._t_s(), state.workload.key, kernel.settings, phase, pairs)
+            phase = "duel"
+
+    def _peak(self, state: WorkloadState) -> float | None:
+        return self._device.peak(self._tier, state.workload.kind)
+
+    def _at_true_peak(self, result: RunResult, verdict: Verdict, state: WorkloadState) -> Verdict:
+        """Judge an impossible rate once more: the peak may have been probed in a slow moment."""
+        if verdict.state != "impossible":
+            return verdict
+        known = self._device.peak_gflops
+        rates = [self._runner.pulse(self._tier).gflops for _ in range(PULSES)]
+        peaks = {**known, self._tier: max(known[self._tier], *rates)}
+        self._device = replace(self._device, peak_gflops=peaks)
+        return decide(result, state.workload.flops, self._peak(state), self._thresholds)
+
+    def _with_other_tiers(
+        self, verdict: Verdict, compiled: CompileResult, tuned: Kernel
+    ) -> Verdict:
+        wrong = check_other_tiers(compiled, tuned, self._others, self._runner, self._thresholds)
+        return wrong or verdict
+
+    def _recorded(
+        self,
+        compiled: CompileResult,
+        state: WorkloadState,
+        result: RunResult | None,
+        verdict: Verdict,
+    ) -> Measured:
+        measured = measured_event(compiled, result, verdict, state.workload.flops, self._t_s())
+        created = self._clock.now_iso()
+        self._records.commit_record(record_of(measured, compiled, state.key, self._device, created))
+        if not compiled.error:
+            kernel = compiled.kernel(self._tier)
+            state.measured.setdefault(kernel.sha256, kernel.settings)
+        return measured
 
 
 def duel(
@@ -103,7 +186,7 @@ def duel(
     policy: MeasurePolicy,
     thresholds: SwapPolicy,
 ) -> tuple[RunResult, Verdict]:
-    """What :func:`looks` comes to."""
+    """The result and verdict of :func:`looks`."""
     return at_once(looks(runner, challenger, incumbent, flops, peak_gflops, policy, thresholds))
 
 
@@ -164,78 +247,55 @@ def _sampling_ms(result: RunResult) -> float:
     return 2 * result.batch * sum(result.samples_ms)
 
 
-def record_of(
-    outcome: Outcome, key: KernelKey, device: DeviceProfile, created: str, state: str = ""
-) -> TuningRecord:
-    """The database's record of an outcome; ``state`` replaces the verdict's (``default``)."""
-    kernel = outcome.kernel
-    return TuningRecord(
-        key=key,
-        workload=outcome.compiled.workload,
-        settings=settings_of(outcome.compiled.candidate),
-        state=state or outcome.verdict.state,
-        median_ms=outcome.ms,
-        gflops=outcome.gflops,
-        samples_ms=outcome.samples_ms,
-        sha256=kernel.sha256 if kernel else "",
-        wasm=kernel.data if kernel else b"",
-        panels=kernel.panels if kernel else (),
-        parallel_extent=kernel.parallel_extent if kernel else 1,
-        compile_ms=outcome.compiled.ms,
-        browser=device.user_agent,
-        flags=device.flags,
-        timer_quantum_ms=device.timer_quantum_ms,
-        created=created,
-        error="" if (state or outcome.verdict.state) in OK_STATES else outcome.verdict.reason,
-        gpu_clock=outcome.result.gpu_clock if outcome.result else "",
-        pipeline_ms=outcome.result.pipeline_ms if outcome.result else 0.0,
-    )
-
-
-def measured_event(outcome: Outcome, workload: str, t_s: float) -> Measured:
-    result = outcome.result
-    ratio = result.error_ratio if result is not None and not result.error else 0.0
-    verdict = outcome.verdict
+def measured_event(
+    compiled: CompileResult, result: RunResult | None, verdict: Verdict, flops: int, t_s: float
+) -> Measured:
+    """What is known of a candidate after its round; ``result`` is None if it was not measured."""
+    samples_ms = result.samples_ms if result else ()
+    ms = statistics.median(samples_ms) if samples_ms else 0.0
+    ratio = result.error_ratio if result and not result.error else 0.0
     return Measured(
         t_s=t_s,
-        workload=workload,
-        candidate=settings_of(outcome.compiled.candidate),
+        workload=compiled.workload,
+        candidate=settings_of(compiled.candidate),
         state=verdict.state,
         reason=verdict.reason,
-        gflops=outcome.gflops,
-        ms=outcome.ms,
-        samples_ms=outcome.samples_ms,
+        gflops=gflops_of(flops, ms),
+        ms=ms,
+        samples_ms=samples_ms,
         speedup=verdict.speedup,
         speedup_low=verdict.low,
         speedup_high=verdict.high,
         error_ratio=ratio if ratio < MAX_ERROR_RATIO else MAX_ERROR_RATIO,
-        incumbent_ms=result.incumbent_ms if result is not None else (),
-        gpu_clock=result.gpu_clock if result is not None else "",
-        pipeline_ms=result.pipeline_ms if result is not None else 0.0,
+        incumbent_ms=result.incumbent_ms if result else (),
+        gpu_clock=result.gpu_clock if result else "",
+        pipeline_ms=result.pipeline_ms if result else 0.0,
     )
 
 
-def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:
-    """The last record that won, or None.
-
-    The last one, not the fastest: each winner beat the one before it in a
-    direct comparison, while rates of different days do not compare.
-    """
-    return next((r for r in reversed(records) if r.state == "won"), None)
-
-
-def known_results(
-    records: Sequence[TuningRecord], known: Collection[str]
-) -> tuple[KnownCandidate, ...]:
-    """The last measurement of each known candidate; a former winner that was beaten is slower."""
-    last = {r.settings: r for r in records if r.settings in known}
-    winner = stored_winner(records)
-    return tuple(
-        KnownCandidate(
-            r.settings,
-            "slower" if r.state == "won" and r is not winner else r.state,
-            r.gflops,
-            r.median_ms,
-        )
-        for r in last.values()
+def record_of(
+    measured: Measured, compiled: CompileResult, key: KernelKey, device: DeviceProfile, created: str
+) -> TuningRecord:
+    """The database's record of a measurement; ``created`` is ISO 8601 in UTC."""
+    kernel = None if compiled.error else compiled.kernel(key.tier)
+    return TuningRecord(
+        key=key,
+        workload=measured.workload,
+        settings=measured.candidate,
+        state=measured.state,
+        median_ms=measured.ms,
+        gflops=measured.gflops,
+        samples_ms=measured.samples_ms,
+        sha256=kernel.sha256 if kernel else "",
+        wasm=kernel.data if kernel else b"",
+        panels=kernel.panels if kernel else (),
+        parallel_extent=kernel.parallel_extent if kernel else 1,
+        compile_ms=compiled.ms,
+        browser=device.user_agent,
+        flags=device.flags,
+        timer_quantum_ms=device.timer_quantum_ms,
+        created=created,
+        error="" if measured.state in OK_STATES else measured.reason,
+        gpu_clock=measured.gpu_clock,
+        pipeline_ms=measured.pipeline_ms,
     )

@@ -19,7 +19,7 @@ class Event:
 
 @dataclass(frozen=True)
 class SessionStarted(Event):
-    """Model and target are ready; ``workloads`` are keys in order of payoff."""
+    """Model and target are ready; ``workloads`` are keys, most work first."""
 
     name: ClassVar[str] = "started"
     model: str

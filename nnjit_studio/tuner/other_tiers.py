@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from nnjit_studio.records import TIERS, CompileResult, DeviceProfile
-from nnjit_studio.tuner.baseline import TWIN_POLICY
-from nnjit_studio.tuner.evaluator import Outcome
+from nnjit_studio.records import (
+    TIERS,
+    CompileResult,
+    DeviceProfile,
+    Kernel,
+    MeasurePolicy,
+)
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, decide
+
+CHECK = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0, max_ms=1)
+"""For a kernel of another tier than the tuned one: it is compared with the reference, not timed."""
 
 
 def tiers_of(device: DeviceProfile) -> tuple[str, ...]:
@@ -20,29 +25,25 @@ def tiers_of(device: DeviceProfile) -> tuple[str, ...]:
 
 
 def other_tiers(tier: str, device: DeviceProfile) -> tuple[str, ...]:
-    """Tiers beside the tuned one that this device can compare with the reference."""
+    """All but the tuned tier that this device can compare with the reference."""
     return tuple(t for t in tiers_of(device) if t != tier and t in device.tiers)
 
 
-def with_twins(
-    outcome: Outcome,
-    twins: CompileResult,
+def check_other_tiers(
+    compiled: CompileResult,
+    tuned: Kernel,
     tiers: tuple[str, ...],
     runner: Runner,
     thresholds: SwapPolicy,
-) -> Outcome:
-    """The outcome, or why it does not win: a bundle ships the other tiers too."""
-    if twins.error:
-        return replace(outcome, verdict=Verdict("failed", f"its other tiers: {twins.error}"))
-    flops = outcome.flops
-    tuned = outcome.kernel.sha256 if outcome.kernel else ""
+) -> Verdict | None:
+    """Why a kernel is wrong in one of its other tiers; None when it is right in all of them."""
+    if compiled.error:
+        return Verdict("failed", f"its other tiers: {compiled.error}")
     for tier in tiers:
-        if twins.kernel(tier).sha256 == tuned:
+        kernel = compiled.kernel(tier)
+        if kernel.sha256 == tuned.sha256:
             continue  # the very kernel that was measured
-        verdict = decide(
-            runner.measure(twins.kernel(tier), None, TWIN_POLICY), flops, None, thresholds
-        )
+        verdict = decide(runner.measure(kernel, None, CHECK), 0, None, thresholds)
         if verdict.state != "won":
-            reason = f"as {tier}: {verdict.reason}"
-            return replace(outcome, verdict=Verdict(verdict.state, reason))
-    return outcome
+            return Verdict(verdict.state, f"as {tier}: {verdict.reason}")
+    return None

@@ -1,4 +1,4 @@
-"""What the tuner needs from the rooms beside it, as protocols."""
+"""Protocols of the rooms that the tuner works with: compiler, page, database, clock."""
 
 from __future__ import annotations
 

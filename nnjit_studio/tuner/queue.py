@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -95,6 +95,10 @@ class KernelQueue:
         for future in self._ahead.values():
             future.cancel()
         self._ahead.clear()
+
+    def background(self, work: Callable[[], object]) -> None:
+        """Have the thread do this too, after what it was asked for before."""
+        self._thread.submit(work)
 
     def fixture(self, workload: Workload) -> Fixture:
         """Seeded inputs and reference; kept for tunable workloads, which have several turns."""

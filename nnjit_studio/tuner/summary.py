@@ -1,4 +1,4 @@
-"""The summary at the end of a session."""
+"""The summary at the end of a session, and what of its events goes into it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,57 @@ import numpy as np
 
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import settings_of
-from nnjit_studio.tuner.events import WorkloadSummary
+from nnjit_studio.tuner.events import (
+    Compiled,
+    Event,
+    Measured,
+    RoundDone,
+    Swapped,
+    WorkloadSummary,
+)
+from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import gflops_of
-from nnjit_studio.tuner.task_scheduler import WorkloadState
+
+
+class Statistics:
+    """Of a session, gathered from its events.
+
+    Attributes
+    ----------
+    compile_ms, pipeline_ms
+        Of each successful build, and of what the GPU's compiler took for each candidate.
+    best_s
+        When the last kernel was swapped in.
+    """
+
+    def __init__(self) -> None:
+        self.compile_ms: list[float] = []
+        self.pipeline_ms: list[float] = []
+        self.best_s = 0.0
+        self._progress: list[tuple[float, float]] = []
+        self._began_s = 0.0
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, Compiled) and not event.error:
+            self.compile_ms.append(event.ms)
+        elif isinstance(event, Measured) and event.gpu_clock:
+            self.pipeline_ms.append(event.pipeline_ms)
+        elif isinstance(event, Swapped):
+            self.best_s = event.t_s
+        elif isinstance(event, RoundDone):
+            self.progress(event.t_s, event.model_ms)
+
+    def begin(self, t_s: float) -> None:
+        """Progress counts from now on."""
+        self._began_s = t_s
+
+    def progress(self, t_s: float, model_ms: float) -> None:
+        """The model's estimated time at a moment of the session."""
+        self._progress.append((t_s - self._began_s, model_ms))
+
+    def seconds_to_within(self, share: float) -> float:
+        """See :func:`seconds_to_within`."""
+        return seconds_to_within(self._progress, share)
 
 
 def target_json(device: DeviceProfile, tier: str) -> dict[str, Any]:

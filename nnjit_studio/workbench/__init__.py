@@ -1,4 +1,4 @@
-"""One model on one target: what window and command line both drive."""
+"""The workbench: one model on one target, driven by window and command line."""
 
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import OpenModel, example_feeds

@@ -137,7 +137,7 @@ class ModelOnPage:
         phases.ms.pop("waiting for the page", None)  # the engine's start, not the model's
         self.cold = phases
 
-    def load_beside(self, others: Mapping[str, Plan]) -> None:
+    def load_with(self, others: Mapping[str, Plan]) -> None:
         """Load the open model again, with further plans over its memory."""
         model = self.current
         self.page.runner.load(model.plan, model.weights, others)

@@ -1,4 +1,4 @@
-"""What a backend changes for a workbench: its runner, the device it finds, the kernels' version."""
+"""Parts of a page that depend on the backend: runner, device, version of the kernels, tiers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.primitives import primitive_vector
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.runner.gpu_runner import GpuGone, GpuRunner
 from nnjit_studio.engine.runner.page_runner import PageRunner
-from nnjit_studio.engine.runner.steady_runner import SteadyRunner
+from nnjit_studio.engine.runner.recovery import GpuGone
 from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.lab import is_lab
@@ -32,11 +31,9 @@ COPY_BYTES = 1 << 24
 
 def make_runner(hub: Hub, engine: str, backend: Backend, flags: str, threads: int) -> PageRunner:
     """The runner of a backend in an engine such as ``embedded``; its target is the backend's."""
-    if not backend.is_gpu:
-        return SteadyRunner(hub, engine, flags, threads=threads)
     if backend.implementation == "bridge":
         hub.gpu.adapter = "software" if backend.software else "hardware"
-    return GpuRunner(hub, engine, backend, flags)
+    return PageRunner(hub, engine, flags, threads=1 if backend.is_gpu else threads, backend=backend)
 
 
 def compiler_version(backend: Backend) -> str:
@@ -63,7 +60,7 @@ def connect_device(
     TargetError
         When the page lacks what the backend needs.
     """
-    if isinstance(runner, GpuRunner):
+    if runner.backend.is_gpu:
         peak, _ = process.gpu_limit_kernels(COPY_BYTES)
         return runner.probe_gpu(peak)
     probed = runner.probe(process.peak_kernels(TIERS, is_lab(target)))
@@ -72,4 +69,4 @@ def connect_device(
 
 def gpu_gone(runner: PageRunner) -> GpuGone | None:
     """Why the runner's GPU was given up, None where it was not or is none."""
-    return runner.gone if isinstance(runner, GpuRunner) else None
+    return runner.gone

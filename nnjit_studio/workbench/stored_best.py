@@ -1,4 +1,4 @@
-"""What the database knows of this device and of a workload's best kernel on it."""
+"""Database look-ups: this device's measured limits, and a workload's best kernel on it."""
 
 from __future__ import annotations
 

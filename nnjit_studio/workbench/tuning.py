@@ -8,9 +8,9 @@ from dataclasses import replace
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.serving import ServeOptions
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.events import Event, Failed, FellBack, Paused, SpaceBuilt, Swapped
 from nnjit_studio.tuner.protocols import Records
-from nnjit_studio.tuner.session import TuneOptions, TuningSession
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import MAIN, example_feeds
 from nnjit_studio.workbench.page import SystemClock
@@ -33,16 +33,21 @@ def session_of(
     """
     page, program = model.page, model.current.program(name)
     return TuningSession(
-        program.graph.name,
-        program.plan,
-        program.workloads,
-        page.runner.for_plan(name) if name else page.runner,
-        page.compiler,
-        records or page.database,
-        page.connect(),
-        SystemClock(),
-        example_feeds([p.spec for p in program.plan.inputs]) if name else model.feeds,
-        replace(options, packable=program.packable),
+        TunedModel(
+            program.graph.name,
+            program.plan,
+            program.workloads,
+            example_feeds([p.spec for p in program.plan.inputs]) if name else model.feeds,
+            program.packable,
+        ),
+        TuningContext(
+            page.runner.for_plan(name) if name else page.runner,
+            page.compiler,
+            records or page.database,
+            page.connect(),
+            SystemClock(),
+        ),
+        options,
         cancelled,
     )
 

@@ -33,6 +33,10 @@ T = TypeVar("T")
 class Workbench:
     """One model on one target; its parts do the work.
 
+    Calls block, and are made one at a time; from other threads only the page's ``cancel``, what
+    :class:`Tuning` says of itself, and the jobs ``explain``, ``inspect``, ``records`` and
+    ``onnx_attributes``.
+
     Parameters
     ----------
     database

@@ -8,7 +8,7 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import SPELLING, SPELLINGS, program_for
 from nnjit_studio.compiler.templates import TEMPLATES, match
 from nnjit_studio.space import registry
-from nnjit_studio.tuner.cost_model import PRIOR_WEIGHTS, family_of
+from nnjit_studio.tuner.search.cost_model import PRIOR_WEIGHTS, family_of
 
 EXAMPLES = {
     "conv2d": "1x4x9x9x8x3x3x1x1x1x1",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from byte_products import byte_product
+from waiting import PATIENCE_S
 from wgsl_programs import PROGRAMS
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -18,7 +19,7 @@ from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.engine.browsers.browsers import find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.runner.gpu_runner import GpuRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.records import GPU_TIERS, Kernel, MeasurePolicy
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -28,17 +29,16 @@ POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0.0, 
 
 
 @pytest.fixture(scope="module")
-def runner() -> Iterator[GpuRunner]:
+def runner() -> Iterator[PageRunner]:
     if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
         pytest.skip("NNJIT_SKIP_CHROMIUM=1")
     with (
         Hub() as hub,
         launch(find("chromium"), hub.url, is_root(), on_exit=hub.report_lost, gpu="software"),
     ):
-        hub.wait_for_page(60)
-        yield GpuRunner(
-            hub, "chromium", Backend("webgpu", "navigator", software=True), timeout_s=60
-        )
+        hub.wait_for_page(PATIENCE_S)
+        backend = Backend("webgpu", "navigator", software=True)
+        yield PageRunner(hub, "chromium", timeout_s=PATIENCE_S, backend=backend)
 
 
 TEMPLATES = {
@@ -52,18 +52,20 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_right_within_guards(name: str, runner: GpuRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_within_guards(
+    name: str, runner: PageRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pipeline, "match", lambda program: None)
     check(PROGRAMS[name], None, runner)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_templates(name: str, runner: GpuRunner) -> None:
+def test_templates(name: str, runner: PageRunner) -> None:
     program, settings = TEMPLATES[name]
     check(program, GpuCandidate(*settings), runner)
 
 
-def check(program: Program, candidate: GpuCandidate | None, runner: GpuRunner) -> None:
+def check(program: Program, candidate: GpuCandidate | None, runner: PageRunner) -> None:
     """Right in each tier whose kernel is another one."""
     workload = workload_for(program, subject_of(program))
     runner.set_fixture(make_fixture(workload.key, program))

@@ -9,7 +9,7 @@ from wgsl_harness import run_document
 
 from nnjit_studio.bench.llm.decoder import fill
 from nnjit_studio.bench.llm.decoder.attention import split_attention
-from nnjit_studio.bench.llm.decoder.config import LLAMA_2_7B, PREFILL, TINY, LlamaConfig, checked
+from nnjit_studio.bench.llm.decoder.config import PREFILL, TINY, LlamaConfig, checked
 from nnjit_studio.bench.llm.decoder.plan import (
     ALIGNMENT,
     DecoderPlan,
@@ -121,11 +121,11 @@ def test_weights_are_the_same_on_the_gpu_and_in_numpy(kind: str) -> None:
 
 
 def test_a_7b_plan_is_five_dispatches_a_layer_and_fits_webgpus_limits() -> None:
-    plan = decoder_plan(LLAMA_2_7B)
+    plan = decoder_plan(LlamaConfig())
     assert len(plan.steps) == 5 * 32 + 3
     assert len(plan.prefill) == 5 * 32 + 2
     assert all(b.nbytes < 128 * 2**20 for b in plan.buffers)
-    assert 3.7e9 < LLAMA_2_7B.weight_bytes < 3.8e9
+    assert 3.7e9 < LlamaConfig().weight_bytes < 3.8e9
     placed = sorted((b.offset, b.nbytes) for b in plan.buffers if b.seed)
     assert all(offset % ALIGNMENT == 0 for offset, _ in placed)
     ends = [offset + nbytes for offset, nbytes in placed]

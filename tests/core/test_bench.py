@@ -15,8 +15,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from nnjit_studio.bench import tables
-from nnjit_studio.bench.peers import kernels, models
+from nnjit_studio.bench import report
+from nnjit_studio.bench.peers import kernels, models, tables
 from nnjit_studio.bench.peers.compile_times import bench_compile
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.passes import PAPER_PASSES, variants, verdict
@@ -175,12 +175,12 @@ def test_results_are_appended(tmp_path: Path) -> None:
     }
     path = tmp_path / "benchmarks" / "results.md"
     for _ in range(2):
-        tables.append(path, tables.kernels_markdown(result))
+        report.append(path, tables.kernels_report(result).markdown())
     text = path.read_text()
     assert text.startswith("# Results")
     assert text.count("## 2026-01-02: kernels, 1 thread") == 2
     assert "| matmul:2x2x2:f32 | 1.000 (1.000; 0.000) | 3.000 (3.000; 0.000) | 3.00 |" in text
-    assert "ONNX Runtime Web / ours 3.00" in tables.kernels_text(result)
+    assert "ONNX Runtime Web / ours 3.00" in tables.kernels_report(result).text()
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_compile_times(compiled: dict[str, Any]) -> None:
     assert 0 < made["ms"]["median"] <= made["ms"]["p99"] <= made["ms"]["max"]
     assert {"schedule", "encode"} <= set(made["pass_ms"])
     assert json.loads(json.dumps(compiled, allow_nan=False)) == compiled
-    assert "settings to bytes" in tables.compile_markdown(compiled)
+    assert "settings to bytes" in tables.compile_report(compiled).markdown()
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def test_models_document_means_by_threads() -> None:
     result = models.document(rows, {"onnxruntime-web": "1"})
     assert result["ratios"]["ort/1t"] == {"geomean": 2.0, "worst": 1.0}
     assert result["ratios"]["ort/2t"]["worst"] == 3.0
-    text = tables.models_markdown(result)
+    text = tables.models_report(result).markdown()
     assert "| b | 1 | 2.0 (2.0; 0.0) | 8.0 (8.0; 0.0) | 4.00 | 1 | 2 | 4 | 10 | - |" in text
     assert "ort/1t: geometric mean 2.00, worst 1.00." in text
 

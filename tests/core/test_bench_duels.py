@@ -20,9 +20,9 @@ from nnjit_studio.bench.tuner.duels import (
     _is_right,
     _kernel,
     _rows,
-    duels_markdown,
-    duels_text,
+    duels_report,
     make_arena,
+    sentences,
     upper_bound,
 )
 from nnjit_studio.compiler.pipeline.wasm import compile_program
@@ -146,7 +146,7 @@ def test_duels_that_were_not_fought_are_no_right_decisions() -> None:
     result = _aa(gate, [arena], 6, itertools.count(), lambda text: None)  # type: ignore[arg-type]
     assert (result["duels"], result["undecided"], result["false_swaps"]) == (6, 4, 0)
     assert result["upper_95"] == upper_bound(0, 2)
-    assert "4 failed and were not counted" in duels_text({"aa": result})
+    assert "4 failed and were not counted" in "".join(sentences({"aa": result}))
     broken = deque(maxlen=99)
     with pytest.raises(CompileError, match="No duel"):
         _aa(gate, [arena], 3, itertools.count(), lambda text: None)  # type: ignore[arg-type]
@@ -213,7 +213,7 @@ def test_results_read_as_sentences_and_tables() -> None:
             "rejected": [],
         },
     }
-    for text in (duels_text(result), duels_markdown(result)):
+    for text in (duels_report(result).text(), duels_report(result).markdown()):
         assert "2 duels of a kernel with itself: 0 false swaps" in text
         assert "slowed to 1.050x" in text
         assert "not 5 %, the machine was too busy" in text

@@ -17,9 +17,7 @@ import pytest
 from nnjit_studio.bench.gpu import (
     dispatches as gpu_dispatches,
 )
-from nnjit_studio.bench.gpu import (
-    gemv4 as gpu_gemv4,
-)
+from nnjit_studio.bench.gpu import gemv4, gemv4_chain
 from nnjit_studio.bench.gpu import (
     kernels as gpu_kernels,
 )
@@ -83,7 +81,7 @@ def test_the_peers_models_compute_the_reference(tmp_path: Path) -> None:
 
 def test_large_outputs_share_a_submit_in_fewer_numbers(tmp_path: Path) -> None:
     def depth(*dims: int) -> int:
-        return gpu_kernels.Prepared("", None, (), dims, np.zeros(0), 0).depth  # type: ignore[arg-type]
+        return gpu_kernels.Prepared("", "0", None, (), dims, np.zeros(0), 0).depth  # type: ignore[arg-type]
 
     assert (depth(64, 64), depth(2048, 4096), depth(8192, 8192)) == (16, 8, 4)
 
@@ -162,7 +160,7 @@ def test_the_lab_wants_matrix_units(tmp_path: Path) -> None:
 
 
 def test_kernels_are_printed_with_their_conditions(kernels_result: dict[str, Any]) -> None:
-    section = gpu_tables.gpu_kernels_markdown(kernels_result)
+    section = gpu_tables.kernels_report(kernels_result).markdown()
     assert "GPU: Acme 3000 (vendor acme, driver 1.2)" in section
     assert "steps of 32 ns" in section and "`--flag`" in section
     assert "| matmul:4x4x4:f32 | one per submit | 0.5000 (0.5000; 0.0000) | 1.0000" in section
@@ -171,7 +169,7 @@ def test_kernels_are_printed_with_their_conditions(kernels_result: dict[str, Any
     assert "ours 0.6250" in section
     assert "torch on Acme 3000" in section and "50%" in section
     software = {**kernels_result, "adapter": {**ADAPTER, "is_fallback": True}}
-    assert "Software adapter, no GPU: Acme 3000" in gpu_tables.gpu_kernels_text(software)
+    assert "Software adapter, no GPU: Acme 3000" in gpu_tables.kernels_report(software).text()
 
 
 def test_a_chain_of_additions_adds_one_each_time(tmp_path: Path) -> None:
@@ -187,30 +185,31 @@ def test_dispatches_are_printed() -> None:
         "tfjs": {"median": 5.0, "min": 4.0, "iqr": 1.0},
     }
     result = {**CONDITIONS, "count": 1000, "ms": ms, "queued_ms": ms, "ratio": {"tfjs": 2.5}}
-    text = gpu_dispatches.dispatches_text(result)
+    report = gpu_dispatches.dispatches_report(result)
+    text = report.text()
     assert "1000 dependent dispatches" in text
     assert [line.split()[-1] for line in text.splitlines()[-2:]] == ["1.00", "2.50"]
-    assert "| tfjs | 5.000 (4.000; 1.000) | 5.00 |" in gpu_dispatches.dispatches_markdown(result)
+    assert "| tfjs | 5.000 (4.000; 1.000) | 5.00 |" in report.markdown()
 
 
 @pytest.mark.parametrize("text", ["4096", "4096x", "axb", "32x33", "0x32", "32x32x32"])
 def test_sizes_that_are_none(text: str) -> None:
     with pytest.raises(UserError, match=text):
-        gpu_gemv4.parse_sizes(text)
+        gemv4_chain.parse_sizes(text)
 
 
 def test_chains_are_larger_than_a_cache_and_come_back() -> None:
-    assert gpu_gemv4.chain_of((64, 64), 5000) == ((64, 64),) * 3
-    assert gpu_gemv4.chain_of((64, 96), 1) == ((64, 96), (96, 64))
-    assert len(gpu_gemv4.chain_of((64, 96), 10**9)) == gpu_gemv4.MOST_MATRICES
-    for size in gpu_gemv4.parse_sizes("4096x4096,4096x11008"):
-        chain = gpu_gemv4.chain_of(size, gpu_gemv4.CHAIN_BYTES)
-        assert sum(k * n // 2 for k, n in chain) >= gpu_gemv4.CHAIN_BYTES
+    assert gemv4_chain.chain_of((64, 64), 5000) == ((64, 64),) * 3
+    assert gemv4_chain.chain_of((64, 96), 1) == ((64, 96), (96, 64))
+    assert len(gemv4_chain.chain_of((64, 96), 10**9)) == gemv4_chain.MOST_MATRICES
+    for size in gemv4_chain.parse_sizes("4096x4096,4096x11008"):
+        chain = gemv4_chain.chain_of(size, gemv4_chain.CHAIN_BYTES)
+        assert sum(k * n // 2 for k, n in chain) >= gemv4_chain.CHAIN_BYTES
 
 
 def test_both_layouts_of_a_4_bit_chain_are_one_matrix(tmp_path: Path) -> None:
-    matrices = gpu_gemv4.chain_of((64, 96), 1)
-    chain, models = gpu_gemv4.prepare(matrices, "f32", tmp_path / "0")
+    matrices = gemv4_chain.chain_of((64, 96), 1)
+    chain, models = gemv4_chain.prepare(matrices, "f32", tmp_path / "0")
     assert np.std(chain.last) > 0.1
     shutil.copy(tmp_path / "0/peer.bin", tmp_path / "0/weights.bin")
     x = np.fromfile(tmp_path / "0/x.f32", np.float32).reshape(1, -1)
@@ -222,7 +221,7 @@ def test_both_layouts_of_a_4_bit_chain_are_one_matrix(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_chain_and_their_ratio(tmp_path: Path) -> None:
-    chain, _ = gpu_gemv4.prepare(((64, 64), (64, 64)), "f32", tmp_path / "0")
+    chain, _ = gemv4_chain.prepare(((64, 64), (64, 64)), "f32", tmp_path / "0")
     assert chain.nbytes == 2 * (64 * 64 // 2 + 2 * 64 * 4)
     ours, peer = timed(0.002), {"submit": timed(0.008)["submit"]}
     right = (chain.first.astype(np.float32).tobytes(), chain.last.astype(np.float32).tobytes())
@@ -231,17 +230,17 @@ def test_rows_of_a_chain_and_their_ratio(tmp_path: Path) -> None:
         "kernels": [{"size": "64x64", "setting": "S", "tried": [1, 2]}],
         "failed": {"ort-4": "why"},
     }
-    rows = gpu_gemv4.chain_rows(chain, message, {"ours": right, "ort-0": right})
+    rows = gemv4.chain_rows(chain, message, {"ours": right, "ort-0": right})
     assert rows[0]["submit"]["gpu_us"]["median"] == 1.0
     assert rows[0]["submit"]["gb_s"] == pytest.approx(chain.nbytes / 2 / 1e3)
     assert rows[1]["ratio"] == 4.0
-    section = gpu_gemv4.gemv4_markdown({**CONDITIONS, "block": 32, "rows": rows})
+    section = gemv4.gemv4_report({**CONDITIONS, "block": 32, "rows": rows}).markdown()
     assert "4.00 (4.00)" in section
     assert "64x64 `S`, of 2 tried; ort-4 failed: why." in section
 
 
 def test_settings_that_do_not_fit_are_left_out() -> None:
-    found = gpu_gemv4.variants(64, 96, "f16", subgroups=True)
+    found = gemv4.variants(64, 96, "f16", subgroups=True)
     bound = {tuple(f["dispatch"]["bindings"]) for f in found}
     assert bound == {("words", "scales", "x", "y")}
     assert {"subgroups" in f["requires"] for f in found} == {True, False}

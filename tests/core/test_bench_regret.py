@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from tuner_fakes import DEVICE, TUNABLE, Stage
 
-from nnjit_studio.bench.tables import regret_markdown, regret_text
 from nnjit_studio.bench.tuner.regret import SHAPES, bench_regret, parse_shapes, row_text, summary
+from nnjit_studio.bench.tuner.tables import regret_report
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.errors import UserError
@@ -74,7 +74,8 @@ def test_a_tuner_that_finds_the_best_has_no_regret() -> None:
     assert max(row["regret"].values()) < 0.01
     assert 0 < row["rounds_to_best"] <= row["rounds"] == len(row["order"])
     assert result["summary"]["found_in_time"] == 1
-    assert "K0" in regret_text(result) and "100% of the shapes" in regret_markdown(result)
+    report = regret_report(result)
+    assert "K0" in report.text() and "100% of the shapes" in report.markdown()
 
 
 def test_thirty_shapes_that_can_be_limited() -> None:

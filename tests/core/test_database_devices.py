@@ -83,7 +83,7 @@ def test_a_damaged_row_is_one_sentence(path, damage):
     db.close()
     with (
         KernelDatabase.open(path) as database,
-        pytest.raises(DatabaseError, match="a device cannot be read"),
+        pytest.raises(DatabaseError, match="an entry cannot be read"),
     ):
         database.devices()
 

@@ -15,12 +15,12 @@ from nnjit_studio.errors import DatabaseError
 WRITER = """
 import sys
 from pathlib import Path
-from nnjit_studio.database import KernelDatabase, database
+from nnjit_studio.database import KernelDatabase, connection
 from nnjit_studio.records import KernelKey, TuningRecord
 import hashlib
 
 if sys.argv[2]:
-    database.journal_mode = lambda version: sys.argv[2]
+    connection.journal_mode = lambda version: sys.argv[2]
 key = KernelKey(*"abcdefghij")
 with KernelDatabase.open(Path(sys.argv[1])) as db:
     for n in range(100000):
@@ -62,7 +62,7 @@ def test_killed_writers_lose_nothing(tmp_path: Path, mode: str) -> None:
         printed |= {int(i): n for i, n in (ln.split() for ln in lines if ln.endswith("\n"))}
     with KernelDatabase.open(path) as db:
         assert db.integrity() == "ok"
-        rows = {row["id"]: row["settings"] for row in db.rows()}
+        rows = {line.id: line.settings for line in db.measurements()}
         assert len(printed) >= 7 + 17 + 27
         assert printed.items() <= rows.items()
     plain = sqlite3.connect(path)
@@ -80,4 +80,4 @@ def test_who_only_reads_is_not_stopped_by_a_writer_that_was_killed(tmp_path: Pat
         KernelDatabase.open(path, read_only=True)
     with KernelDatabase.open_for_reading(path) as db:
         assert db.integrity() == "ok"
-        assert db._call(lambda: db._db["kernels"].count) == 0
+        assert db._connection.read(lambda raw: raw["kernels"].count) == 0

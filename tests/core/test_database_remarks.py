@@ -43,7 +43,7 @@ def test_notes_and_tags_stay_and_travel(db: KernelDatabase, tmp_path: Path) -> N
     db.annotate({first: ("on battery", " slow  laptop ")})
     assert db.record(first) == record(1, note="on battery", tags="slow laptop")
     assert db.record(second) == record(2)
-    assert [row["tags"] for row in db.rows()] == ["", "slow laptop"]
+    assert [line.tags for line in db.measurements()] == ["", "slow laptop"]
     for name in ("all.json", "all.db"):
         db.export_to(tmp_path / name)
         with KernelDatabase.open(tmp_path / f"from-{name}.db") as other:
@@ -68,7 +68,7 @@ def test_an_export_without_notes_is_read(db: KernelDatabase, tmp_path: Path) -> 
 def test_deleted_records_are_out_of_sight_until_they_are_restored(db: KernelDatabase) -> None:
     ids = [db.commit_record(record(n)) for n in range(3)]
     db.delete(ids[1:])
-    assert db.count() == len(db.rows()) == 1
+    assert db.count() == 1
     assert db.records(KEY) == db.all_records() == [record(0)]
     assert db.best(KEY) == record(0) and db.record(ids[2]) is None
     assert [bool(m.deleted) for m in db.measurements()] == [True, True, False]

@@ -149,7 +149,7 @@ CITED = re.compile(r'docs/(\w[\w-]*\.md), "([^"\n]+)"')
 TERM = re.compile(r"^- \*\*(.+?)\*\*: ", re.M)
 WORDS = """arena, bundle, candidate, challenger, cost model, device profile, duel, epilogue,
 fixture, gate, hot swap, hub, incumbent, KV cache, kernel, lite space, microbenchmark, operator
-fusion, payoff, plan, primitive, primitive vector, record, round, search strategy, sentinel,
+fusion, plan, primitive, primitive vector, priority, record, round, search strategy, sentinel,
 setting, step, tail, target, task scheduler, template, tier, tile sizes, tuning session, warm-up,
 workload"""
 BANNED = {

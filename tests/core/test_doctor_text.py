@@ -14,7 +14,7 @@ from fake_page import FakePage
 from nnjit_studio.device.host import FROM_SYSTEM
 from nnjit_studio.doctor import examination, gpu_survey
 from nnjit_studio.doctor import report as doctor
-from nnjit_studio.doctor.examination import Examination, Survey, examine
+from nnjit_studio.doctor.examination import Examination, examine
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding, survey_browser
 from nnjit_studio.doctor.report import as_text, report_json
 from nnjit_studio.engine.browsers import browsers
@@ -70,7 +70,7 @@ def examined(device: DeviceProfile = KNOWN, sandbox: Sandbox | None = UNTOUCHED)
             raise TargetError("It does not start.", "Mend it.")
         return device
 
-    return examine(probe, lambda: sandbox, Path.cwd(), Survey(no_sandbox=True))
+    return examine(probe, lambda: sandbox, Path.cwd(), no_sandbox=True)
 
 
 def report_of(monkeypatch: pytest.MonkeyPatch, *findings: BrowserFinding) -> Examination:

@@ -13,7 +13,7 @@ from nnjit_studio.records import DeviceProfile
 from nnjit_studio.space import Candidate, build_lite_space, explain, naive_size
 from nnjit_studio.space.wasm.dot import vectors
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner.cost_model import FEATURES, Predictor, features, point_of
+from nnjit_studio.tuner.search.cost_model import FEATURES, CostModel, features, point_of
 
 DEVICE = DeviceProfile("test", "test")
 SCORES = Workload("batch_matmul_dot", (12, 384, 64, 384), "f32", tunable=True)
@@ -112,7 +112,7 @@ def test_before_any_measurement_full_tiles_that_do_not_spill_are_expected_first(
     for subject, tile in ((SCORES, (2, 6)), (BIASED, (2, 4))):
         entries = build_lite_space(subject, DEVICE, False).entries
         found = [point_of("a", e.candidate, subject, DEVICE, 50.0) for e in entries]
-        best = entries[int(np.argmax(Predictor().predict(found)[0]))].candidate
+        best = entries[int(np.argmax(CostModel().predict(found)[0]))].candidate
         assert (best.y0, best.x0) == tile
 
 

@@ -117,7 +117,7 @@ class Model:
         self.backend, self.device = backend, device_of(backend)
         self.asked.append(backend.name)
 
-    def load_beside(self, others: Any) -> None:
+    def load_with(self, others: Any) -> None:
         self.loaded.append(others)
 
     def register_best(self, on_phase: Any) -> None:

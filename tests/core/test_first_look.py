@@ -7,7 +7,7 @@ import pytest
 from nnjit_studio.doctor import checks as checks_module
 from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import BAD, GOOD, NOTE
-from nnjit_studio.doctor.examination import Survey, examine
+from nnjit_studio.doctor.examination import examine
 from nnjit_studio.doctor.gpu_survey import BridgeFinding, BrowserFinding
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
@@ -39,8 +39,7 @@ def look(tmp_path, device=WELL, sandbox=UNTOUCHED, survey=False):
         return device
 
     phases = []
-    asked = Survey(no_sandbox=False) if survey else None
-    found = examine(probe, lambda: sandbox, tmp_path, asked, phases.append)
+    found = examine(probe, lambda: sandbox, tmp_path, survey, on_phase=phases.append)
     return {check.name: check for check in checks_module.checks(found)}, phases
 
 

@@ -12,7 +12,7 @@ from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.lite_space import explain
 from nnjit_studio.space.webgpu.matmul_4bit import four_bit_problem
-from nnjit_studio.tuner.gpu_cost_model import seen
+from nnjit_studio.tuner.search.gpu_cost_model import prior_of
 
 SMALL = GpuProfile(cores=16)
 LARGE = GpuProfile(
@@ -45,7 +45,7 @@ def test_dozens_of_candidates_that_every_rule_accepts(
     for candidate in found:
         assert all(v.ok for v in explain(candidate, workload(*dims), device(gpu), False))
         assert isinstance(candidate, GpuCandidate)
-        share, numbers, family = seen(candidate, workload(*dims), gpu)
+        share, numbers, family = prior_of(candidate, workload(*dims), gpu)
         assert share == share and all(x == x for x in numbers)
         assert family == ("gpu-row-4bit" if dims[0] <= 8 else "gpu-4bit")
 

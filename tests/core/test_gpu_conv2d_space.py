@@ -24,7 +24,7 @@ from nnjit_studio.space.webgpu.conv2d import (
 )
 from nnjit_studio.space.webgpu.matmul_int8 import Int8Problem, untuned_int8
 from nnjit_studio.space.wide_space import build_wide_space
-from nnjit_studio.tuner.cost_model import point_of
+from nnjit_studio.tuner.search.cost_model import point_of
 
 CONVOLUTIONS = {
     "first": (1, 3, 224, 224, 64, 7, 7, 2, 3, 1, 1),

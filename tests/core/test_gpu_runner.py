@@ -12,7 +12,8 @@ from fake_page import FakePage, fake_page
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import RequestError
-from nnjit_studio.engine.runner.gpu_runner import MOST_LOSSES, GpuGone, GpuRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
+from nnjit_studio.engine.runner.recovery import MOST_LOSSES, GpuGone
 from nnjit_studio.errors import PageError, TargetError, UserError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.records import Fixture, FixtureArg, Kernel, MeasurePolicy
@@ -111,10 +112,10 @@ class Page:
             page.reply(header, known.get(kind, {"type": "ok"}))
 
 
-def loaded(hub: Hub, tmp_path: Path) -> GpuRunner:
+def loaded(hub: Hub, tmp_path: Path) -> PageRunner:
     weights = tmp_path / "weights.bin"
     weights.write_bytes(b"12345678")
-    runner = GpuRunner(hub, "chromium", NAVIGATOR)
+    runner = PageRunner(hub, "chromium", backend=NAVIGATOR)
     runner.load(PLAN, weights)
     runner.register(KERNELS)
     runner.set_fixture(FIXTURE)
@@ -128,10 +129,12 @@ def kinds(page: FakePage) -> list[str]:
 def test_a_probe_tells_the_adapter_and_keys_it(hub: Hub) -> None:
     answers = Page()
     with fake_page(hub, answers) as page:
-        device = GpuRunner(hub, "chromium", NAVIGATOR, "--flag").probe_gpu((b"{}", 1000))
+        device = PageRunner(hub, "chromium", "--flag", backend=NAVIGATOR).probe_gpu((b"{}", 1000))
         asked = page.seen[-1]
         answers.adapter = {**ADAPTER, "features": [], "driver": "581", "implementation": "bridge"}
-        other = GpuRunner(hub, "embedded", Backend("webgpu", "bridge")).probe_gpu((b"{}", 1))
+        other = PageRunner(hub, "embedded", backend=Backend("webgpu", "bridge")).probe_gpu(
+            (b"{}", 1)
+        )
     assert asked[0]["flops"] == 1000 and bytes(asked[1][0]) == b"{}"
     assert (device.target, device.label, device.flags) == (
         "chromium+webgpu",
@@ -150,9 +153,9 @@ def test_software_is_refused_unless_asked_for(hub: Hub) -> None:
     software = Page({**ADAPTER, "description": "SwiftShader", "is_fallback": True})
     with fake_page(hub, software):
         with pytest.raises(TargetError, match=r"SwiftShader \(software, no GPU\)") as refused:
-            GpuRunner(hub, "chromium", NAVIGATOR).probe_gpu((b"{}", 1))
+            PageRunner(hub, "chromium", backend=NAVIGATOR).probe_gpu((b"{}", 1))
         asked = Backend("webgpu", "navigator", software=True)
-        device = GpuRunner(hub, "chromium", asked).probe_gpu((b"{}", 1))
+        device = PageRunner(hub, "chromium", backend=asked).probe_gpu((b"{}", 1))
     assert "--gpu software" in refused.value.hint
     assert device.gpu is not None and "software" in device.gpu.name
     assert device.target == "chromium+webgpu+software"
@@ -161,7 +164,7 @@ def test_software_is_refused_unless_asked_for(hub: Hub) -> None:
 def test_no_adapter_is_one_sentence(hub: Hub) -> None:
     none = Page({"type": "gpu_probed", "available": False, "reason": "requestAdapter() gave null."})
     with fake_page(hub, none), pytest.raises(TargetError, match="gave null") as refused:
-        GpuRunner(hub, "chromium", NAVIGATOR).probe_gpu((b"{}", 1))
+        PageRunner(hub, "chromium", backend=NAVIGATOR).probe_gpu((b"{}", 1))
     assert "--backend wasm" in refused.value.hint
 
 

@@ -12,7 +12,8 @@ from fake_page import Answer, FakePage, Line, fake_page
 from waiting import PATIENCE_S, until
 
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.runner.page_runner import CHUNK_BYTES, PageRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
+from nnjit_studio.engine.runner.requests import CHUNK_BYTES
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.records import (
@@ -355,7 +356,7 @@ def test_an_engine_without_simd_is_no_target(hub: Hub) -> None:
 def test_rates_that_are_no_rows_of_numbers_are_an_error(hub: Hub, rows: Any) -> None:
     with (
         fake_page(hub, says(type="rated", samples_ms=rows)),
-        pytest.raises(PageError, match="'samples_ms' is not a list of lists of numbers"),
+        pytest.raises(PageError, match=r"'rated' is malformed: .*samples_ms"),
     ):
         PageRunner(hub, "fake").rates([b"k"], RateRequest((RateItem(0),)))
 
@@ -368,7 +369,7 @@ def test_rates_are_one_row_for_each_item(hub: Hub) -> None:
 
 def test_cancel_ends_the_call_that_waits_and_those_behind_it(hub: Hub) -> None:
     runner = PageRunner(hub, "fake")
-    runner._turn = line = Line()  # type: ignore[assignment]
+    runner._link._turn = line = Line()  # type: ignore[assignment]
     silent = threading.Event()
 
     def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:

@@ -18,10 +18,7 @@ POOR = Candidate(4, 2, 1, 4, 2, 768)
 
 
 def run(stage: Stage, candidate: Candidate, incumbent: Candidate | None) -> list[Event]:
-    s = stage
-    return list(
-        try_candidate(BIG, candidate, incumbent, s.runner, s.compiler, s.records, s.device, s.clock)
-    )
+    return list(try_candidate(BIG, candidate, incumbent, stage.context))
 
 
 def test_a_faster_one_is_registered_and_recorded() -> None:
@@ -50,7 +47,7 @@ def test_it_is_measured_again_each_time() -> None:
     assert len(stage.runner.measured) == 2 * before
 
 
-def test_a_wrong_twin_keeps_it_out() -> None:
+def test_a_wrong_other_tier_keeps_it_out() -> None:
     stage = Stage()
     stage.runner.wrong = lambda kernel: kernel.tier == "simd128"
     events = run(stage, GOOD, None)
@@ -60,7 +57,7 @@ def test_a_wrong_twin_keeps_it_out() -> None:
     assert stage.runner.swaps == []
 
 
-def test_one_tier_needs_no_twin() -> None:
+def test_one_tier_has_no_other_to_check() -> None:
     stage = Stage(device=replace(DEVICE, tiers=("simd128",)))
     assert isinstance(run(stage, GOOD, None)[-1], Swapped)
 

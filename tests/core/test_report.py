@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nnjit_studio.analysis.line_plot import Series, line_plot, nice_ticks
-from nnjit_studio.analysis.report import number, ratio, short_name, summary_table, write_report
+from nnjit_studio.analysis.report import number, ratio, summary_table, write_report
+from nnjit_studio.analysis.session_events import short_name
 from nnjit_studio.errors import UserError
 from nnjit_studio.tuner.events import (
     Compiled,

@@ -12,8 +12,8 @@ from fake_page import FakePage, fake_page
 from test_link_page_runner import FEEDS, KERNEL, MEASURED, PROBED, plan, says
 from tuner_fakes import Stage
 
-from nnjit_studio.bench.tables import serving_markdown, serving_text
 from nnjit_studio.bench.tuner.serving import ENOUGH, compared, latencies
+from nnjit_studio.bench.tuner.tables import serving_report
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import BugError, PageError, UserError
@@ -109,7 +109,7 @@ def test_a_malformed_reply_names_its_field(
     broken = [absent, {**absent, field: {"a": "b"}}, {**absent, field: [None]}]
     with fake_page(hub, lambda page, header, blobs: page.reply(header, broken[-1])):
         while broken:
-            with pytest.raises(PageError, match=f"malformed: '{field}'"):
+            with pytest.raises(PageError, match=f"malformed: .*{field}"):
                 call(PageRunner(hub, "fake"))
             broken.pop()
 
@@ -122,7 +122,7 @@ def test_outputs_that_are_not_described_are_refused(hub: Hub, tmp_path: Path) ->
             runner.infer(FEEDS)
     with Hub() as other, fake_page(other, says(type="inferred", runs_ms=[1.0])):
         runner = loaded(other, tmp_path)
-        with pytest.raises(PageError, match="malformed: 'outputs'"):
+        with pytest.raises(PageError, match=r"malformed: .*outputs"):
             runner.infer(FEEDS)
 
 
@@ -192,11 +192,11 @@ def test_the_table_of_the_benchmark() -> None:
         "swaps": 3,
         **compared({0: [1.0] * ENOUGH}, {0: [1.0] * ENOUGH}),
     }
-    text = serving_text(result)
+    text = serving_report(result).text()
     assert "p95 without: 1.000" in text
     assert "2.00" in text
-    written = serving_markdown(result)
+    written = serving_report(result).markdown()
     assert written.startswith("## 2026-11-21: tuning while m.onnx serves, 1 thread\n")
     assert "back to back, budget 5% of p95" in written
-    nothing = serving_text({**result, **compared({}, {})})
+    nothing = serving_report({**result, **compared({}, {})}).text()
     assert "give more seconds" in nothing

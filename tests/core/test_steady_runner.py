@@ -17,7 +17,8 @@ from waiting import PATIENCE_S, until
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import PageLost
-from nnjit_studio.engine.runner.steady_runner import MOST_LOSSES, PAGE_BACK_S, SteadyRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
+from nnjit_studio.engine.runner.recovery import MOST_LOSSES, PAGE_BACK_S
 from nnjit_studio.errors import PageError
 from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
@@ -90,10 +91,10 @@ def browser(hub: Hub) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def runner(hub: Hub, browser: Browser, tmp_path: Path) -> SteadyRunner:
+def runner(hub: Hub, browser: Browser, tmp_path: Path) -> PageRunner:
     weights = tmp_path / "weights.bin"
     weights.write_bytes(b"12345678")
-    runner = SteadyRunner(hub, "chromium")
+    runner = PageRunner(hub, "chromium")
     runner.load(PLAN, weights)
     runner.register(KERNELS)
     runner.set_fixture(FIXTURE)
@@ -101,7 +102,7 @@ def runner(hub: Hub, browser: Browser, tmp_path: Path) -> SteadyRunner:
 
 
 def test_the_next_page_gets_everything_and_the_call_goes_on(
-    runner: SteadyRunner, browser: Browser
+    runner: PageRunner, browser: Browser
 ) -> None:
     browser.deadly = ["infer"]
     np.testing.assert_array_equal(runner.infer(FEEDS).outputs["y"], FEEDS["x"])
@@ -110,7 +111,7 @@ def test_the_next_page_gets_everything_and_the_call_goes_on(
 
 
 def test_a_page_that_was_lost_while_idle_gets_everything_before_the_next_call(
-    hub: Hub, runner: SteadyRunner, browser: Browser
+    hub: Hub, runner: PageRunner, browser: Browser
 ) -> None:
     browser.crash()
     until(lambda: hub.pages == 2)
@@ -119,7 +120,7 @@ def test_a_page_that_was_lost_while_idle_gets_everything_before_the_next_call(
 
 
 def test_a_page_that_crashes_while_it_is_restored_is_restored_again(
-    runner: SteadyRunner, browser: Browser
+    runner: PageRunner, browser: Browser
 ) -> None:
     browser.deadly = ["infer", "weights"]
     np.testing.assert_array_equal(runner.infer(FEEDS).outputs["y"], FEEDS["x"])
@@ -131,7 +132,7 @@ def test_a_page_that_crashes_while_it_is_restored_is_restored_again(
 
 
 def test_a_crash_during_a_measurement_is_no_verdict_but_two_are(
-    runner: SteadyRunner, browser: Browser
+    runner: PageRunner, browser: Browser
 ) -> None:
     browser.deadly = ["measure"]
     assert runner.measure(KERNELS[0], None, MeasurePolicy()).error == ""
@@ -142,16 +143,14 @@ def test_a_crash_during_a_measurement_is_no_verdict_but_two_are(
     assert runner.measure(KERNELS[0], None, MeasurePolicy()).error == ""
 
 
-def test_pages_that_keep_crashing_are_given_up(runner: SteadyRunner, browser: Browser) -> None:
+def test_pages_that_keep_crashing_are_given_up(runner: PageRunner, browser: Browser) -> None:
     browser.deadly = ["infer"] * (MOST_LOSSES + 1)
     with pytest.raises(PageLost, match="closed its connection"):
         runner.infer(FEEDS)
     assert runner.losses == MOST_LOSSES
 
 
-def test_one_loss_under_two_threads_is_made_good_once(
-    runner: SteadyRunner, browser: Browser
-) -> None:
+def test_one_loss_under_two_threads_is_made_good_once(runner: PageRunner, browser: Browser) -> None:
     browser.deadly = ["infer"]
     with ThreadPoolExecutor(2) as pool:
         for result in pool.map(runner.infer, [FEEDS, FEEDS]):
@@ -161,9 +160,9 @@ def test_one_loss_under_two_threads_is_made_good_once(
 
 
 def test_a_call_that_begins_while_a_loss_is_made_good_has_not_lost_again(
-    runner: SteadyRunner, browser: Browser
+    runner: PageRunner, browser: Browser
 ) -> None:
-    runner._mending = line = Line()  # type: ignore[assignment]
+    runner._recovery.lock = line = Line()  # type: ignore[assignment]
     browser.deadly = ["infer"]
     browser.gate.clear()
     with ThreadPoolExecutor(2) as pool:
@@ -179,7 +178,7 @@ def test_a_call_that_begins_while_a_loss_is_made_good_has_not_lost_again(
 
 
 def test_a_page_that_does_not_come_back_is_an_error_at_once(
-    runner: SteadyRunner, browser: Browser
+    runner: PageRunner, browser: Browser
 ) -> None:
     browser.comes = False
     browser.deadly = ["infer"]
@@ -188,7 +187,7 @@ def test_a_page_that_does_not_come_back_is_an_error_at_once(
 
 
 def test_without_somebody_who_opens_pages_nothing_is_awaited(
-    hub: Hub, runner: SteadyRunner, browser: Browser
+    hub: Hub, runner: PageRunner, browser: Browser
 ) -> None:
     hub.expect_page(False)
     browser.comes = False
@@ -200,7 +199,7 @@ def test_without_somebody_who_opens_pages_nothing_is_awaited(
 
 
 def test_waiting_for_the_next_page_can_be_cancelled(
-    hub: Hub, runner: SteadyRunner, browser: Browser
+    hub: Hub, runner: PageRunner, browser: Browser
 ) -> None:
     browser._pages[-1].close()
     until(lambda: hub._page is None)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nnjit_studio.records import CompileResult, Kernel, MeasurePolicy, RunResult
-from nnjit_studio.tuner.evaluator import Outcome, duel, measured_event
+from nnjit_studio.tuner.evaluator import duel, measured_event
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
-    _t_quantile,
+    _student_quantile,
     convincing,
     decide,
     gflops_of,
@@ -71,8 +73,9 @@ def test_a_wrong_kernel_is_called_wrong_though_the_page_takes_no_samples_of_it(
     verdict = decide(result, FLOPS, 50.0)
     assert verdict.state == "wrong"
     assert word in verdict.reason
-    outcome = Outcome(CompileResult("matmul:1x1x1:f32#", None), verdict, None, result, FLOPS)
-    assert measured_event(outcome, "w", 0.0).error_ratio == result.error_ratio
+    compiled = CompileResult("matmul:1x1x1:f32#", None)
+    measured = measured_event(compiled, result, verdict, FLOPS, 0.0)
+    assert measured.error_ratio == result.error_ratio
 
 
 def test_gates_stand_in_order() -> None:
@@ -257,7 +260,7 @@ def test_a_win_that_a_busy_machine_may_have_made_is_none_when_the_time_is_over()
 def test_quantiles_of_students_t_are_those_of_the_tables() -> None:
     known = {(0.995, 1): 63.657, (0.975, 2): 4.303, (0.995, 3): 5.841, (0.95, 10): 1.812}
     for (p, df), value in known.items():
-        assert _t_quantile(p, df) == pytest.approx(value, abs=6e-4)
+        assert _student_quantile(p, df) == pytest.approx(value, abs=6e-4)
 
 
 def test_gate_one_at_its_border() -> None:
@@ -294,3 +297,13 @@ def test_gate_three_at_its_border() -> None:
 def test_a_single_look_is_judged_like_one_of_several() -> None:
     assert SwapPolicy().look_confidence == pytest.approx(0.99)
     assert SwapPolicy(looks=(8,)).look_confidence == pytest.approx(0.95)
+
+
+def test_the_workbench_loads_scipy_only_for_an_interval() -> None:
+    program = (
+        "import sys, nnjit_studio.workbench; print('scipy' in sys.modules);"
+        "from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval;"
+        "speedup_interval((1.0, 1.1), (2.0, 2.1), SwapPolicy()); print('scipy' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert said.stdout.split() == ["False", "True"], said.stderr

@@ -14,18 +14,18 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.tuner.cost_model import (
+from nnjit_studio.tuner.events import Finished, Measured, RoundDone
+from nnjit_studio.tuner.search.cost_model import (
     FEATURES,
     PRIOR_WEIGHTS,
+    CostModel,
     Point,
-    Predictor,
-    expected_gain,
+    expected_improvement,
     features,
     point_of,
 )
-from nnjit_studio.tuner.events import Finished, Measured, RoundDone
-from nnjit_studio.tuner.settled import FAILURES, settled
-from nnjit_studio.tuner.task_scheduler import FIRST_LOOK, MIN_ROUNDS
+from nnjit_studio.tuner.search.stored_records import FAILURES, settled
+from nnjit_studio.tuner.search.task_scheduler import FIRST_LOOK, MIN_ROUNDS
 
 BIG, SMALL = TUNABLE
 TILE = Candidate(8, 6, 4, 8, 6, 768)
@@ -72,14 +72,14 @@ def test_features_tell_what_they_say() -> None:
 @pytest.mark.parametrize("workload", [BIG, SMALL, CONV])
 def test_without_any_measurement_a_full_tile_comes_first(workload: Workload) -> None:
     found = points(workload)
-    mean, deviation = Predictor().predict(found)
+    mean, deviation = CostModel().predict(found)
     best = candidates(workload)[int(np.argmax(mean))]
     assert (best.y0, best.x0) in ((6, 8), (5, 8))
     assert np.all(deviation > 0)
 
 
 def test_a_measured_tile_tells_of_its_variations_and_of_other_workloads() -> None:
-    some, predictor = points(BIG), Predictor()
+    some, predictor = points(BIG), CostModel()
     before, doubt = predictor.predict(some)
     tile = twelve_rows(BIG)
     fast = int(np.argmax(tile))
@@ -91,15 +91,15 @@ def test_a_measured_tile_tells_of_its_variations_and_of_other_workloads() -> Non
     assert min(gained[tile]) > max(gained[~tile])
     assert np.all(less < doubt)
     other = points(SMALL, "b")
-    moved = predictor.predict(other)[0] - Predictor().predict(other)[0]
+    moved = predictor.predict(other)[0] - CostModel().predict(other)[0]
     alike = twelve_rows(SMALL)
     assert min(moved[alike]) > max(moved[~alike])
 
 
 def test_what_another_device_measured_counts_less() -> None:
     some = points(BIG)
-    near, far = Predictor(), Predictor()
-    rate = Predictor().predict(some[:1])[0][0] + 0.5
+    near, far = CostModel(), CostModel()
+    rate = CostModel().predict(some[:1])[0][0] + 0.5
     near.learn(some[0], rate)
     far.learn(some[0], rate, distant=True)
     assert near.predict(some[:1])[0] > far.predict(some[:1])[0]
@@ -107,9 +107,9 @@ def test_what_another_device_measured_counts_less() -> None:
 
 def test_residuals_wider_than_expected_widen_the_predictions() -> None:
     some = points(BIG)
-    calm, wild = Predictor(), Predictor()
+    calm, wild = CostModel(), CostModel()
     for i, p in enumerate(some[:8]):
-        mean = Predictor().predict([p])[0][0]
+        mean = CostModel().predict([p])[0][0]
         calm.learn(p, mean)
         wild.learn(p, mean + (0.6 if i % 2 else -0.6))
     assert np.all(wild.predict(some[8:])[1] > 1.5 * calm.predict(some[8:])[1])
@@ -117,10 +117,10 @@ def test_residuals_wider_than_expected_widen_the_predictions() -> None:
 
 def test_expected_gain_counts_only_what_would_be_swapped_in() -> None:
     sure = np.array([1e-6])
-    assert expected_gain(np.array([0.02]), sure, 0.0, 0.03)[0] == pytest.approx(0, abs=1e-9)
-    half = expected_gain(np.array([math.log(2)]), sure, 0.0, 0.03)[0]
+    assert expected_improvement(np.array([0.02]), sure, 0.0, 0.03)[0] == pytest.approx(0, abs=1e-9)
+    half = expected_improvement(np.array([math.log(2)]), sure, 0.0, 0.03)[0]
     assert half == pytest.approx(0.5)
-    doubtful = expected_gain(np.array([0.0, 0.0]), np.array([0.05, 0.1]), 0.0, 0.03)
+    doubtful = expected_improvement(np.array([0.0, 0.0]), np.array([0.05, 0.1]), 0.0, 0.03)
     assert 0 < doubtful[0] < doubtful[1]
 
 
@@ -137,9 +137,19 @@ def test_the_order_is_a_function_of_database_and_results() -> None:
     assert run(other)[0] != first
 
 
-def test_a_sweep_gives_every_workload_its_first_round_the_largest_share_first() -> None:
+def test_a_sweep_gives_every_workload_its_first_round_most_work_first() -> None:
     rounds, _ = run(Stage())
     assert [w for w, _ in rounds[:2]] == [BIG.key, SMALL.key]
+
+
+@pytest.mark.parametrize("big_ms", [0.01, 20.0, 300.0])
+def test_cold_sessions_begin_alike_whatever_their_machine_measures(big_ms: float) -> None:
+    """The workload of each first round, and the first candidate of all."""
+    cold = Stage()
+    cold.runner.speed = lambda w, c: big_ms if c is None and w == BIG.key else best_is_6x8(w, c)
+    first, again = run(Stage())[0], run(cold)[0]
+    assert again[0] == first[0]
+    assert [w for w, _ in again[:2]] == [w for w, _ in first[:2]]
 
 
 def test_it_converges_long_before_the_space_ends_and_finds_the_best_tile() -> None:

@@ -1,4 +1,4 @@
-"""The parts of a session: payoff, choice of candidates, queue, evaluator, summary."""
+"""The parts of a session: priority, choice of candidates, queue, evaluator, summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tuner_fakes import DEVICE, TUNABLE, FakeClock, FakeCompiler, FakeRunner, Stage
+from tuner_fakes import DEVICE, TUNABLE, FakeCompiler, FakeRunner, Stage
 
 from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Plan, PlanStep, Workload
@@ -24,12 +24,10 @@ from nnjit_studio.records import (
 )
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.tuner.baseline import state_of, time_model, timing_runs
-from nnjit_studio.tuner.evaluator import at_once, evaluate
+from nnjit_studio.tuner.baseline import state_of
+from nnjit_studio.tuner.evaluator import Evaluator, at_once
 from nnjit_studio.tuner.queue import KernelQueue
-from nnjit_studio.tuner.summary import compile_summary, seconds_to_within
-from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
-from nnjit_studio.tuner.task_scheduler import (
+from nnjit_studio.tuner.search.task_scheduler import (
     FIRST_LOOK,
     MIN_GAIN,
     MIN_MODEL_GAIN,
@@ -39,6 +37,9 @@ from nnjit_studio.tuner.task_scheduler import (
     next_turn,
     shares_of,
 )
+from nnjit_studio.tuner.summary import compile_summary, seconds_to_within
+from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
+from nnjit_studio.tuner.timing import time_model, timing_runs
 
 BIG, SMALL = TUNABLE
 TILE = Candidate(8, 6, 4, 8, 6, 768)
@@ -93,23 +94,23 @@ def test_shares_follow_the_steps() -> None:
         shares_of(plan, (1.0, 2.0))
 
 
-def test_payoff_falls_with_the_expected_gain_and_with_what_was_saved() -> None:
+def test_priority_falls_with_the_expected_gain_and_with_what_was_saved() -> None:
     fresh = state(BIG, share=0.8, gain=0.5)
-    assert fresh.payoff == pytest.approx(0.4)
-    assert state(BIG, share=0.8, gain=0.1).payoff < fresh.payoff
+    assert fresh.priority == pytest.approx(0.4)
+    assert state(BIG, share=0.8, gain=0.1).priority < fresh.priority
     fresh.log_rates = {"default": 0.0, str(TILE): math.log(5)}
     fresh.incumbent = replace(fresh.incumbent, candidate=TILE)
-    assert fresh.payoff == pytest.approx(0.08)
+    assert fresh.priority == pytest.approx(0.08)
 
 
-def test_first_a_round_for_each_then_the_highest_payoff_until_nothing_is_expected() -> None:
+def test_first_a_round_for_each_then_the_highest_priority_until_nothing_is_expected() -> None:
     big, small = state(BIG, share=0.9), state(SMALL, share=0.1)
     big.gain, small.gain = 0.1, 0.5
     big.candidates = small.candidates = 100
+    assert next_turn([small, big]) is small, "whatever their measured shares are"
+    small.swept = True
     assert next_turn([small, big]) is big
     big.swept = True
-    assert next_turn([small, big]) is small
-    small.swept = True
     assert next_turn([small, big]) is big
     big.gain = MIN_GAIN / 2
     assert big.converged and next_turn([small, big]) is small
@@ -261,20 +262,23 @@ class NoisyRunner(FakeRunner):
 
 def test_an_unproven_gain_gets_more_pairs_and_a_hopeless_one_none() -> None:
     some = state(BIG)
-    runner = NoisyRunner(FakeClock(), Plan("toy", (), (), (), (), 0, 0))
+    stage = Stage(device=replace(DEVICE, tiers=("simd128",)))
+    runner = NoisyRunner(stage.clock, stage.runner.plan)
     runner.set_fixture(FakeCompiler().fixture(BIG))
     compiled = FakeCompiler().compile(BIG, TILE, ("simd128",))
-    policy = MeasurePolicy(max_ms=10_000.0)
-    outcome = at_once(evaluate(compiled, some, runner, DEVICE, policy, SwapPolicy()))
-    assert outcome.verdict.state == "won"
-    assert len(outcome.samples_ms) == 16
+    context = replace(stage.context, runner=runner)
+    compile_now, now_s = stage.compiler.compile, stage.clock.monotonic_s
+    evaluator = Evaluator(context, "simd128", SwapPolicy(), compile_now, now_s)
+    measured = at_once(evaluator.challenge(compiled, some, MeasurePolicy(max_ms=10_000.0)))
+    assert measured.state == "won"
+    assert len(measured.samples_ms) == 16
     assert len(runner.measured) == 4  # after 2, 4, 8 and 16 pairs
-    assert outcome.samples_ms[0] == 200.0
+    assert measured.samples_ms[0] == 200.0
     slow = FakeCompiler().compile(BIG, replace(TILE, r0=8), ("simd128",))
     runner.speed = lambda workload, candidate: 90.0 * (1 if candidate is None else 1.2)
-    outcome = at_once(evaluate(slow, some, runner, DEVICE, MeasurePolicy(), SwapPolicy()))
-    assert outcome.verdict.state == "slower"
-    assert len(outcome.samples_ms) == 2
+    measured = at_once(evaluator.challenge(slow, some, MeasurePolicy()))
+    assert measured.state == "slower"
+    assert len(measured.samples_ms) == 2
     assert len(runner.measured) == 5
 
 

@@ -20,8 +20,8 @@ from nnjit_studio.tuner.events import (
     Swapped,
     Trying,
 )
+from nnjit_studio.tuner.search.task_scheduler import MIN_ROUNDS
 from nnjit_studio.tuner.session import TuningSession
-from nnjit_studio.tuner.task_scheduler import MIN_ROUNDS
 from nnjit_studio.tuner.time_left import LEAST_ROUNDS, RoundClock
 
 BIG, SMALL = TUNABLE

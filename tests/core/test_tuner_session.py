@@ -35,7 +35,7 @@ from nnjit_studio.tuner.events import (
     Swapped,
     Trying,
 )
-from nnjit_studio.tuner.task_scheduler import MIN_ROUNDS
+from nnjit_studio.tuner.search.task_scheduler import MIN_ROUNDS
 
 E = TypeVar("E", bound=Event)
 BIG, SMALL = TUNABLE
@@ -115,7 +115,7 @@ def test_before_is_timed_with_default_kernels_of_this_run(
     assert [k.settings for k in again.runner.swaps[: len(WORKLOADS)]] == ["default"] * 3
 
 
-def test_before_and_after_are_timed_beside_each_other() -> None:
+def test_before_and_after_are_timed_in_turns() -> None:
     """On a machine that is three times slower in the end, the gain is that of the kernels."""
     stage = Stage()
     stage.runner.speed = lambda workload, candidate: (
@@ -211,7 +211,7 @@ def test_wrong_candidates_are_never_registered() -> None:
     }
 
 
-def test_a_winner_whose_twin_is_wrong_is_never_registered() -> None:
+def test_a_winner_whose_other_tier_is_wrong_is_never_registered() -> None:
     stage = Stage()
     stage.runner.wrong = lambda k: (
         k.tier == "simd128" and k.candidate is not None and k.candidate.y0 == 6
@@ -223,7 +223,7 @@ def test_a_winner_whose_twin_is_wrong_is_never_registered() -> None:
     assert last(events).reason == "exhausted"
 
 
-def test_a_wrong_twin_of_a_default_kernel_is_a_bug() -> None:
+def test_a_wrong_other_tier_of_a_default_kernel_is_a_bug() -> None:
     stage = Stage()
     stage.runner.wrong = lambda k: k.tier == "simd128"
     failed = list(stage.session().run())[-1]
@@ -232,7 +232,7 @@ def test_a_wrong_twin_of_a_default_kernel_is_a_bug() -> None:
     assert stage.records.rows == []
 
 
-def test_a_device_of_one_tier_has_no_twins() -> None:
+def test_a_device_of_one_tier_has_no_others() -> None:
     stage = Stage(device=replace(DEVICE, tiers=("simd128",)))
     events = list(stage.session().run())
     assert of(Swapped, events)
@@ -307,7 +307,7 @@ def test_cancel_ends_with_a_summary() -> None:
     events = list(session.run())
     summary = last(events)
     assert summary.reason == "cancelled"
-    assert len(stage.runner.measured) in (9, 10), "a winner's twin belongs to its round"
+    assert len(stage.runner.measured) in (9, 10), "a winner's other tier belongs to its round"
     assert summary.model_ms["after"] <= summary.model_ms["before"]
     assert isinstance(events[-2], ModelTimed)
 

@@ -24,6 +24,7 @@ from nnjit_studio.model import (
 )
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
 from nnjit_studio.workbench import workbench as module
@@ -180,14 +181,18 @@ def test_a_decoder_is_tuned_program_by_program(
         return ImportedModel(Graph("g", (), (), (), {}), (), plan, frozenset({packable}), Path("w"))
 
     class Session:
-        def __init__(self, *given: Any) -> None:
-            self.given = given
+        def __init__(
+            self, model: TunedModel, context: TuningContext, options: TuneOptions, cancelled: Any
+        ) -> None:
+            self.given = model, options.seconds
 
         def run(self) -> Iterator[Event]:
-            asked.append((self.given[1].name, *self.given[8:10]))
+            asked.append(self.given)
             yield Failed(1.0, {})
 
     class Runner:
+        gone = None
+
         def holds(self, plan: Plan) -> bool:
             return True
 
@@ -207,7 +212,7 @@ def test_a_decoder_is_tuned_program_by_program(
     opened = bench.model.adopt(OpenModel(Path("d.onnx"), programs, generation=facts))
     names = [bench.tuning.program for _ in bench.tuning.start(8.0)]
     assert names == [MAIN, PREFILL] and dropped == [True, True]
-    for (plan, feeds, options), rows, packable in zip(asked, (1, 8), "ab", strict=True):
-        assert plan == f"plan of {rows}" and feeds["ids"].shape == (1, rows)
-        assert (options.seconds, options.packable) == (4.0, {packable})
+    for (model, seconds), rows, packable in zip(asked, (1, 8), "ab", strict=True):
+        assert model.plan.name == f"plan of {rows}" and model.feeds["ids"].shape == (1, rows)
+        assert (seconds, model.packable) == (4.0, {packable})
     assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]

@@ -12,6 +12,7 @@ from device_fakes import effects, measured_device
 from nnjit_studio.device.host import device_id, host_profile
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.records import PRIMITIVE_VECTOR
+from nnjit_studio.records.backend import WASM
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import device as module
@@ -20,6 +21,8 @@ from nnjit_studio.workbench.jobs import measure_device
 
 class Page:
     """A runner that answers the probe alone."""
+
+    backend = WASM
 
     def __init__(self) -> None:
         self.cancelled = 0

@@ -12,7 +12,7 @@ from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
 
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
-from nnjit_studio.engine.runner.steady_runner import MOST_LOSSES
+from nnjit_studio.engine.runner.recovery import MOST_LOSSES
 from nnjit_studio.errors import TargetError
 from nnjit_studio.model import Graph
 from nnjit_studio.records.backend import WASM, Backend
@@ -83,7 +83,7 @@ def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
 ) -> None:
     class Losing:
         def __init__(self, *given: object) -> None:
-            self.runner = given[3]
+            self.runner = given[1].runner  # type: ignore[attr-defined]
 
         def run(self) -> Iterator[Event]:
             answers.fails = list(GIVEN_UP)

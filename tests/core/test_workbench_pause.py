@@ -24,7 +24,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
     stage = Stage()
     monkeypatch.setattr(
         "nnjit_studio.workbench.tuning.TuningSession",
-        lambda *given: stage.session(seconds=given[9].seconds, cancelled=given[10]),
+        lambda model, context, options, cancelled: stage.session(options.seconds, cancelled),
     )
     made.page.device = DEVICE
     monkeypatch.setattr(made.page.runner, "holds", lambda plan: True)

@@ -26,7 +26,7 @@ from nnjit_studio.records import (
     TuningRecord,
 )
 from nnjit_studio.records.candidate import Candidate, settings_of
-from nnjit_studio.tuner import TuneOptions, TuningSession
+from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 
 BIG = Workload("matmul", (384, 768, 768), "f32", fingerprint="aa", uses=4, flops=453_000_000)
 SMALL = Workload("batch_matmul", (12, 64, 64, 64), "f32", fingerprint="bb", flops=6_000_000)
@@ -201,17 +201,10 @@ class Stage:
         self, seconds: float | None = None, cancelled: Callable[[], bool] = lambda: False, **kw: Any
     ) -> TuningSession:
         kw.setdefault("exhaustive", True)
-        options = TuneOptions(seconds=seconds, packable=frozenset({TUNABLE[0].key}), **kw)
-        return TuningSession(
-            "toy",
-            self.runner.plan,
-            tuple(self.workloads),
-            self.runner,
-            self.compiler,
-            self.records,
-            self.device,
-            self.clock,
-            {},
-            options,
-            cancelled,
-        )
+        packable = frozenset({TUNABLE[0].key})
+        model = TunedModel("toy", self.runner.plan, tuple(self.workloads), {}, packable)
+        return TuningSession(model, self.context, TuneOptions(seconds=seconds, **kw), cancelled)
+
+    @property
+    def context(self) -> TuningContext:
+        return TuningContext(self.runner, self.compiler, self.records, self.device, self.clock)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnjit_studio.engine.runner.gpu_runner import GpuRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Append, Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.records import Kernel
@@ -65,7 +65,7 @@ def cache_plan(append: Append) -> Plan:
     )
 
 
-def check(runner: GpuRunner, folder: Path, append: Append) -> None:
+def check(runner: PageRunner, folder: Path, append: Append) -> None:
     """Two appends, each beside NumPy's, and one that does not fit."""
     plan = cache_plan(append)
     weights = folder / "none.bin"

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tiny
 from numpy.typing import NDArray
+from waiting import PATIENCE_S
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import RequestError
-from nnjit_studio.engine.runner.gpu_runner import GpuRunner
+from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError
 from nnjit_studio.records import Kernel, MeasurePolicy, Tap
 from nnjit_studio.records.backend import Backend
@@ -58,11 +59,12 @@ def kernel(value: str = "x[id.x] + w[id.x]", data: bytes | None = None) -> Kerne
     return Kernel(tiny.WORKLOAD, None, "wgsl", data, hashlib.sha256(data).hexdigest())
 
 
-def runner_on(hub: Hub, engine: str, implementation: str) -> GpuRunner:
-    return GpuRunner(hub, engine, Backend("webgpu", implementation, software=True), timeout_s=60)
+def runner_on(hub: Hub, engine: str, implementation: str) -> PageRunner:
+    backend = Backend("webgpu", implementation, software=True)
+    return PageRunner(hub, engine, timeout_s=PATIENCE_S, backend=backend)
 
 
-def load(runner: GpuRunner, folder: Path) -> NDArray[np.float32]:
+def load(runner: PageRunner, folder: Path) -> NDArray[np.float32]:
     """Loads the tiny model, whose weights stay in the folder, and returns its weight."""
     plan, weights = tiny.plan_and_weights()
     file = folder / "weights.bin"
@@ -73,7 +75,7 @@ def load(runner: GpuRunner, folder: Path) -> NDArray[np.float32]:
 
 def drive(hub: Hub, engine: str, implementation: str, folder: Path) -> None:
     """Probe, load, infer, swap, measure right, wrong and unfit kernels."""
-    hub.wait_for_page(60)
+    hub.wait_for_page(PATIENCE_S)
     runner = runner_on(hub, engine, implementation)
     _probe(runner, implementation)
     w = load(runner, folder)
@@ -94,7 +96,7 @@ def drive(hub: Hub, engine: str, implementation: str, folder: Path) -> None:
     _serve(runner)
 
 
-def _probe(runner: GpuRunner, implementation: str) -> None:
+def _probe(runner: PageRunner, implementation: str) -> None:
     dispatch = {
         "code": "@group(0) @binding(0) var<storage, read_write> r: array<f32>;"
         "@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {"
@@ -112,7 +114,7 @@ def _probe(runner: GpuRunner, implementation: str) -> None:
     assert device.peak_gflops["wgsl"] > 0
 
 
-def _refuse_kernels(runner: GpuRunner) -> None:
+def _refuse_kernels(runner: PageRunner) -> None:
     """Kernels that do not compile or fit leave the registered ones as they are."""
     bad = {
         "nothing": document("nothing[id.x]"),
@@ -129,7 +131,7 @@ def _refuse_kernels(runner: GpuRunner) -> None:
         runner.register([kernel(data=bad["nothing"])])
 
 
-def _measure(runner: GpuRunner) -> None:
+def _measure(runner: PageRunner) -> None:
     runner.set_fixture(tiny.fixture())
     right = runner.measure(kernel(), kernel(data=in_two("x[id.x] + w[id.x]")), POLICY)
     assert right.error == ""
@@ -153,7 +155,7 @@ def _measure(runner: GpuRunner) -> None:
     assert runner.measure(kernel(), None, POLICY).error == ""
 
 
-def _serve(runner: GpuRunner) -> None:
+def _serve(runner: PageRunner) -> None:
     """The model answers on and on while a kernel is swapped and another one measured."""
     runner.serve({"x": X}, ServeOptions(interval_ms=0.0, budget=None))
     runner.register([kernel()])
@@ -166,13 +168,13 @@ def _serve(runner: GpuRunner) -> None:
 
 def lose(hub: Hub, engine: str, implementation: str, folder: Path, times: int) -> None:
     """Devices are lost at any moment; each is made good, and what comes out is right."""
-    hub.wait_for_page(60)
+    hub.wait_for_page(PATIENCE_S)
     runner = runner_on(hub, engine, implementation)
     runner._fields = {**runner._fields, "debug": True}  # type: ignore[dict-item]
     w = load(runner, folder)
     runner.register([kernel()])
     for n in range(times):
-        hub.request({"type": "gpu_lose", "after_ms": n % 10 * 3}, (), 60)
+        hub.request({"type": "gpu_lose", "after_ms": n % 10 * 3}, (), PATIENCE_S)
         for turn in range(200):
             x = X + 100 * n + turn
             np.testing.assert_array_equal(runner.infer({"x": x}, runs=3).outputs["y"], x + w)
@@ -185,4 +187,4 @@ def lose(hub: Hub, engine: str, implementation: str, folder: Path, times: int) -
     runner._fields = {k: v for k, v in runner._fields.items() if k != "debug"}
     load(runner, folder)
     with pytest.raises(PageError, match="only after a load with `debug`"):
-        hub.request({"type": "gpu_lose"}, (), 60)
+        hub.request({"type": "gpu_lose"}, (), PATIENCE_S)

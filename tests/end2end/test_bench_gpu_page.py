@@ -19,6 +19,7 @@ from nnjit_studio.bench.gpu import (
     kernels as gpu_kernels,
 )
 from nnjit_studio.bench.gpu.page import GPU_PEERS
+from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.bench.peers.kernels import find_node_modules
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.engine.browsers.browsers import is_root
@@ -36,12 +37,15 @@ def chromium() -> None:
         pytest.skip("NNJIT_SKIP_CHROMIUM=1")
 
 
-def peers_here() -> tuple[list[str], Path | None]:
-    """Those whose packages are installed, for CI has none."""
+def options(folder: Path) -> BenchOptions:
+    """A software adapter, and the peers whose packages are installed, for CI has none."""
+    alone = BenchOptions(folder, no_sandbox=is_root(), gpu="software")
+    peers = ("ort", "tfjs")
     try:
-        return ["ort", "tfjs"], find_node_modules(["ort", "tfjs"], None, GPU_PEERS)[0]
+        node_modules, _ = find_node_modules(peers, None, GPU_PEERS)
     except UserError:
-        return [], None
+        return alone
+    return dataclasses.replace(alone, peers=peers, node_modules=node_modules)
 
 
 def kernel(spec: WorkloadSpec, statement: str) -> dict[str, Any]:
@@ -79,12 +83,10 @@ def some_kernels(spec: WorkloadSpec, device: DeviceProfile) -> list[dict[str, An
 
 
 def test_kernels_beside_the_peers(tmp_path: Path) -> None:
-    peers, node_modules = peers_here()
+    given = options(tmp_path)
+    peers = given.peers
     shapes = gpu_kernels.parse_shapes("matmul:20x12x36:f32")
-    result = gpu_kernels.compare(
-        shapes, some_kernels, tmp_path, "chromium", peers, node_modules, is_root(), False, {},
-        print, QUICK, "software",
-    )  # fmt: skip
+    result = gpu_kernels.compare(shapes, some_kernels, given, print, {}, QUICK)
     assert result["adapter"]["is_fallback"]
     assert "swiftshader" in result["flags"]
     (row,) = result["rows"]
@@ -113,10 +115,9 @@ def test_kernels_beside_the_peers(tmp_path: Path) -> None:
 
 
 def test_dispatches_beside_the_peers(tmp_path: Path) -> None:
-    peers, node_modules = peers_here()
-    result = gpu_dispatches.compare(
-        30, tmp_path, "chromium", peers, node_modules, is_root(), False, print, 1, "software"
-    )
+    given = options(tmp_path)
+    peers = given.peers
+    result = gpu_dispatches.compare(30, given, print, rounds=1)
     assert set(result["ms"]) == {"ours", *peers}
     assert set(result["ratio"]) == set(peers)
     for name, ms in result["ms"].items():
@@ -124,13 +125,10 @@ def test_dispatches_beside_the_peers(tmp_path: Path) -> None:
 
 
 def test_4_bit_products_beside_the_peer(tmp_path: Path) -> None:
-    peers, node_modules = peers_here()
+    given = options(tmp_path)
     policy = dataclasses.replace(QUICK, readbacks=0)
-    result = gpu_gemv4.compare(
-        [(64, 96)], tmp_path, "chromium", peers, node_modules, is_root(), False, print, 1, policy,
-        "software",
-    )  # fmt: skip
-    wanted = {"ours", "ort-0", "ort-4"} if peers else {"ours"}
+    result = gpu_gemv4.compare([(64, 96)], given, print, 1, policy)
+    wanted = {"ours", "ort-0", "ort-4"} if given.peers else {"ours"}
     assert {r["name"] for r in result["rows"]} == wanted
     for row in result["rows"]:
         assert row["max_rel_err"] < (0.05 if row["name"] == "ort-4" else 1e-5)
@@ -143,6 +141,5 @@ def test_4_bit_products_beside_the_peer(tmp_path: Path) -> None:
 
 def test_a_software_adapter_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="software: its figures say nothing"):
-        gpu_dispatches.compare(
-            5, tmp_path, "chromium", [], None, is_root(), True, print, 1, "software"
-        )
+        published = BenchOptions(tmp_path, no_sandbox=is_root(), gpu="software", published=True)
+        gpu_dispatches.compare(5, published, print)

@@ -100,7 +100,8 @@ def test_cold_sessions_begin_alike(
     def begun(events: list[dict[str, Any]]) -> tuple[object, ...]:
         spaces = [(e["workload"], e["candidates"]) for e in events if e["event"] == "space"]
         rounds = [(e["workload"], e["candidate"]) for e in events if e["event"] == "round"]
-        return events[0]["workloads"], spaces, rounds[0]
+        swept = list(dict.fromkeys(workload for workload, _ in rounds))
+        return events[0]["workloads"], spaces, rounds[0], swept
 
     assert begun(killed) == begun(first)
 

@@ -11,8 +11,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog
 
 from nnjit_studio.cli.main import cli
-from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.commands.palette import Palette, commands, score
+from nnjit_studio.ui.window.features import ACTIONS
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def palette(window):
 
 
 def test_every_action_of_the_registry_is_in_it(window):
-    names = {c.action.objectName() for c in commands(window.menu_bar)}
+    names = {c.action.objectName() for c in commands(window.menus.bar)}
     assert {spec.id for spec in ACTIONS} <= names
-    assert any(c.name == "View > Theme > Dark" for c in commands(window.menu_bar))
+    assert any(c.name == "View > Theme > Dark" for c in commands(window.menus.bar))
 
 
 def test_letters_in_order_find_and_words_come_first():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from nnjit_studio.ui.state.services import EnginePage
+from nnjit_studio.ui.state.services import PageView
 
 LIVES_S = 1.0
 """A page that lives shorter died at once."""
@@ -38,7 +38,7 @@ class PageKeeper(QObject):
     gave_up = Signal(str)
 
     def __init__(
-        self, view: EnginePage, expect: Callable[[bool, str], None], parent: QObject | None = None
+        self, view: PageView, expect: Callable[[bool, str], None], parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
         self._view, self._expect = view, expect

@@ -1,4 +1,4 @@
-"""Views that a matmul can take while it reads or writes: they cost no kernel then.
+"""Views folded into the matmuls that read or write them, where that costs no speed.
 
 A call that only moves elements, with a constant factor or without, is folded into
 all of its consumers, where each is a matmul that still reads neighbours (columns

@@ -1,8 +1,7 @@
 """Products of one input with several weights become one: Q, K and V of attention.
 
-The weights stand side by side in one, the results are slices of its output.
-That pays where whoever reads a slice can read it in place, so a merge whose
-slices would have to be copied is taken back.
+The weights stand side by side in one, the results are slices of its output. That pays where every
+reader of a slice can read it in place; a merge whose slices would have to be copied is undone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls that only move elements, as functions of an index.
+"""Calls that only move elements, as maps from index to index.
 
 A view is ``target[to] = scale * source[from]``, both indices sums over the same
 variables and ``to`` one-to-one: a transpose, a slice, a broadcast, with a
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
-from nnjit_studio.compiler.ir.rewrite import substitute_store
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.tvm_adapter import ProgramCall
 
@@ -40,7 +40,7 @@ class View:
 
     @property
     def moves(self) -> bool:
-        """Whether it does anything: a reshape, all in place, costs nothing anyway."""
+        """Whether it moves anything: a reshape is free in any case."""
         return not self.permutes or self.to != self.origin
 
     def inward(self, form: LinearForm, known: Mapping[str, int]) -> Expr | None:
@@ -192,17 +192,11 @@ def with_buffer(
                 return load if scale is None else Binary("mul", load, scale)
             return None
 
-        def stores(items: Sequence[Store]) -> tuple[Store, ...]:
-            return tuple(
-                Store(
-                    s.buffer,
-                    index(s.index) if s.buffer == name else rewrite(s.index, change),
-                    rewrite(s.value, change),
-                )
-                for s in items
-            )
+        def moved(s: Store) -> Store:
+            place = index(s.index) if s.buffer == name else rewrite(s.index, change)
+            return Store(s.buffer, place, rewrite(s.value, change))
 
-        return replace(old, body=stores(old.body), init=stores(old.init))
+        return map_stores(old, moved)
 
     try:
         stages = tuple(stage(s) for s in program.stages)

@@ -1,4 +1,4 @@
-"""Which stages share a dispatch, and how its threads share the work.
+"""Grouping of stages into dispatches, and the division of a dispatch's work among threads.
 
 A group is a run of stages whose leading axes (the *outer* ones) can be walked
 together: each outer point touches elements of its own of every result. A
@@ -290,7 +290,7 @@ def _tile(nest: Nest, group: Group, packed: bool) -> tuple[tuple[str, int], ...]
 
 
 def _with_rows(program: Program, groups: Sequence[Group], number: int) -> Group:
-    """Rows that only this group knows, moved to workgroup memory."""
+    """Rows that only this group uses, moved to workgroup memory."""
     group = groups[number]
     if group.team == 1 or group.threads != group.team:
         return group

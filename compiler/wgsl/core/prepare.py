@@ -1,4 +1,4 @@
-"""What a program needs before its loops are planned: places for results that threads can write.
+"""Preparation of a program for WGSL: a place for every result that threads can write.
 
 Three rewrites. A workspace that the plan lays over an output *is* that output,
 because WebGPU lets no two writable bindings overlap. A stage of more buffers

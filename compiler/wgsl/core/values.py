@@ -43,7 +43,7 @@ _CHEAP = ("neg", "not", "abs", "bitnot")
 
 @dataclass
 class Context:
-    """What a shader knows of its names.
+    """The names of a shader, and the facts known about them.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Block:
         self.uses: Counter[Expr] = parent.uses if parent else Counter()
 
     def expect(self, exprs: Iterable[Expr]) -> None:
-        """Count what the next values have in common: that gets a name."""
+        """Count the common subexpressions of the next values; those get a name."""
         self.uses = Counter(e for expr in exprs for e in walk(expr))
 
     def let(self, text: str) -> str:

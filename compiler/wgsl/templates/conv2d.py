@@ -1,8 +1,8 @@
 """Convolutions in WGSL: a product of weights and patches by tiles, or rows of one channel each.
 
-Rows of the product are output channels, columns the pixels of the output, the reduction
-runs over the taps of all channels. Batch and groups are batches of the product. Where it is
-depthwise, there is no product to speak of: see :mod:`depthwise`.
+Rows of the product are output channels, columns the pixels of the output, the reduction runs over
+the taps of all channels. Batch and groups are batches of the product. Depthwise convolutions have a
+template of their own (:mod:`.depthwise`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pass changed: two texts as one, line by line."""
+"""Changes that a pass made: two texts as one, line by line."""
 
 from __future__ import annotations
 

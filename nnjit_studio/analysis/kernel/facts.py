@@ -1,4 +1,4 @@
-"""What each line of a kernel's text does, read from the names that the compiler leaves in it.
+"""Facts about each line of a kernel's text, read from the names that the compiler leaves in it.
 
 Loops, buffers and locals keep their names from the schedule to the last pass: a local of the
 Wasm text is ``$name.number``, one that holds an address is named like its buffer. WGSL names its

@@ -38,7 +38,7 @@ class PassStep:
     form
         What the text is, as in :class:`~nnjit_studio.compiler.process.kernel_texts.PassText`.
     lines
-        Beside the text before, where that has the same form; None where it has another one,
+        Compared with the text before, where that has the same form; None where it has another one,
         and where a text is longer than :data:`MOST_LINES`.
     """
 

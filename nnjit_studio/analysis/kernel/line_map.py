@@ -1,4 +1,4 @@
-"""Which lines of a kernel's texts correspond, as finely as the compiler can tell.
+"""Corresponding lines of a kernel's texts, as finely as the compiler can tell.
 
 Scheduled loops and Wasm, by statement: the n-th line that sets a local, or stores to a buffer,
 inside one loop is the n-th there too, for no pass changes that order. Where the numbers differ,

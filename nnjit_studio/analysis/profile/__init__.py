@@ -1,4 +1,4 @@
-"""Where a model's time and memory go: per step, cold and warm apart."""
+"""Profile of a model: time of each step, the cold start, memory, and findings in words."""
 
 from nnjit_studio.analysis.profile.compare import Comparison, StepDelta, compare, headline, load
 from nnjit_studio.analysis.profile.findings import Finding, findings, ranked

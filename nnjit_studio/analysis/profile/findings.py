@@ -1,4 +1,4 @@
-"""What a profile says in words; every number is computed from its rows."""
+"""Findings of a profile in words; every number is computed from its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile holds: one row for each step, and the model's times and memory."""
+"""Records of a profile: one row for each step, and the model's times and memory."""
 
 from __future__ import annotations
 

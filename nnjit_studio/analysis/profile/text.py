@@ -33,19 +33,11 @@ def as_text(profile: ModelProfile, top: int | None = None) -> str:
 
 def _cells(s: StepProfile) -> tuple[object, ...]:
     return (
-        s.node[-34:],
-        s.workload[:42],
-        f"{s.ms:.4f}",
-        f"{s.iqr_ms:.4f}",
-        f"{s.share:.1%}",
-        f"{s.gflops:.1f}",
-        f"{s.gbytes_per_s:.1f}",
-        f"{s.intensity:.1f}",
-        _percent(s.percent_of_peak if s.flops else None),
-        _percent(s.percent_of_roof),
-        s.bound or "-",
-        s.threads,
-    )
+        s.node[-34:], s.workload[:42], f"{s.ms:.4f}", f"{s.iqr_ms:.4f}", f"{s.share:.1%}",
+        f"{s.gflops:.1f}", f"{s.gbytes_per_s:.1f}", f"{s.intensity:.1f}",
+        _percent(s.percent_of_peak if s.flops else None), _percent(s.percent_of_roof),
+        s.bound or "-", s.threads,
+    )  # fmt: skip
 
 
 def _percent(value: float | None) -> str:

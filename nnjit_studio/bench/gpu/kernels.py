@@ -1,4 +1,4 @@
-"""``nnjit bench kernels --backend webgpu``: products in WGSL beside the peers, in one page."""
+"""``nnjit bench kernels --backend webgpu``: products in WGSL, compared with the peers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnjit_studio.bench.gpu.page import GpuPage, gpu_page
+from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
-from nnjit_studio.bench.peers.onnx_models import IR_VERSION, OPSET
+from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
@@ -61,6 +61,7 @@ class Prepared:
     """A shape whose operands, reference and models are in the page's folder."""
 
     name: str
+    folder: str
     spec: WorkloadSpec
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     out_shape: tuple[int, ...]
@@ -109,11 +110,10 @@ def prepare(
         reference = np.matmul(operands[0].astype(np.float64), operands[1].astype(np.float64))
         (place / "reference.bin").write_bytes(reference.astype(np.float32).tobytes())
         flops = 2 * int(np.prod(batch, dtype=int)) * m * k * n
-        shape = Prepared(name, spec, inputs, reference.shape, reference, flops, dtype)
+        shape = Prepared(name, place.name, spec, inputs, reference.shape, reference, flops, dtype)
         write_products(place / "one.onnx", shape, 1)
         write_products(place / "many.onnx", shape, shape.depth)
         prepared.append(shape)
-    write_keep_alive(folder / "keep_alive.onnx")
     return prepared
 
 
@@ -131,32 +131,12 @@ def write_products(path: Path, shape: Prepared, count: int) -> None:
     dims = dict(shape.inputs)
     fed = [(name, dims["in0"]) for name in left] + [("in1", dims["in1"])]
     element = helper.np_dtype_to_tensor_dtype(np.dtype(shape.dtype))
-    _save(path, nodes, fed, [(name, shape.out_shape) for name in outputs], element)
-
-
-def write_keep_alive(path: Path) -> None:
-    """A model whose session keeps ONNX Runtime Web's device between other sessions."""
-    _save(path, [helper.make_node("Relu", ["in0"], ["out0"])], [("in0", (4,))], [("out0", (4,))])
-
-
-Port = tuple[str, tuple[int, ...]]
-
-
-def _save(
-    path: Path,
-    nodes: list[onnx.NodeProto],
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
-    element: int = TensorProto.FLOAT,
-) -> None:
-    def ports(given: Sequence[Port]) -> list[onnx.ValueInfoProto]:
-        return [helper.make_tensor_value_info(n, element, s) for n, s in given]
-
-    graph = helper.make_graph(nodes, "products", ports(inputs), ports(outputs))
-    opset = helper.make_opsetid("", OPSET)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
-    onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
+    save_model(
+        path,
+        nodes,
+        [port(name, dims, element) for name, dims in fed],
+        [port(name, shape.out_shape, element) for name in outputs],
+    )
 
 
 def device_of(page: GpuPage) -> DeviceProfile:
@@ -218,49 +198,34 @@ def lab_candidates(
 def compare(
     shapes: Sequence[tuple[str, WorkloadSpec]],
     kernels_of: KernelSource,
-    folder: Path,
-    target: str,
-    peers: Sequence[str],
-    node_modules: Path | None,
-    no_sandbox: bool,
-    published: bool,
+    options: BenchOptions,
+    note: Note,
     native: Mapping[str, Any],
-    note: Callable[[str], None],
     policy: GpuPolicy = POLICY,
-    gpu: str = "hardware",
     dtype: str = "float32",
 ) -> dict[str, Any]:
     """Measure ours and the peers in one page of one browser; the benchmark's JSON document.
 
     Parameters
     ----------
-    dtype
-        Of the operands; our result is float32 at any rate.
     native
         What ``benchmarks/cublas.py`` wrote, or nothing.
+    dtype
+        Of the operands; our result is float32 at any rate.
 
     Raises
     ------
     UserError, TargetError, PageError
     """
-    prepared = prepare(shapes, folder, dtype)
-    page_name = "gpu/kernels.html"
-    with gpu_page(page_name, folder, target, node_modules, no_sandbox, published, gpu) as page:
-        note(f"adapter: {page.profile.name}")
-        device = device_of(page)
+    prepared = prepare(shapes, options.folder, dtype)
+    with gpu_page("kernels", options, note) as page:
         for index, shape in enumerate(prepared):
-            tried = kernels_of(shape.spec, device)
+            tried = kernels_of(shape.spec, device_of(page))
             note(f"{shape.name}: {len(tried)} kernels compiled")
-            (folder / str(index) / "candidates.json").write_text(json.dumps(tried))
-        page.give(
-            {
-                "peers": list(peers),
-                "policy": asdict(policy),
-                "shapes": [_shape_json(i, p) for i, p in enumerate(prepared)],
-            }
-        )
+            (options.folder / str(index) / "candidates.json").write_text(json.dumps(tried))
+        job = {"peers": options.peers, "policy": asdict(policy)}
         rows = []
-        for message in page.rows():
+        for message in page.rows({**job, "shapes": list(map(_shape_json, prepared))}):
             shape = prepared[message["index"]]
             outputs = {
                 name: np.frombuffer(page.upload(f"{message['index']}-{name}"), np.float32)
@@ -269,7 +234,7 @@ def compare(
             row = _row(shape, message, outputs, native.get("gpu_ms", {}).get(str(shape.spec)))
             rows.append(row)
             note(row_text(row))
-        found = page.conditions()
+        found = page.document()
     return {
         **found,
         "dtype": dtype,
@@ -282,11 +247,11 @@ def compare(
     }
 
 
-def _shape_json(index: int, p: Prepared) -> dict[str, Any]:
+def _shape_json(p: Prepared) -> dict[str, Any]:
     return {
         "spec": str(p.spec),
         "dtype": p.dtype,
-        "folder": str(index),
+        "folder": p.folder,
         "inputs": [{"name": name, "dims": list(dims)} for name, dims in p.inputs],
         "out_bytes": 4 * int(np.prod(p.out_shape)),
         "depth": p.depth,
@@ -302,18 +267,7 @@ def _row(
     reference = p.reference.reshape(-1)
     errors = {name: relative_error(got, reference) for name, got in outputs.items()}
     timed = message["timed"]
-    styles: dict[str, dict[str, Any]] = {}
-    for style in STYLES:
-        gpu = {name: spread(found[style]["gpu_ms"]) for name, found in timed.items()}
-        wall = {name: spread(found[style]["wall_ms"]) for name, found in timed.items()}
-        counted = ("calls", "passes", "dispatches", "submits")
-        styles[style] = {
-            "gpu_ms": gpu,
-            "wall_ms": wall,
-            "ratio": ratios(gpu),
-            "wall_ratio": ratios(wall),
-            "each": {name: {c: found[style][c] for c in counted} for name, found in timed.items()},
-        }
+    styles = {style: _of_style({n: t[style] for n, t in timed.items()}) for style in STYLES}
     readback = {name: spread(samples) for name, samples in message["readback_ms"].items()}
     best = min(styles[style]["gpu_ms"]["ours"]["median"] for style in STYLES)
     tried = message["tried"]
@@ -342,6 +296,19 @@ def _row(
         "chain_ns": spread(message["chain_ns"]),
         "tried": tried,
         "timed": timed,
+    }
+
+
+def _of_style(timed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    gpu = {name: spread(found["gpu_ms"]) for name, found in timed.items()}
+    wall = {name: spread(found["wall_ms"]) for name, found in timed.items()}
+    counted = ("calls", "passes", "dispatches", "submits")
+    return {
+        "gpu_ms": gpu,
+        "wall_ms": wall,
+        "ratio": ratios(gpu),
+        "wall_ratio": ratios(wall),
+        "each": {name: {c: found[c] for c in counted} for name, found in timed.items()},
     }
 
 

@@ -1,19 +1,20 @@
-"""A benchmark page on the GPU: its browser, its adapter, its job."""
+"""Benchmark pages on WebGPU: the adapter, the job, the rows."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
-from nnjit_studio.bench.server import BenchServer
+from onnx import helper
+
+from nnjit_studio.bench.conditions import load_average, measured_now
+from nnjit_studio.bench.options import BenchOptions, Note
+from nnjit_studio.bench.peers.onnx_models import port, save_model
+from nnjit_studio.bench.server import BenchServer, serve, visit
 from nnjit_studio.device.gpu_constants import with_constants
-from nnjit_studio.device.host import cpu_name
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.gpu_profile import GpuProfile
@@ -32,6 +33,13 @@ ROW_TIMEOUT_S = 300.0
 """Between two reports of the page; a software adapter is slow."""
 
 
+_TOLD = (
+    "vendor", "architecture", "device", "description", "driver", "is_fallback", "implementation",
+    "features", "subgroup_min", "subgroup_max", "timestamp_quantum_ns",
+)  # fmt: skip
+"""What a result says of its adapter."""
+
+
 class GpuPage:
     """A page that has told of its adapter and waits for its job.
 
@@ -47,49 +55,30 @@ class GpuPage:
         self._load_before = load_average()
         self._flags = flags
         self.adapter = adapter
+        write_keep_alive(folder / "keep_alive.onnx")
 
-    def give(self, job: Mapping[str, Any]) -> None:
-        """Write the job that the page waits for; the files that it names are there already."""
+    def rows(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Give the page its job and yield its ``row`` messages, until it is done.
+
+        The files that the job names are there already.
+        """
         part = self._folder / "job.part"
         part.write_text(json.dumps(job))
         part.replace(self._folder / "job.json")
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The page's ``row`` messages, until it is done."""
-        while (message := self._server.next_message(ROW_TIMEOUT_S))["type"] != "done":
-            if message["type"] == "row":
-                yield message
-        self._versions = message.get("versions", {})
+        yield from self._server.rows(ROW_TIMEOUT_S)
 
     def upload(self, name: str) -> bytes:
         """What the page posted under that name; once."""
         return self._server.uploads.pop(name)
 
-    def conditions(self) -> dict[str, Any]:
-        """Everything that a result of this page needs beside its rows."""
-        told = (
-            "vendor",
-            "architecture",
-            "device",
-            "description",
-            "driver",
-            "is_fallback",
-            "implementation",
-            "features",
-            "subgroup_min",
-            "subgroup_max",
-            "timestamp_quantum_ns",
-        )
+    def document(self) -> dict[str, Any]:
+        """The fields of a result that tell of browser, adapter and machine."""
         return {
             "ok": True,
-            "date": utc_now(),
             "browser": self.adapter["user_agent"],
             "flags": self._flags,
-            "adapter": {name: self.adapter[name] for name in told},
-            "cpu": cpu_name(),
-            "cores": os.cpu_count(),
-            "load_average": {"before": self._load_before, "after": load_average()},
-            "versions": {"nnjit-studio": __version__, **self._versions},
+            "adapter": {name: self.adapter[name] for name in _TOLD},
+            **measured_now(self._load_before, self._server.done.get("versions", {})),
         }
 
     @property
@@ -110,25 +99,8 @@ class GpuPage:
 
 
 @contextmanager
-def gpu_page(
-    page: str,
-    folder: Path,
-    target: str,
-    node_modules: Path | None,
-    no_sandbox: bool,
-    published: bool,
-    gpu: str = "hardware",
-) -> Iterator[GpuPage]:
-    """Open a page of ``resources/bench`` in a browser with WebGPU.
-
-    Parameters
-    ----------
-    folder
-        What the page reads as ``files/``.
-    published
-        Whether the results go to a file of results: a software adapter's do not.
-    gpu
-        One of ``GPU_MODES`` of :mod:`nnjit_studio.engine.browsers.flags`.
+def gpu_page(page: str, options: BenchOptions, note: Note) -> Iterator[GpuPage]:
+    """Open a page of ``resources/bench/gpu`` in a browser with WebGPU.
 
     Raises
     ------
@@ -136,21 +108,23 @@ def gpu_page(
         When the results of a software adapter were to be published.
     TargetError, PageError
     """
-    roots = {"files": folder} | ({"node_modules": node_modules} if node_modules else {})
-    with ExitStack() as stack:
-        server = stack.enter_context(BenchServer(roots))
-        browser = browsers.find(target)
-        running = stack.enter_context(
-            browsers.launch(browser, server.url(page), no_sandbox, on_exit=server.fail, gpu=gpu)
-        )
+    with serve(options) as server, visit(server, f"gpu/{page}.html", options) as running:
         adapter = server.next_message(START_TIMEOUT_S)
-        if adapter["is_fallback"] and published:
+        if adapter["is_fallback"] and options.published:
             raise UserError(
                 f"{adapter['description'] or 'The adapter'} is software: its figures say nothing "
                 "of a GPU, and are not published.",
                 "Leave out --markdown, or give a --target with a GPU.",
             )
-        yield GpuPage(server, folder, adapter, flags_of(running))
+        opened = GpuPage(server, options.folder, adapter, flags_of(running))
+        note(f"adapter: {opened.profile.name}")
+        yield opened
+
+
+def write_keep_alive(path: Path) -> None:
+    """A model whose session keeps ONNX Runtime Web's device between other sessions."""
+    nodes = [helper.make_node("Relu", ["in0"], ["out0"])]
+    save_model(path, nodes, [port("in0", (4,))], [port("out0", (4,))])
 
 
 def flags_of(running: browsers.RunningBrowser) -> str:

@@ -1,14 +1,11 @@
-"""Results of the GPU's benchmarks as text for a terminal and as dated sections of Markdown."""
+"""Reports of the GPU's benchmarks: the adapter, and the tables of kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from nnjit_studio.bench.gpu.kernels import STYLES
-from nnjit_studio.bench.tables import conditions, markdown_table, text_table
-
-Table = tuple[list[str], list[list[str]]]
+from nnjit_studio.bench.report import Report, Table, spread_text
 
 
 def adapter_text(result: Mapping[str, Any]) -> str:
@@ -24,59 +21,64 @@ def adapter_text(result: Mapping[str, Any]) -> str:
     )
 
 
-def _median(value: Mapping[str, float]) -> str:
-    return f"{value['median']:.4f} ({value['min']:.4f}; {value['iqr']:.4f})"
-
-
-def _kernel_table(result: Mapping[str, Any]) -> Table:
-    names = [
-        n for n in ("ours", "ort", "tfjs") if any(n in r["pass"]["gpu_ms"] for r in result["rows"])
+def kernels_report(result: Mapping[str, Any]) -> Report:
+    native = result["native"]
+    told = f"cuBLAS: {native['library']} on {native['device']}, {native['how']}." if native else ""
+    title = "WebGPU kernels, compared with their peers"
+    if result["dtype"] != "float32":
+        title += f", {result['dtype']} by a lab mode"
+    parts: list[Table | str] = [
+        adapter_text(result),
+        "GPU time by timestamps around each compute pass:",
+        _gpu_table(result),
+        _passes(result),
+        "The page's time of a call:",
+        _page_table(result),
+        _kernel_facts(result),
+        _failures(result),
     ]
+    return Report(result, title, told, parts)
+
+
+def _contenders(result: Mapping[str, Any]) -> list[str]:
+    rows = result["rows"]
+    return [n for n in ("ours", "ort", "tfjs") if any(n in r["pass"]["gpu_ms"] for r in rows)]
+
+
+def _ratios(found: Mapping[str, float], names: list[str]) -> list[str]:
+    return [f"{found[n]:.2f}" if n in found else "-" for n in names]
+
+
+def _gpu_table(result: Mapping[str, Any]) -> Table:
+    names = _contenders(result)
     head = ["workload", "submitted", *(f"{n} GPU ms (min; IQR)" for n in names)]
-    head += [f"{n} / ours" for n in names[1:]]
-    rows = []
-    for row in result["rows"]:
-        for style, words in STYLES.items():
-            found = row[style]
-            rows.append(
-                [
-                    row["workload"],
-                    words if style == "submit" else f"{row['depth']} per submit",
-                    *(_median(found["gpu_ms"][n]) if n in found["gpu_ms"] else "-" for n in names),
-                    *(
-                        f"{found['ratio'][n]:.2f}" if n in found["ratio"] else "-"
-                        for n in names[1:]
-                    ),
-                ]
-            )
-    return head, rows
+    rows = [
+        [
+            row["workload"],
+            how,
+            *(spread_text(ms[n], 4) if n in (ms := row[style]["gpu_ms"]) else "-" for n in names),
+            *_ratios(row[style]["ratio"], names[1:]),
+        ]
+        for row in result["rows"]
+        for style, how in (("submit", "one per submit"), ("pass", f"{row['depth']} per submit"))
+    ]
+    return Table([*head, *(f"{n} / ours" for n in names[1:])], rows)
 
 
 def _page_table(result: Mapping[str, Any]) -> Table:
-    names = [
-        n for n in ("ours", "ort", "tfjs") if any(n in r["pass"]["gpu_ms"] for r in result["rows"])
-    ]
+    names = _contenders(result)
     head = ["workload", "call", *(f"{n} ms" for n in names), *(f"{n} / ours" for n in names[1:])]
     rows = []
     for row in result["rows"]:
-        calls = {
-            "one per submit, pipelined": (row["submit"]["wall_ms"], row["submit"]["wall_ratio"]),
-            f"{row['depth']} per submit, pipelined": (
-                row["pass"]["wall_ms"],
-                row["pass"]["wall_ratio"],
-            ),
-            "one, with its result read": (row["readback_ms"], row["readback_ratio"]),
-        }
-        for words, (ms, ratio) in calls.items():
-            rows.append(
-                [
-                    row["workload"],
-                    words,
-                    *(f"{ms[n]['median']:.4f}" if n in ms else "-" for n in names),
-                    *(f"{ratio[n]:.2f}" if n in ratio else "-" for n in names[1:]),
-                ]
-            )
-    return head, rows
+        one, many = row["submit"], row["pass"]
+        for call, ms, ratio in (
+            ("one per submit, pipelined", one["wall_ms"], one["wall_ratio"]),
+            (f"{row['depth']} per submit, pipelined", many["wall_ms"], many["wall_ratio"]),
+            ("one, with its result read", row["readback_ms"], row["readback_ratio"]),
+        ):
+            times = [f"{ms[n]['median']:.4f}" if n in ms else "-" for n in names]
+            rows.append([row["workload"], call, *times, *_ratios(ratio, names[1:])])
+    return Table(head, rows)
 
 
 def _kernel_facts(result: Mapping[str, Any]) -> Table:
@@ -103,7 +105,7 @@ def _kernel_facts(result: Mapping[str, Any]) -> Table:
                 row["candidate"],
             ]
         )
-    return head, rows
+    return Table(head, rows)
 
 
 def _failures(result: Mapping[str, Any]) -> str:
@@ -125,28 +127,3 @@ def _passes(result: Mapping[str, Any]) -> str:
         f"{name} {', '.join(f'{n:g}' for n in sorted(ns))}" for name, ns in found.items()
     )
     return f"Compute passes for a product where many share a submit: {told}."
-
-
-def gpu_kernels_text(result: Mapping[str, Any]) -> str:
-    tables = (_kernel_table, _page_table, _kernel_facts)
-    parts = [adapter_text(result), *(text_table(*t(result)) for t in tables)]
-    parts += [_passes(result), _failures(result)]
-    return "\n\n".join(filter(None, parts))
-
-
-def gpu_kernels_markdown(result: Mapping[str, Any]) -> str:
-    native = result["native"]
-    told = f" cuBLAS: {native['library']} on {native['device']}, {native['how']}." if native else ""
-    parts = [
-        f"## {result['date'][:10]}: WebGPU kernels beside their peers"
-        + ("" if result["dtype"] == "float32" else f", {result['dtype']} by a lab mode"),
-        f"{conditions(result)} {adapter_text(result)}{told}",
-        "GPU time by timestamps around each compute pass:",
-        markdown_table(*_kernel_table(result)),
-        _passes(result),
-        "As the page sees a call:",
-        markdown_table(*_page_table(result)),
-        markdown_table(*_kernel_facts(result)),
-        _failures(result),
-    ]
-    return "\n\n".join(filter(None, parts))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from nnjit_studio.bench.llm.decoder import fill
 from nnjit_studio.bench.llm.decoder.config import LlamaConfig, checked
 from nnjit_studio.bench.llm.decoder.plan import PREFILL_PREFIX, DecoderPlan, arrays_of, decoder_plan
 from nnjit_studio.bench.llm.decoder.reference import Reference
+from nnjit_studio.bench.options import BenchOptions, Note
+from nnjit_studio.bench.report import Report, Table
 from nnjit_studio.bench.statistics import relative_error, spread
-from nnjit_studio.bench.tables import conditions, markdown_table, text_table
 from nnjit_studio.errors import UserError
 
 WARM_MS = 60.0
@@ -39,67 +40,59 @@ def write_weights(plan: DecoderPlan, path: Path) -> None:
                 file.write(fill.data(b.kind, first, count, b.seed, b.exponent))
 
 
-def bench_llama(
-    config: LlamaConfig,
-    prompt_tokens: int,
-    tokens: int,
-    rounds: int,
-    weights: str,
-    tune: bool,
-    f16: bool,
-    folder: Path,
-    gpu: str,
-    target: str,
-    no_sandbox: bool,
-    published: bool,
-    note: Callable[[str], None],
-) -> dict[str, Any]:
-    """Load, tune and time the decoder in a browser page; the benchmark's JSON document.
+@dataclass(frozen=True)
+class TextRun:
+    """The text that is timed, and how its kernels are chosen.
 
-    Parameters
+    Attributes
     ----------
     prompt_tokens, tokens
-        Those of the prompt, any ids, for the weights are random; those made behind it.
+        Those of the prompt, any ids, for the weights are random; those made after it.
     weights
-        ``gpu``: made there from their seed; ``file``: written to ``folder`` and streamed.
+        ``gpu``: made there from their seed; ``file``: written to a file and streamed.
+    tune
+        Whether settings are measured; else the first guess runs.
     f16
         Whether tuning may choose products in f16.
-    gpu
-        As of :func:`gpu_page`.
+    """
+
+    prompt_tokens: int
+    tokens: int
+    rounds: int = 5
+    weights: str = "gpu"
+    tune: bool = True
+    f16: bool = False
+
+
+def bench_llama(
+    config: LlamaConfig, run: TextRun, options: BenchOptions, note: Note
+) -> dict[str, Any]:
+    """Load, tune and time the decoder in a browser page; the benchmark's JSON document.
 
     Raises
     ------
     UserError, TargetError, PageError
     """
     rng = np.random.default_rng(config.seed)
-    prompt = [int(t) for t in rng.integers(0, checked(config).vocabulary, prompt_tokens)]
-    if len(prompt) + tokens > config.context:
+    prompt = [int(t) for t in rng.integers(0, checked(config).vocabulary, run.prompt_tokens)]
+    if len(prompt) + run.tokens > config.context:
         raise UserError(
-            f"{len(prompt)} tokens and {tokens} more do not fit a context of {config.context}.",
+            f"{len(prompt)} tokens and {run.tokens} more do not fit a context of {config.context}.",
             "Give a larger --context, or fewer --tokens.",
         )
-    if weights == "file":
+    if run.weights == "file":
         note("writing the weights file")
-        write_weights(decoder_plan(config), folder / "weights.bin")
-    with gpu_page("gpu/llama.html", folder, target, None, no_sandbox, published, gpu) as page:
-        note(f"adapter: {page.profile.name}")
+        write_weights(decoder_plan(config), options.folder / "weights.bin")
+    with gpu_page("llama", options, note) as page:
         subgroups = "subgroups" in page.profile.features
-        plan = decoder_plan(config, tune, subgroups, f16)
-        (folder / "plan.json").write_text(json.dumps(plan.to_json()))
-        page.give(
-            {
-                "weights": weights,
-                "prompt": prompt,
-                "tokens": tokens,
-                "rounds": rounds,
-                "warm_ms": WARM_MS,
-            }
-        )
-        (message,) = page.rows()
-        found = page.conditions()
+        plan = decoder_plan(config, run.tune, subgroups, run.f16)
+        (options.folder / "plan.json").write_text(json.dumps(plan.to_json()))
+        job = {"weights": run.weights, "tokens": run.tokens, "rounds": run.rounds}
+        (message,) = page.rows({**job, "prompt": prompt, "warm_ms": WARM_MS})
+        found = page.document()
     found["config"] = asdict(config)
-    found["row"] = _row(plan, message, prompt, tokens)
-    found["correct"] = _judged(plan, message, prompt, tokens)
+    found["row"] = _row(plan, message, prompt, run.tokens)
+    found["correct"] = _judged(plan, message, prompt, run.tokens)
     return found
 
 
@@ -159,17 +152,11 @@ def _judged(
     return found
 
 
-def llama_text(result: Mapping[str, Any]) -> str:
-    """For a terminal."""
-    return "\n\n".join((_head(result), text_table(*_kernels(result)), _checks(result)))
-
-
-def llama_markdown(result: Mapping[str, Any]) -> str:
-    """A dated section of a file of results."""
+def llama_report(result: Mapping[str, Any]) -> Report:
     c = result["config"]
-    title = f"## Decoder of {c['layers']} layers, width {c['width']}, {result['date'][:10]}"
-    table = markdown_table(*_kernels(result))
-    return "\n\n".join((title, conditions(result), _head(result), table, _checks(result))) + "\n"
+    title = f"decoder of {c['layers']} layers, width {c['width']}"
+    parts = (adapter_text(result), _head(result), _kernels(result), _checks(result))
+    return Report(result, title, "", parts)
 
 
 def _head(result: Mapping[str, Any]) -> str:
@@ -177,7 +164,6 @@ def _head(result: Mapping[str, Any]) -> str:
     ms = row["ms"]
     loaded = row["loaded"]
     lines = [
-        adapter_text(result),
         f"{c['layers']} layers, width {c['width']}, hidden {c['hidden']}, {c['heads']} heads, "
         f"vocabulary {c['vocabulary']}: {row['read_bytes_per_token'] / 1e9:.3f} GB read a token.",
         f"{row['tokens_per_s']:.1f} tokens/s queued ({ms['wall_ms']['median']:.3f} ms a token), "
@@ -199,27 +185,19 @@ def _head(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _kernels(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _kernels(result: Mapping[str, Any]) -> Table:
     head = ["kernel", "times", "us", "us of all", "GB/s", "setting"]
-    rows = []
     kernels = result["row"]["kernels"]
     token = {name: k for name, k in kernels.items() if not name.startswith(PREFILL_PREFIX)}
     token.pop("advance")
-    for name, k in (*token.items(), *(item for item in kernels.items() if item[0] not in token)):
+    rows = []
+    for name, k in {**token, **kernels}.items():
         total = k["us"] * k["uses"]
         gbs = f"{k['gbs']:.0f}" if "gbs" in k else "-"
         rows.append([name, str(k["uses"]), f"{k['us']:.2f}", f"{total:.1f}", gbs, k["setting"]])
-    rows.append(
-        [
-            "sum of a token",
-            str(result["row"]["dispatches"]),
-            "",
-            f"{sum(k['us'] * k['uses'] for k in token.values()):.1f}",
-            "",
-            "",
-        ]
-    )
-    return head, rows
+    total = sum(k["us"] * k["uses"] for k in token.values())
+    dispatches = str(result["row"]["dispatches"])
+    return Table(head, [*rows, ["sum of a token", dispatches, "", f"{total:.1f}", "", ""]])
 
 
 def _checks(result: Mapping[str, Any]) -> str:

@@ -1,8 +1,7 @@
-"""A long run of text generation: whether memory stays flat and every token is the native one."""
+"""A long run of text generation: its memory, and its tokens compared with the native ones."""
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nnjit_studio import __version__
 from nnjit_studio.analysis.profile.memory import renderer_memory
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
-from nnjit_studio.bench.tables import conditions
-from nnjit_studio.device.host import cpu_name
+from nnjit_studio.bench.conditions import conditions, load_average, measured_now, threads_text
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.texts import collect, compare, tokens_per_s
 from nnjit_studio.model import Sampling
@@ -80,7 +76,7 @@ def soak(
 def _summary(
     bench: Workbench,
     texts: Sequence[Mapping[str, Any]],
-    before: Sequence[float] | None,
+    before: list[float],
 ) -> dict[str, Any]:
     device = bench.page.connect()
     rates = [t["tokens_per_s"] for t in texts]
@@ -88,12 +84,8 @@ def _summary(
     checks = [t["check"] for t in texts if "check" in t]
     return {
         "event": "summary",
-        "date": utc_now(),
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
         "browser": device.user_agent,
-        "versions": {"nnjit-studio": __version__, "system": platform.system()},
-        "load_average": {"before": before, "after": load_average()},
+        **measured_now(before, {"system": platform.system()}),
         "model": bench.model.current.path.name,
         "threads": device.threads,
         "capacity": bench.model.decoder.capacity,
@@ -122,7 +114,7 @@ def soak_text(summary: Mapping[str, Any]) -> str:
     text = (
         f"{summary['tokens']} tokens in {summary['texts']} texts of a cache of "
         f"{summary['capacity']}, {summary['seconds']:.0f} s of generation on "
-        f"{summary['threads']} thread{'s' if summary['threads'] > 1 else ''}; tokens/s in the "
+        f"{threads_text(summary['threads'])}; tokens/s in the "
         f"first text {rate['first']:.1f}, median {rate['median']:.1f}, last {rate['last']:.1f}. "
         f"Wasm memory, MiB: {wasm}."
     )

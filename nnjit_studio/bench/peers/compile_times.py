@@ -1,23 +1,22 @@
-"""``nnjit bench compile``: settings to bytes, beside two conventional ways to Wasm."""
+"""``nnjit bench compile``: settings to bytes, compared with two conventional ways to Wasm."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
 import shutil
 import statistics
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
+from nnjit_studio.bench.conditions import load_average, measured_now
+from nnjit_studio.bench.options import Note
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec
-from nnjit_studio.device.host import cpu_name, host_profile
+from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import TIERS
@@ -32,7 +31,7 @@ CONVENTIONAL_CANDIDATES = 5
 def bench_compile(
     compiler: Compiler,
     shapes: Sequence[tuple[str, WorkloadSpec]],
-    note: Callable[[str], None],
+    note: Note,
     conventional: bool = True,
 ) -> dict[str, Any]:
     """Compile times of all candidates of the shapes' lite spaces, in ms.
@@ -49,48 +48,40 @@ def bench_compile(
     for name, spec in shapes:
         workload, packable = compiler.process.define(str(spec))
         candidates = build_lite_space(workload, device, packable).wasm_candidates
-        total: list[float] = []
-        passes: dict[str, list[float]] = {}
-        sizes: list[int] = []
-        for candidate in candidates:
-            for _ in range(REPEATS):
-                result = compiler.compile(workload, candidate, TIERS[-1:])
-                if result.error:
-                    raise CompileError(f"{workload.name}, {candidate}: {result.error}")
-                total.append(result.ms)
-                sizes.append(len(result.kernels[0].data))
-                for step, ms in result.pass_ms.items():
-                    passes.setdefault(step, []).append(ms)
-        row: dict[str, Any] = {
-            "name": name,
-            "workload": str(spec),
-            "candidates": len(candidates),
-            "compilations": len(total),
-            "ms": times(total),
-            "pass_ms": {step: statistics.median(ms) for step, ms in passes.items()},
-            "nbytes": {"median": statistics.median(sizes), "max": max(sizes)},
-            "conventional_ms": {},
-        }
-        rows.append(row)
+        facts = _compile_all(compiler, workload, candidates)
+        rows.append({"name": name, "workload": str(spec), **facts, "conventional_ms": {}})
         defined.append((workload, candidates[:CONVENTIONAL_CANDIDATES]))
-        note(f"{name}: median {row['ms']['median']:.2f} ms of {len(total)} compilations")
-    for made, (workload, some) in zip(rows, defined, strict=True):
-        if conventional:
+        median = facts["ms"]["median"]
+        note(f"{name}: median {median:.2f} ms of {facts['compilations']} compilations")
+    if conventional:
+        for row, (workload, some) in zip(rows, defined, strict=True):
             measured = [compiler.process.conventional_ms(workload, c) for c in (some[0], *some)]
-            made["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
-            note(f"{made['name']}: the conventional ways")
+            row["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
+            note(f"{row['name']}: the conventional ways")
+    versions = {"compiler": compiler.version, **(_tool_versions() if conventional else {})}
+    return {"ok": True, **measured_now(before, versions), "rows": rows}
+
+
+def _compile_all(
+    compiler: Compiler, workload: Workload, candidates: Sequence[Candidate]
+) -> dict[str, Any]:
+    total: list[float] = []
+    passes: dict[str, list[float]] = {}
+    sizes: list[int] = []
+    for candidate in (c for c in candidates for _ in range(REPEATS)):
+        result = compiler.compile(workload, candidate, TIERS[-1:])
+        if result.error:
+            raise CompileError(f"{workload.name}, {candidate}: {result.error}")
+        total.append(result.ms)
+        sizes.append(len(result.kernels[0].data))
+        for step, ms in result.pass_ms.items():
+            passes.setdefault(step, []).append(ms)
     return {
-        "ok": True,
-        "date": utc_now(),
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "load_average": {"before": before, "after": load_average()},
-        "versions": {
-            "nnjit-studio": __version__,
-            "compiler": compiler.version,
-            **(_tool_versions() if conventional else {}),
-        },
-        "rows": rows,
+        "candidates": len(candidates),
+        "compilations": len(total),
+        "ms": times(total),
+        "pass_ms": {step: statistics.median(ms) for step, ms in passes.items()},
+        "nbytes": {"median": statistics.median(sizes), "max": max(sizes)},
     }
 
 

@@ -1,9 +1,9 @@
-"""Which models import and run: each beside native ONNX Runtime, as a table."""
+"""``nnjit bench import``: models compared with native ONNX Runtime, as a table."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.bench.options import Note
+from nnjit_studio.bench.report import Table
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.workbench import Workbench
 
@@ -61,9 +63,7 @@ def seeded_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any
     return feeds
 
 
-def import_row(
-    bench: Workbench, path: Path, dims: Mapping[str, int], note: Callable[[str], None]
-) -> ImportRow:
+def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note) -> ImportRow:
     """Import a model, run it in the page with default kernels and natively, and compare.
 
     Models that quantise activations are compared with ONNX Runtime's unfused operators: the
@@ -126,22 +126,15 @@ def _error(got: NDArray[Any], expected: NDArray[Any]) -> float:
 
 def as_markdown(title: str, rows: Sequence[ImportRow]) -> str:
     """A table with one line for each model, those that fail last in their own words."""
-    lines = [
-        f"## {title}",
-        "",
-        f"{sum(r.ok for r in rows)} of {len(rows)} import, run and match within "
-        f"{TOLERANCE:g} of the largest value.",
-        "",
-        "| model | opset | exporter | imports, s | kernels | steps | weights, MiB | run, ms | "
-        "max error |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = ["model", "opset", "exporter", "imports, s", "kernels", "steps", "weights, MiB"]
+    head += ["run, ms", "max error"]
+    lines = []
     for r in sorted(rows, key=lambda r: (bool(r.error), r.model)):
-        if r.error:
-            lines.append(f"| {r.model} | {r.opset} | {r.exporter} | {r.error} | | | | | |")
-        else:
-            lines.append(
-                f"| {r.model} | {r.opset} | {r.exporter} | {r.import_s:.1f} | {r.kernels} | "
-                f"{r.steps} | {r.weights_bytes / _MIB:.1f} | {r.run_ms:.1f} | {r.max_error:.1e} |"
-            )
-    return "\n".join([*lines, ""])
+        figures = [f"{r.import_s:.1f}", str(r.kernels), str(r.steps)]
+        figures += [f"{r.weights_bytes / _MIB:.1f}", f"{r.run_ms:.1f}", f"{r.max_error:.1e}"]
+        told = [r.error, *[""] * 5] if r.error else figures
+        lines.append([r.model, str(r.opset), r.exporter, *told])
+    return (
+        f"## {title}\n\n{sum(r.ok for r in rows)} of {len(rows)} import, run and match within "
+        f"{TOLERANCE:g} of the largest value.\n\n{Table(head, lines).markdown()}\n"
+    )

@@ -1,13 +1,10 @@
-"""``nnjit bench kernels``: one-kernel models, ours tuned, beside the peers in one page."""
+"""``nnjit bench kernels``: one-kernel models, ours tuned, compared with the peers in one page."""
 
 from __future__ import annotations
 
-import datetime
 import json
-import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nnjit_studio
-from nnjit_studio import __version__
+from nnjit_studio.bench.conditions import load_average, measured_now
+from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.sweep import Swept, sweep
-from nnjit_studio.bench.server import BenchServer
+from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
-from nnjit_studio.device.host import cpu_name
-from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.workbench import Workbench
@@ -121,7 +117,7 @@ def prepare(
     shapes: Iterable[tuple[str, WorkloadSpec]],
     seconds: float,
     folder: Path,
-    note: Callable[[str], None],
+    note: Note,
 ) -> list[Prepared]:
     """Tune each shape in the page, and write bundle, ONNX model and inputs of each."""
     shapes = list(shapes)
@@ -167,14 +163,10 @@ def peak_gflops(bench: Workbench) -> dict[str, float]:
 
 def compare(
     prepared: Sequence[Prepared],
-    folder: Path,
-    target: str,
-    peers: Sequence[str],
     threads: int,
-    node_modules: Path | None,
     peak: Mapping[str, float],
-    no_sandbox: bool,
-    note: Callable[[str], None],
+    options: BenchOptions,
+    note: Note,
     policy: RoundsPolicy | None = None,
 ) -> dict[str, Any]:
     """Measure ours and the peers in one page of one browser; the benchmark's JSON document.
@@ -185,45 +177,31 @@ def compare(
     """
     job = {
         "threads": threads,
-        "peers": list(peers),
+        "peers": options.peers,
         "policy": asdict(policy or RoundsPolicy()),
         "shapes": [_shape_json(i, p) for i, p in enumerate(prepared)],
     }
-    (folder / "job.json").write_text(json.dumps(job))
+    (options.folder / "job.json").write_text(json.dumps(job))
     load_before = load_average()
-    roots = {"files": folder} | ({"node_modules": node_modules} if node_modules else {})
     rows: list[dict[str, Any]] = []
-    with ExitStack() as stack:
-        server = stack.enter_context(BenchServer(roots))
-        browser = browsers.find(target)
-        running = stack.enter_context(
-            browsers.launch(browser, server.url("kernels.html"), no_sandbox, on_exit=server.fail)
-        )
-        while (message := server.next_message(SHAPE_TIMEOUT_S))["type"] != "done":
-            if message["type"] == "rehearsed":
-                continue
-            index = message["index"]
-            contenders = message["samples_ms"]
+    with serve(options) as server, visit(server, "kernels.html", options) as running:
+        for message in server.rows(SHAPE_TIMEOUT_S):
             outputs = {
-                name: np.frombuffer(server.uploads.pop(f"{index}-{name}"), np.float32)
-                for name in contenders
+                name: np.frombuffer(server.uploads.pop(f"{message['index']}-{name}"), np.float32)
+                for name in message["samples_ms"]
             }
-            row = _row(prepared[index], message, outputs, threads, peak)
+            row = _row(prepared[message["index"]], message, outputs, threads, peak)
             rows.append(row)
             note(row_text(row))
     return {
         "ok": True,
-        "date": utc_now(),
-        "browser": message["user_agent"],
+        "browser": server.done["user_agent"],
         "flags": running.flags,
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "load_average": {"before": load_before, "after": load_average()},
-        "versions": {"nnjit-studio": __version__, **message["versions"]},
+        **measured_now(load_before, server.done["versions"]),
         "threads": threads,
         "peak_gflops": dict(peak),
         "rows": rows,
-        "geomean": geomeans(rows, peers),
+        "geomean": geomeans(rows, options.peers),
     }
 
 
@@ -234,15 +212,6 @@ def geomeans(rows: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> dict[st
         result["better_peer"] = geomean(min(row["ratio"].values()) for row in rows)
         result["worst_to_better_peer"] = min(min(row["ratio"].values()) for row in rows)
     return result
-
-
-def utc_now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def load_average() -> list[float]:
-    """Of the last 1, 5 and 15 minutes; empty where the system does not tell."""
-    return [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else []
 
 
 def _shape_json(index: int, p: Prepared) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``nnjit bench models``: whole models, ours tuned, beside the peers in one page."""
+"""``nnjit bench models``: whole models, ours tuned, compared with the peers in one page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shutil
 import statistics
 import zipfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import RoundsPolicy, load_average, utc_now
-from nnjit_studio.bench.server import BenchServer
+from nnjit_studio.bench.conditions import measured_now
+from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.bench.peers.kernels import RoundsPolicy
+from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
-from nnjit_studio.device.host import cpu_name
-from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.tuner.events import Failed, Finished
@@ -58,7 +56,7 @@ def parse_peers(text: str) -> list[str]:
     for word in words:
         if word not in PEERS:
             raise UserError(
-                f"Whole models are not measured beside {word!r}.", f"Use {', '.join(PEERS)}."
+                f"Whole models are not compared with {word!r}.", f"Use {', '.join(PEERS)}."
             )
     return words
 
@@ -115,12 +113,8 @@ def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> Prepa
 
 def compare(
     model: PreparedModel,
-    folder: Path,
-    target: str,
-    peers: Sequence[str],
     threads: int,
-    node_modules: Path | None,
-    no_sandbox: bool,
+    options: BenchOptions,
     cold_rounds: int = COLD_ROUNDS,
     policy: RoundsPolicy = POLICY,
 ) -> dict[str, Any]:
@@ -130,66 +124,71 @@ def compare(
     ------
     TargetError, PageError
     """
-    contenders = ["ours", *peers]
-    job = {
+    contenders = ["ours", *options.peers]
+    job = _job(model, threads, contenders, policy)
+    (options.folder / "job.json").write_text(json.dumps(job))
+    place = options.folder / "model"
+    if not place.exists():
+        place.mkdir()
+        for file in _files_of(model.onnx):
+            _link(file, place / file.name)
+    cold: dict[str, list[float]] = {name: [] for name in contenders}
+    with serve(options) as server:
+        with visit(server, "models.html", options) as running:
+            message = server.next_message(MODEL_TIMEOUT_S)
+        for name in contenders * cold_rounds:
+            with visit(server, f"models.html?cold={name}", options):
+                cold[name].append(server.next_message(MODEL_TIMEOUT_S)["first_output_ms"])
+    errors = [_worst_error(model.outputs, server.uploads, peer) for peer in options.peers]
+    return {
+        **_row(model, threads, message),
+        "file_bytes": sum(f.stat().st_size for f in place.iterdir()),
+        "max_rel_err": max(errors, default=None),
+        "cold_ms": {name: statistics.median(times) for name, times in cold.items() if times},
+        "cold_samples_ms": cold,
+        "flags": running.flags,
+    }
+
+
+def _job(
+    model: PreparedModel, threads: int, contenders: Sequence[str], policy: RoundsPolicy
+) -> dict[str, Any]:
+    """What the page is to do, for ``resources/bench/models.js``."""
+    inputs = [
+        {
+            "name": spec.name,
+            "type": _TYPES.get(spec.dtype, spec.dtype),
+            "dims": spec.shape,
+            "file": f"{_file_name(spec.name)}.bin",
+        }
+        for spec in model.inputs
+    ]
+    return {
         "threads": threads,
         "contenders": contenders,
         "policy": asdict(policy),
         "manifest": "bundle/manifest.json",
         "onnx": f"model/{model.onnx.name}",
-        "inputs": [
-            {
-                "name": spec.name,
-                "type": _TYPES.get(spec.dtype, spec.dtype),
-                "dims": list(spec.shape),
-                "file": f"{_file_name(spec.name)}.bin",
-            }
-            for spec in model.inputs
-        ],
+        "inputs": inputs,
     }
-    (folder / "job.json").write_text(json.dumps(job))
-    link = folder / "model"
-    if not link.exists():
-        link.mkdir()
-        for file in _files_of(model.onnx):
-            _link(file, link / file.name)
-    roots = {"files": folder} | ({"node_modules": node_modules} if node_modules else {})
-    with ExitStack() as stack:
-        server = stack.enter_context(BenchServer(roots))
-        browser = browsers.find(target)
 
-        def visit(page: str) -> tuple[dict[str, Any], str]:
-            url = server.url(page)
-            with browsers.launch(browser, url, no_sandbox, on_exit=server.fail) as running:
-                return server.next_message(MODEL_TIMEOUT_S), running.flags
 
-        message, flags = visit("models.html")
-        cold: dict[str, list[float]] = {name: [] for name in contenders}
-        for _ in range(cold_rounds):
-            for name in contenders:
-                report, _ = visit(f"models.html?cold={name}")
-                cold[name].append(report["first_output_ms"])
-        errors = {peer: _worst_error(model.outputs, server.uploads, peer) for peer in peers}
+def _row(model: PreparedModel, threads: int, message: Mapping[str, Any]) -> dict[str, Any]:
     ms = {name: spread(samples) for name, samples in message["samples_ms"].items()}
     facts = message["facts"]
     return {
         "model": model.name,
-        "file_bytes": sum(f.stat().st_size for f in link.iterdir()),
         "threads": threads,
-        "peers_threads": {n: facts[n]["threads"] for n in peers},
+        "peers_threads": {n: f["threads"] for n, f in facts.items() if n != "ours"},
         "tier": facts["ours"]["tier"],
         "tuned": dict(model.tuned),
         "ms": ms,
         "ratio": ratios(ms),
         "gflops": {name: model.flops / row["median"] / 1e6 for name, row in ms.items()},
-        "max_rel_err": max(errors.values(), default=None),
-        "memory_bytes": {name: facts[name]["memory_bytes"] for name in contenders},
-        "create_ms": {name: facts[name]["create_ms"] for name in contenders},
-        "cold_ms": {name: statistics.median(times) for name, times in cold.items() if times},
+        "memory_bytes": {name: f["memory_bytes"] for name, f in facts.items()},
+        "create_ms": {name: f["create_ms"] for name, f in facts.items()},
         "samples_ms": message["samples_ms"],
-        "cold_samples_ms": cold,
         "browser": message["user_agent"],
-        "flags": flags,
     }
 
 
@@ -203,13 +202,9 @@ def document(rows: Sequence[dict[str, Any]], versions: Mapping[str, str]) -> dic
             means[f"{peer}/{threads}t"] = {"geomean": geomean(given), "worst": min(given)}
     return {
         "ok": True,
-        "date": utc_now(),
         "browser": rows[0]["browser"] if rows else "",
         "flags": rows[0]["flags"] if rows else "",
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "load_average": {"after": load_average()},
-        "versions": {"nnjit-studio": __version__, **versions},
+        **measured_now(None, versions),
         "rows": list(rows),
         "ratios": means,
     }
@@ -224,9 +219,9 @@ def row_text(row: Mapping[str, Any]) -> str:
 
 
 def _files_of(onnx: Path) -> list[Path]:
-    """The model and the external data beside it, which exporters name after it."""
-    beside = onnx.parent.glob(f"{glob.escape(onnx.stem)}*")
-    return [f for f in beside if f.is_file() and (f.suffix != ".onnx" or f.name == onnx.name)]
+    """The model and its external data, which exporters name after it."""
+    named = onnx.parent.glob(f"{glob.escape(onnx.stem)}*")
+    return [f for f in named if f.is_file() and (f.suffix != ".onnx" or f.name == onnx.name)]
 
 
 def _link(file: Path, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""The same workload as an ONNX model, for ONNX Runtime."""
+"""ONNX models for the peers: a workload's model, and small ones by their nodes."""
 
 from __future__ import annotations
 
@@ -40,18 +40,38 @@ def write_onnx(
                 helper.make_node({"relu": "Relu", "gelu": "Gelu"}[word], [before], [after])
             )
     nodes[-1].output[0] = output.name
-    graph = helper.make_graph(
-        nodes,
-        "workload",
-        [_info(buffer) for buffer, _ in inputs if not buffer.constant],
-        [_info(output)],
-        [numpy_helper.from_array(data, buffer.name) for buffer, data in inputs if buffer.constant],
-    )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
-    )
-    onnx.checker.check_model(model)
+    constants = [numpy_helper.from_array(x, b.name) for b, x in inputs if b.constant]
+    given = [port(b.name, b.shape) for b, _ in inputs if not b.constant]
+    save_model(path, nodes, given, [port(output.name, output.shape)], constants)
+
+
+def save_model(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    constants: Sequence[onnx.TensorProto] = (),
+    domain: str = "",
+) -> None:
+    """Write a checked model of the standard operators; those of another ``domain`` are not checked.
+
+    Raises
+    ------
+    onnx.checker.ValidationError
+        When the nodes are no valid graph.
+    """
+    graph = helper.make_graph(nodes, "model", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", OPSET)]
+    opsets += [helper.make_opsetid(domain, 1)] if domain else []
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    if not domain:
+        onnx.checker.check_model(model)
     path.write_bytes(model.SerializeToString())
+
+
+def port(name: str, shape: Sequence[int], element: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    """An input or output of a model."""
+    return helper.make_tensor_value_info(name, element, shape)
 
 
 def _conv(spec: WorkloadSpec, operands: Sequence[str]) -> onnx.NodeProto:
@@ -66,7 +86,3 @@ def _conv(spec: WorkloadSpec, operands: Sequence[str]) -> onnx.NodeProto:
         dilations=[dilation] * 2,
         group=groups,
     )
-
-
-def _info(buffer: Buffer) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(buffer.name, TensorProto.FLOAT, buffer.shape)

@@ -1,20 +1,17 @@
-"""``nnjit bench passes``: what each pass is worth, after Table 5 of the paper."""
+"""``nnjit bench passes``: the gain by each pass, after Table 5 of the paper."""
 
 from __future__ import annotations
 
-import os
 import statistics
-from collections.abc import Callable
 from typing import Any
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
+from nnjit_studio.bench.conditions import load_average, measured_now
+from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.spelling import WorkloadSpec
-from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records import Kernel, MeasurePolicy
+from nnjit_studio.records import Kernel, MeasurePolicy, RunResult
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval
 from nnjit_studio.workbench import Workbench
@@ -40,11 +37,11 @@ def variants() -> list[tuple[str, tuple[str, ...]]]:
 
 
 def bench_passes(
-    bench: Workbench, spec: WorkloadSpec, candidate: Candidate, note: Callable[[str], None]
+    bench: Workbench, spec: WorkloadSpec, candidate: Candidate, note: Note
 ) -> dict[str, Any]:
     """Compile ms, bytes and kernel ms of each variant.
 
-    A variant is measured beside the kernel with all passes, in pairs (A B B A);
+    A variant is compared with the kernel with all passes, in pairs (A B B A);
     ``slowdown`` is its time over that kernel's, with a 95 % interval.
 
     Raises
@@ -71,36 +68,17 @@ def bench_passes(
     rows: list[dict[str, Any]] = []
     for name, passes in variants():
         kernel, compile_ms = build(passes)
-        result = runner.measure(kernel, full, POLICY)
-        if result.error or not result.error_ratio <= 1 or not result.guard_ok:
-            raise CompileError(
-                f"The variant {name} is wrong: {result.error or 'its result is off'}."
-            )
-        slowdown, low, high = speedup_interval(result.incumbent_ms, result.samples_ms, SwapPolicy())
-        rows.append(
-            {
-                "variant": name,
-                "compile_ms": compile_ms,
-                "nbytes": len(kernel.data),
-                "same_bytes": kernel.sha256 == full.sha256,
-                "ms": spread(result.samples_ms),
-                "all_passes_ms": spread(result.incumbent_ms),
-                "slowdown": {"median": slowdown, "low": low, "high": high},
-                "verdict": verdict(slowdown, low, high),
-                "samples_ms": list(result.samples_ms),
-            }
-        )
-        note(f"{name:<28} {rows[-1]['ms']['median']:.3f} ms: {rows[-1]['verdict']}")
+        row = _row(runner.measure(kernel, full, POLICY), name)
+        same = kernel.sha256 == full.sha256
+        row |= {"compile_ms": compile_ms, "nbytes": len(kernel.data), "same_bytes": same}
+        rows.append(row)
+        note(f"{name:<28} {row['ms']['median']:.3f} ms: {row['verdict']}")
     return {
         "ok": True,
-        "date": utc_now(),
         "browser": device.user_agent,
         "flags": device.flags,
         "target": device.target,
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "load_average": {"before": before, "after": load_average()},
-        "versions": {"nnjit-studio": __version__, "compiler": bench.compiler.version},
+        **measured_now(before, {"compiler": bench.compiler.version}),
         "workload": str(spec),
         "candidate": str(candidate),
         "tier": tier,
@@ -108,8 +86,25 @@ def bench_passes(
     }
 
 
+def _row(result: RunResult, name: str) -> dict[str, Any]:
+    if result.error or not result.error_ratio <= 1 or not result.guard_ok:
+        raise CompileError(
+            f"The variant {name} is wrong: {result.error or 'its result is off'}.",
+            "Run it again; if it stays, report it with the workload and the candidate.",
+        )
+    slowdown, low, high = speedup_interval(result.incumbent_ms, result.samples_ms, SwapPolicy())
+    return {
+        "variant": name,
+        "ms": spread(result.samples_ms),
+        "all_passes_ms": spread(result.incumbent_ms),
+        "slowdown": {"median": slowdown, "low": low, "high": high},
+        "verdict": verdict(slowdown, low, high),
+        "samples_ms": list(result.samples_ms),
+    }
+
+
 def verdict(slowdown: float, low: float, high: float) -> str:
-    """In words what a variant's time beside the kernel with all passes says."""
+    """A variant's time compared with that of the kernel with all passes, in words."""
     if high - low > MAX_INTERVAL:
         return f"{slowdown:.2f}x, not settled: the machine was too busy, repeat it"
     if low > 1 and slowdown > 1 + NOISE:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
-from nnjit_studio.bench.tables import conditions, markdown_table, text_table
+from nnjit_studio.bench.conditions import load_average, utc_now
+from nnjit_studio.bench.report import Report, Table
 from nnjit_studio.bench.tuner.mutants import bench_mutants, kernel_of
 from nnjit_studio.bench.tuner.program_mutants import make_slower
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -289,38 +289,12 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
     """Upper end of the one-sided exact interval of a share.
 
     C. J. Clopper, E. S. Pearson, "The Use of Confidence or Fiducial Limits",
-    Biometrika 26(4), 1934; by bisection of the binomial distribution.
+    Biometrika 26(4), 1934.
     """
-    if events >= trials:
-        return 1.0
-    low, high = events / trials, 1.0
-    for _ in range(60):
-        p = (low + high) / 2
-        at_most = sum(
-            math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(events + 1)
-        )
-        low, high = (p, high) if at_most > 1 - confidence else (low, p)
-    return high
+    from scipy.stats import binomtest
 
-
-def duels_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The table of the duels: what was fought, and how often the evaluator was right."""
-    head = ["duels", "workload", "count", "won", "median speed-up", "pairs", "s each"]
-    rows = []
-    for part, title in (("aa", "with itself"), ("slower", "5 % slower"), ("faster", "5 % faster")):
-        for row in result.get(part, {}).get("rows", ()):
-            rows.append(
-                [
-                    title,
-                    row["workload"],
-                    str(row["duels"]),
-                    str(row["won"]),
-                    f"{row['speedup']:.3f}x",
-                    f"{row['pairs']:.1f}",
-                    f"{row['seconds']:.2f}",
-                ]
-            )
-    return head, rows
+    found = binomtest(events, trials, alternative="less").proportion_ci(confidence, "exact")
+    return float(found.high)
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
@@ -354,16 +328,25 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def duels_text(result: Mapping[str, Any]) -> str:
-    head, rows = duels_rows(result)
-    return "\n".join(([text_table(head, rows)] if rows else []) + sentences(result))
-
-
-def duels_markdown(result: Mapping[str, Any]) -> str:
-    head, rows = duels_rows(result)
-    parts = [
-        f"## {result['date'][:10]}: duels where the truth is known",
-        f"{conditions(result)} Target {result['target']}, {result['threads']} threads.",
-        "\n".join(f"- {sentence}" for sentence in sentences(result)),
+def duels_report(result: Mapping[str, Any]) -> Report:
+    head = ["duels", "workload", "count", "won", "median speed-up", "pairs", "s each"]
+    rows = [
+        [
+            title,
+            row["workload"],
+            str(row["duels"]),
+            str(row["won"]),
+            f"{row['speedup']:.3f}x",
+            f"{row['pairs']:.1f}",
+            f"{row['seconds']:.2f}",
+        ]
+        for part, title in _PARTS.items()
+        for row in result.get(part, {}).get("rows", ())
     ]
-    return "\n\n".join([*parts, markdown_table(head, rows)] if rows else parts)
+    about = f"Target {result['target']}, {result['threads']} threads."
+    said = "\n".join(f"- {sentence}" for sentence in sentences(result))
+    parts = (Table(head, rows) if rows else "", said)
+    return Report(result, "duels where the truth is known", about, parts)
+
+
+_PARTS = {"aa": "with itself", "slower": "5 % slower", "faster": "5 % faster"}

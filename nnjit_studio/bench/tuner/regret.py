@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
+from nnjit_studio.bench.conditions import load_average, utc_now
 from nnjit_studio.compiler.spelling import WorkloadSpec, looks_like_spec
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError, UserError

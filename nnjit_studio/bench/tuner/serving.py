@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
-from nnjit_studio.bench.peers.kernels import load_average, utc_now
+from nnjit_studio.bench.conditions import load_average, utc_now
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.records.serving import ServeOptions, ServingStats

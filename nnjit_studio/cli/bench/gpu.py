@@ -14,9 +14,10 @@ import click
 from nnjit_studio.bench.gpu import dispatches as dispatch_job
 from nnjit_studio.bench.gpu import gemv4 as gemv4_job
 from nnjit_studio.bench.gpu import kernels as kernel_job
+from nnjit_studio.bench.gpu.gemv4_chain import parse_sizes
 from nnjit_studio.bench.gpu.page import GPU_PEERS
-from nnjit_studio.bench.gpu.tables import gpu_kernels_markdown, gpu_kernels_text
-from nnjit_studio.bench.peers.kernels import find_node_modules, parse_peers
+from nnjit_studio.bench.gpu.tables import kernels_report
+from nnjit_studio.bench.report import Report
 from nnjit_studio.cli.bench.options import ADAPTER, PeerOptions, peer_options, publish, scratch
 from nnjit_studio.cli.common import note
 from nnjit_studio.cli.verbs import option, verb
@@ -59,7 +60,7 @@ def kernels_on_gpu(
         )
         dtype = "float16" if lab else "float32"
         compare = partial(kernel_job.compare, wanted, kernels_of, native=native, dtype=dtype)
-        _run(compare, gpu, given, gpu_kernels_text, gpu_kernels_markdown)
+        _run(compare, gpu, given, kernels_report)
 
 
 @verb()
@@ -68,13 +69,13 @@ def dispatches(
     gpu: str = ADAPTER,
     given: PeerOptions = peer_options("ort,tfjs", "ort, tfjs"),
 ) -> None:
-    """What many tiny GPU dispatches cost, beside the peers in one browser page.
+    """What many tiny GPU dispatches cost, compared with the peers in one browser page.
 
     A chain of COUNT additions to four numbers, from the first call to its result in the
     page's memory.
     """
     compare = partial(dispatch_job.compare, count)
-    _run(compare, gpu, given, dispatch_job.dispatches_text, dispatch_job.dispatches_markdown)
+    _run(compare, gpu, given, dispatch_job.dispatches_report)
 
 
 @verb()
@@ -83,34 +84,23 @@ def gemv4(
     gpu: str = ADAPTER,
     given: PeerOptions = peer_options("ort", "ort"),
 ) -> None:
-    """Products of one row with 4-bit weights, as a decoder makes them, beside MatMulNBits.
+    """Products of one row with 4-bit weights, as a decoder makes them, and MatMulNBits.
 
     Chains of weights that are larger than a GPU's cache; f16 where the adapter has it.
     """
-    compare = partial(gemv4_job.compare, gemv4_job.parse_sizes(sizes))
-    _run(compare, gpu, given, gemv4_job.gemv4_text, gemv4_job.gemv4_markdown)
+    compare = partial(gemv4_job.compare, parse_sizes(sizes))
+    _run(compare, gpu, given, gemv4_job.gemv4_report)
 
 
 def _run(
     compare: Callable[..., dict[str, Any]],
     gpu: str,
     given: PeerOptions,
-    text: Callable[[dict[str, Any]], str],
-    section: Callable[[dict[str, Any]], str],
+    report: Callable[[dict[str, Any]], Report],
 ) -> None:
     """Run a comparison that lacks only its browser and its peers, and publish it."""
-    peers = parse_peers(given.peers)
-    node_modules, versions = find_node_modules(peers, given.node_modules, GPU_PEERS)
+    page, versions = given.page(packages=GPU_PEERS, gpu=gpu)
     with scratch() as folder:
-        result = compare(
-            folder=folder,
-            target=given.target.target,
-            peers=peers,
-            node_modules=node_modules,
-            no_sandbox=given.target.no_sandbox,
-            published=given.output.markdown is not None,
-            note=note,
-            gpu=gpu,
-        )
+        result = compare(options=page(folder), note=note)
     result["versions"] |= versions
-    publish(result, text, section, given.output)
+    publish(result, report, given.output)

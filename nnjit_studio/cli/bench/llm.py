@@ -1,13 +1,12 @@
-"""``nnjit bench``, the verbs about language models on WebGPU."""
+"""``nnjit bench``: the verbs about language models on WebGPU."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import click
 
 from nnjit_studio.bench.llm import llama as job
 from nnjit_studio.bench.llm.decoder.config import LlamaConfig
+from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.cli.bench.options import ADAPTER, BROWSER, Output, publish, scratch
 from nnjit_studio.cli.common import note
 from nnjit_studio.cli.target_options import OPTIONS
@@ -25,32 +24,30 @@ SIZES["splits"] = option(
 )
 
 
-@dataclass(frozen=True)
-class TextRun:
-    """The text that is made, how often, and with which weights and kernels."""
-
-    prompt_tokens: int = option(32, "Tokens that are there already.", flag="--prompt", type=COUNT)
-    tokens: int = option(128, type=COUNT)
-    rounds: int = option(5, type=COUNT)
-    weights: str = option(
+RUN = {
+    "prompt_tokens": option(32, "Tokens that are there already.", flag="--prompt", type=COUNT),
+    "tokens": option(128, type=COUNT),
+    "rounds": option(5, type=COUNT),
+    "weights": option(
         "gpu",
         "Made on the GPU, or written to a file here and streamed from it; equal.",
         type=click.Choice(["gpu", "file"]),
-    )
-    tune: bool = option(
+    ),
+    "tune": option(
         True,
         "Measure settings of the 4-bit kernels, or take the first guess.",
         flag="--tune/--no-tune",
-    )
-    f16: bool = option(
+    ),
+    "f16": option(
         False, "Measure settings that multiply in f16 too, where the adapter has shader-f16."
-    )
+    ),
+}
 
 
 @verb()
 def llama(
     config: LlamaConfig = group(LlamaConfig, SIZES),
-    text: TextRun = group(TextRun),
+    text: job.TextRun = group(job.TextRun, RUN),
     gpu: str = ADAPTER,
     target: str = BROWSER,
     no_sandbox: bool = OPTIONS["no_sandbox"],
@@ -60,20 +57,8 @@ def llama(
 
     By default of Llama 2 7B's shape. Small ones are checked against float64, token by token.
     """
+    published = output.markdown is not None
     with scratch() as folder:
-        result = job.bench_llama(
-            config,
-            text.prompt_tokens,
-            text.tokens,
-            text.rounds,
-            text.weights,
-            text.tune,
-            text.f16,
-            folder,
-            gpu,
-            target,
-            no_sandbox,
-            output.markdown is not None,
-            note,
-        )
-    publish(result, job.llama_text, job.llama_markdown, output)
+        options = BenchOptions(folder, target, no_sandbox=no_sandbox, gpu=gpu, published=published)
+        result = job.bench_llama(config, text, options, note)
+    publish(result, job.llama_report, output)

@@ -1,4 +1,4 @@
-"""``nnjit bench``: kernels beside their peers, compile times, the worth of the passes."""
+"""``nnjit bench``: kernels compared with their peers, compile times, the gain by the passes."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ VERBS = {
 
 @click.group(cls=LazyGroup, package=__package__, verbs=VERBS)
 def bench() -> None:
-    """Measure: kernels and models beside their peers, compile times, the worth of the passes."""
+    """Measure kernels and models against their peers, compile times, the gain by the passes."""

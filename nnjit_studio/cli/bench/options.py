@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.bench.tables import append
+from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.bench.peers.kernels import PEERS, find_node_modules, parse_peers
+from nnjit_studio.bench.report import Report, append
 from nnjit_studio.cli.common import JSON, answer, note
 from nnjit_studio.cli.running import AS_IT_IS, Running, workbench
 from nnjit_studio.cli.target_options import OPTIONS
@@ -48,6 +51,32 @@ class PeerOptions:
     node_modules: Path | None
     output: Output
 
+    def page(
+        self,
+        parse: Callable[[str], Sequence[str]] = parse_peers,
+        packages: Mapping[str, Sequence[str]] = PEERS,
+        gpu: str = "",
+    ) -> tuple[Callable[[Path], BenchOptions], dict[str, str]]:
+        """Options of a benchmark's page in a folder, and the versions of the peers' packages.
+
+        Raises
+        ------
+        UserError
+            When there is no such peer, or its package is not installed.
+        """
+        peers = tuple(parse(self.peers))
+        node_modules, versions = find_node_modules(peers, self.node_modules, packages)
+        made = partial(
+            BenchOptions,
+            target=self.target.target,
+            peers=peers,
+            node_modules=node_modules,
+            no_sandbox=self.target.no_sandbox,
+            gpu=gpu,
+            published=self.output.markdown is not None,
+        )
+        return made, versions
+
 
 def peer_options(default: str, choice: str) -> Any:
     """Makes :class:`PeerOptions`."""
@@ -56,7 +85,7 @@ def peer_options(default: str, choice: str) -> Any:
         "target": BROWSER,
         "node_modules": option(
             None,
-            "Where the peers' npm packages are; by default here or beside the sources.",
+            "Where the peers' npm packages are; by default here or with the sources.",
             type=click.Path(path_type=Path, file_okay=False),
         ),
         "markdown": MARKDOWN,
@@ -90,25 +119,18 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-@contextmanager
 def cold(
-    target: TargetOptions, importing: ImportOptions = AS_IT_IS, threads: int | None = None
-) -> Iterator[tuple[Running, Path]]:
-    """A workbench without knowledge, and the scratch folder of its database."""
-    with scratch() as folder:
-        own = replace(target, database=folder / "kernels.db", threads=threads or target.threads)
-        with workbench(own, importing) as opened:
-            yield opened, folder
+    folder: Path, target: TargetOptions, importing: ImportOptions = AS_IT_IS
+) -> AbstractContextManager[Running]:
+    """A workbench whose database in a scratch folder knows nothing yet."""
+    return workbench(replace(target, database=folder / "kernels.db"), importing)
 
 
 def publish(
-    result: dict[str, Any],
-    text: Callable[[dict[str, Any]], str],
-    section: Callable[[dict[str, Any]], str],
-    output: Output,
+    result: dict[str, Any], report: Callable[[dict[str, Any]], Report], output: Output
 ) -> None:
     """Append the result to a file of results if one is given, and print it."""
     if output.markdown is not None:
-        append(output.markdown, section(result))
+        append(output.markdown, report(result).markdown())
         note(f"appended to {output.markdown}")
-    answer(output.as_json, result, text(result))
+    answer(output.as_json, result, report(result).text())

@@ -1,17 +1,17 @@
-"""``nnjit bench``: kernels and models beside their peers, compile times, passes."""
+"""``nnjit bench``: kernels and models compared with their peers, compile times, passes."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import click
 
-from nnjit_studio.bench import tables
 from nnjit_studio.bench.peers import kernels as kernel_job
 from nnjit_studio.bench.peers import models as model_job
+from nnjit_studio.bench.peers import tables
 from nnjit_studio.bench.peers.compile_times import bench_compile
 from nnjit_studio.bench.peers.passes import bench_passes
 from nnjit_studio.cli.bench.gpu import kernels_on_gpu, load_native
@@ -22,6 +22,7 @@ from nnjit_studio.cli.bench.options import (
     cold,
     peer_options,
     publish,
+    scratch,
 )
 from nnjit_studio.cli.common import note
 from nnjit_studio.cli.import_options import IMPORTING_FIXED
@@ -53,7 +54,7 @@ class KernelsOptions:
         None, "Of webgpu: try the first so many of each space, not all.", type=COUNT
     )
     native: Path | None = option(
-        None, "Of webgpu: what benchmarks/cublas.py wrote, to stand beside.", type=FILE
+        None, "Of webgpu: what benchmarks/cublas.py wrote, for a column of its own.", type=FILE
     )
 
 
@@ -63,7 +64,7 @@ def kernels(
     gpu: str = ADAPTER,
     given: PeerOptions = peer_options("ort,tfjs", "ort, tfjs"),
 ) -> None:
-    """Kernels of the lite spaces' best candidates beside the peers, in one browser page.
+    """Kernels of the lite spaces' best candidates and the peers, in one browser page.
 
     All are called as a page would call them: our session's and ONNX Runtime's
     `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
@@ -74,29 +75,19 @@ def kernels(
         native = load_native(options.native)
         kernels_on_gpu(options.shapes, options.candidates, native, gpu, given)
         return
-    wanted, peers = kernel_job.parse_shapes(options.shapes), kernel_job.parse_peers(given.peers)
-    node_modules, versions = kernel_job.find_node_modules(peers, given.node_modules)
-    target, threads = given.target, options.threads
-    with cold(target, threads=threads) as (opened, folder):
+    wanted = kernel_job.parse_shapes(options.shapes)
+    (page, versions), threads = given.page(), options.threads
+    with scratch() as folder:
+        with cold(folder, replace(given.target, threads=threads)) as opened:
 
-        def tune() -> tuple[list[kernel_job.Prepared], dict[str, float]]:
-            prepared = kernel_job.prepare(opened.bench, wanted, options.seconds, folder, note)
-            return prepared, kernel_job.peak_gflops(opened.bench)
+            def tune() -> tuple[list[kernel_job.Prepared], dict[str, float]]:
+                prepared = kernel_job.prepare(opened.bench, wanted, options.seconds, folder, note)
+                return prepared, kernel_job.peak_gflops(opened.bench)
 
-        prepared, peak = opened.run(tune)
-        result = kernel_job.compare(
-            prepared,
-            folder,
-            target.target,
-            peers,
-            threads,
-            node_modules,
-            peak,
-            target.no_sandbox,
-            note,
-        )
+            prepared, peak = opened.run(tune)
+        result = kernel_job.compare(prepared, threads, peak, page(folder), note)
     result["versions"] |= versions
-    publish(result, tables.kernels_text, tables.kernels_markdown, given.output)
+    publish(result, tables.kernels_report, given.output)
 
 
 @verb()
@@ -115,33 +106,24 @@ def models(
     importing: ImportOptions = IMPORTING_FIXED,
     given: PeerOptions = peer_options("ort", "ort"),
 ) -> None:
-    """Whole models, tuned, beside ONNX Runtime Web: speed, memory, cold start.
+    """Whole models, tuned, and ONNX Runtime Web: speed, memory, cold start.
 
     FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
     as a page would call them; each cold start is a page of its own in a fresh browser.
     """
-    peers = model_job.parse_peers(given.peers)
-    node_modules, versions = kernel_job.find_node_modules(peers, given.node_modules)
-    target, rows = given.target, []
+    page, versions = given.page(model_job.parse_peers)
+    rows = []
     for count in _thread_counts(threads):
         for file in files:
-            with cold(target, importing, count) as (opened, folder):
-                prepare = partial(model_job.prepare, opened.bench, file, seconds, folder)
-                model = opened.run(prepare)
-                row = model_job.compare(
-                    model,
-                    folder,
-                    target.target,
-                    peers,
-                    count,
-                    node_modules,
-                    target.no_sandbox,
-                    cold_rounds,
-                )
+            with scratch() as folder:
+                with cold(folder, replace(given.target, threads=count), importing) as opened:
+                    prepare = partial(model_job.prepare, opened.bench, file, seconds, folder)
+                    model = opened.run(prepare)
+                row = model_job.compare(model, count, page(folder), cold_rounds)
             note(model_job.row_text(row))
             rows.append(row)
     result = model_job.document(rows, versions)
-    publish(result, tables.models_text, tables.models_markdown, given.output)
+    publish(result, tables.models_report, given.output)
 
 
 def _thread_counts(text: str) -> list[int]:
@@ -157,11 +139,11 @@ def compile_times(
     ours_only: bool = option(False, "Leave TVM + LLVM + wasm-ld and emcc out."),
     output: Output = group(Output),
 ) -> None:
-    """Compile times of all candidates, beside TVM + LLVM + wasm-ld and + emcc."""
+    """Compile times of all candidates, and those of TVM + LLVM + wasm-ld and + emcc."""
     wanted = kernel_job.parse_shapes(shapes)
     with closing(CompileProcess()) as process:
         result = bench_compile(Compiler(process), wanted, note, not ours_only)
-    publish(result, tables.compile_text, tables.compile_markdown, output)
+    publish(result, tables.compile_report, output)
 
 
 @verb()
@@ -174,6 +156,6 @@ def passes(
     """Compile and kernel times with passes switched off, after Table 5 of the paper."""
     ((_, spec),) = kernel_job.parse_shapes(workload)
     candidate = Candidate.parse(settings)
-    with cold(target) as (opened, _):
+    with scratch() as folder, cold(folder, target) as opened:
         result = opened.run(lambda: bench_passes(opened.bench, spec, candidate, note))
-    publish(result, tables.passes_text, tables.passes_markdown, output)
+    publish(result, tables.passes_report, output)

@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from nnjit_studio.bench import tables
 from nnjit_studio.bench.tuner import duels as duel_job
 from nnjit_studio.bench.tuner.regret import bench_regret, parse_shapes
 from nnjit_studio.bench.tuner.serving import bench_serving
-from nnjit_studio.cli.bench.options import Output, cold, publish
+from nnjit_studio.bench.tuner.tables import regret_report, serving_report
+from nnjit_studio.cli.bench.options import Output, cold, publish, scratch
 from nnjit_studio.cli.common import BUDGET, INPUTS, MODEL, load_inputs, note
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.target_options import target_options
@@ -47,11 +47,11 @@ def serving(
     """Latency of MODEL while it serves, with tuning and without, in blocks of one session."""
     feeds = load_inputs(inputs)
     options = ServeOptions(interval_ms, budget / 100)
-    with cold(target, importing) as (opened, _):
+    with scratch() as folder, cold(folder, target, importing) as opened:
         result = opened.run(
             lambda: bench_serving(opened.bench, model, feeds, seconds, options, note)
         )
-    publish(result, tables.serving_text, tables.serving_markdown, output)
+    publish(result, serving_report, output)
 
 
 @verb()
@@ -69,11 +69,11 @@ def regret(
     target: TargetOptions = target_options("target", "backend", "gpu", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
-    """What a cold tuning session finds, beside exhaustive search of the lite and a wider space."""
+    """A cold tuning session compared with exhaustive search of the lite and a wider space."""
     wanted = parse_shapes(shapes)
-    with cold(target) as (opened, _):
+    with scratch() as folder, cold(folder, target) as opened:
         result = opened.run(lambda: bench_regret(opened.bench, wanted, times, rounds, note))
-    publish(result, tables.regret_text, tables.regret_markdown, output)
+    publish(result, regret_report, output)
 
 
 def checked_bounds() -> None:
@@ -129,7 +129,7 @@ def duels(
     here = replace(counts, mutants=counts.mutants - apart)
     if target.embedded and here.mutants:
         checked_bounds()
-    with cold(target) as (opened, _):
+    with scratch() as folder, cold(folder, target) as opened:
         result = opened.run(
             lambda: duel_job.bench_duels(
                 opened.bench, here.aa, here.slower, here.faster, here.mutants, note
@@ -137,4 +137,4 @@ def duels(
         )
     if apart:
         result["mutants"] = mutants_apart(apart, target.threads, target.no_sandbox)
-    publish(result, duel_job.duels_text, duel_job.duels_markdown, output)
+    publish(result, duel_job.duels_report, output)

@@ -1,34 +1,26 @@
-"""The tuner's runner: plain calls that the engine page answers."""
+"""The runner of the tuner and the workbench: plain calls that the engine page answers."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TypeVar
 
-from numpy.typing import NDArray
-
-from nnjit_studio.device import host as device
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.messages import replies
-from nnjit_studio.engine.messages.arrays import array_bytes, blobs_to_outputs, feeds_to_blobs
-from nnjit_studio.engine.messages.connection import RequestError
-from nnjit_studio.engine.messages.frames import Blob, Frame
+from nnjit_studio.engine.messages.arrays import feeds_to_blobs
+from nnjit_studio.engine.messages.connection import PageLost, RequestError
+from nnjit_studio.engine.messages.replies import read
+from nnjit_studio.engine.runner import requests
+from nnjit_studio.engine.runner.link import Ask, PageLink
+from nnjit_studio.engine.runner.probes import gpu_device, page_device
+from nnjit_studio.engine.runner.recovery import GPU_LOST, GpuGone, Recovery
+from nnjit_studio.engine.runner.requests import Feeds, Model
 from nnjit_studio.engine.runner.tokens import stream_tokens
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
-from nnjit_studio.model import (
-    NUMPY_DTYPES,
-    Generated,
-    Generation,
-    Plan,
-    Sampling,
-    TensorSpec,
-    Token,
-)
+from nnjit_studio.model import Generated, Generation, Plan, Sampling, TensorSpec, Token
 from nnjit_studio.records import (
     DeviceProfile,
     Fixture,
@@ -40,33 +32,24 @@ from nnjit_studio.records import (
     RunResult,
     Tap,
 )
+from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 
-CHUNK_BYTES = 8 * 1024 * 1024
-GPU_LOST = "gpu-lost"
 NO_PLANS: Mapping[str, Plan] = {}
-SERVING_TIMEOUT_S = 600.0
-"""Of a request that has to wait until the budget of a serving model allows it."""
-
-
-class _Ask(Protocol):
-    def __call__(
-        self,
-        header: Mapping[str, Any],
-        blobs: Sequence[Blob] = (),
-        timeout_s: float | None = None,
-    ) -> Frame: ...
+T = TypeVar("T")
 
 
 class PageRunner:
-    """``Runner`` and ``DeviceAware`` of the tuner, over a hub with a page.
+    """Calls to the engine page of a hub.
 
     Calls block; any thread may make them, they run one after another. Those
-    about serving wait for none of the others.
+    about serving wait for none of the others. When the page or its GPU is lost
+    and someone opens the page again, its model, kernels and fixture are sent to
+    the next one and the call is repeated.
 
     Parameters
     ----------
-    target
+    engine
         Name of what runs the page, such as ``embedded`` or ``chromium``.
     flags
         What it was started with, stored with every measurement.
@@ -75,38 +58,56 @@ class PageRunner:
     threads
         How many a kernel may run on, in the engine and when it is measured.
 
+    Attributes
+    ----------
+    backend
+        What runs the kernels.
+    memory_bytes
+        Of the loaded model.
+
     Raises
     ------
     PageError
         From every call: when the page is gone, answers with an error or not
         in time, or :meth:`cancel` is called.
+    GpuGone
+        From every call, after :data:`MOST_LOSSES` of a GPU in a row.
     """
 
     def __init__(
         self,
         hub: Hub,
-        target: str,
+        engine: str,
         flags: str = "",
         timeout_s: float = 120.0,
         threads: int = 1,
+        backend: Backend = WASM,
     ) -> None:
-        self._hub = hub
-        self._target = target
-        self._flags = flags
-        self._timeout_s = timeout_s
-        self._threads = threads
-        self._plan: Plan | None = None
-        self._peak: dict[str, tuple[bytes, int]] = {}
         self.memory_bytes = 0
-        self._others: dict[str, Plan] = {}
-        self._which: dict[str, str] = {}
-        self._serving = False
-        self._fields: dict[str, str] = {}
-        self._turn = threading.Lock()
+        self._target = backend.target(engine)
+        self._flags = flags
+        self._threads = threads
+        self._fields = backend.fields()
+        self.backend = backend
+        self._link = PageLink(hub, timeout_s)
+        self._recovery = Recovery(hub, self._send_again)
+        self._held = self._recovery.held
+        self._which = ""
+        self._peak: dict[str, tuple[bytes, int]] = {}
+
+    @property
+    def losses(self) -> int:
+        """How often the page or its GPU was lost and made good."""
+        return self._recovery.losses
+
+    @property
+    def gone(self) -> GpuGone | None:
+        """Why the GPU was given up with the present model; None while it was not."""
+        return self._recovery.gone
 
     def cancel(self) -> None:
         """Make every waiting call raise ``PageError("cancelled")``; later calls work."""
-        self._hub.cancel()
+        self._link.hub.cancel()
 
     def probe(self, peak_kernels: Sequence[tuple[str, bytes, int]] = ()) -> DeviceProfile:
         """The device and the engine, with the measured peak of each tier given.
@@ -122,49 +123,46 @@ class PageRunner:
             When the engine has no Wasm SIMD, or no shared memory for the threads asked for.
         """
         peak = [{"tier": tier, "flops_per_iteration": flops} for tier, _, flops in peak_kernels]
-        with self._exclusive() as ask:
+        with self._link.turn() as ask:
             reply, _ = ask({"type": "probe", "peak": peak}, [data for _, data, _ in peak_kernels])
+        device = page_device(reply, self._target, self._threads)
         self._peak = {tier: (data, flops) for tier, data, flops in peak_kernels}
-        if not replies.flag(reply, "simd"):
+        return replace(device, flags=self._flags)
+
+    def probe_gpu(self, peak: tuple[bytes, int]) -> DeviceProfile:
+        """The adapter, with its measured peak; ``peak`` is a kernel document and its FLOPs a run.
+
+        Raises
+        ------
+        TargetError
+            When there is no adapter, or it is software and that was not asked for.
+        """
+        page = self.probe()
+        header = {"type": "gpu_probe", "implementation": self.backend.implementation}
+        with self._link.turn() as ask:
+            reply, _ = ask({**header, "flops": peak[1]}, [peak[0]])
+        device = gpu_device(reply, page)
+        assert device.gpu is not None
+        if device.gpu.is_fallback and not self.backend.software:
             raise TargetError(
-                f"The target {self._target!r} has no WebAssembly SIMD.", "Use a newer browser."
+                f"The only adapter of {page.target} is {device.gpu.name}.",
+                "Add --gpu software to use it all the same, or use --backend wasm.",
             )
-        if self._threads > 1 and not replies.flag(reply, "threads"):
-            raise TargetError(
-                f"The target {self._target!r} has no shared memory, so kernels run on one thread.",
-                "Use --threads 1 or another browser.",
-            )
-        return replace(
-            device.host_profile(self._target),
-            user_agent=replies.text(reply, "user_agent"),
-            flags=self._flags,
-            cores=replies.integer(reply, "cores"),
-            timer_quantum_ms=replies.number(reply, "timer_quantum_ms"),
-            tiers=("simd128", "relaxed-simd")[: 1 + replies.flag(reply, "relaxed_simd")],
-            peak_gflops=replies.rates(reply, "peak_gflops"),
-            cross_origin_isolated=replies.flag(reply, "cross_origin_isolated"),
-            threads=self._threads,
-        )
+        self._peak = dict.fromkeys(device.tiers, peak)
+        return device
 
     def pulse(self, tier: str) -> Pulse:
-        """The rate of the peak kernel that :meth:`probe` was given, and what surrounds the page."""
+        """The rate of the peak kernel of the last probe, and what surrounds the page."""
         if tier not in self._peak:
             raise BugError(f"A pulse of {tier} was asked for before the device was probed.")
         data, flops = self._peak[tier]
-        with self._exclusive() as ask:
-            header = {"type": "pulse", "flops_per_iteration": flops, **self._fields}
-            reply, _ = ask(header, [data])
-        return Pulse(
-            replies.number(reply, "gflops"),
-            replies.flag(reply, "hidden"),
-            replies.optional(replies.flag, reply, "on_battery"),
-        )
+        header = {"type": "pulse", "flops_per_iteration": flops, **self._fields}
+        return self._steady(lambda ask: read(ask(header, [data])[0], Pulse, ("hidden",)))
 
     def rates(self, kernels: Sequence[bytes], request: RateRequest) -> list[list[float]]:
         """Milliseconds of one iteration: for each item, one for each round."""
-        with self._exclusive() as ask:
-            reply, _ = ask({"type": "rates", **asdict(request)}, kernels)
-        return [list(samples) for samples in replies.number_rows(reply, "samples_ms")]
+        with self._link.turn() as ask:
+            return requests.rates(ask, kernels, request)
 
     def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
         """Drop any model, load this one: its plan, then its weights in chunks.
@@ -183,56 +181,40 @@ class PageRunner:
                 f"the plan wants {plan.weights_bytes}.",
                 "Import the model again.",
             )
-        with self._exclusive() as ask:
-            self._plan = None
-            self._serving = False
-            header = {
-                "type": "load", "plan": plan.to_json(), "threads": self._threads, **self._fields,
-            }  # fmt: skip
-            if others:
-                header["others"] = {name: other.to_json() for name, other in others.items()}
-            reply, _ = ask(header)
-            self.memory_bytes = replies.optional(replies.integer, reply, "memory_bytes") or 0
-            with weights.open("rb") as file:
-                for offset in range(0, nbytes, CHUNK_BYTES):
-                    ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
-            self._plan = plan
-            self._others = dict(others)
+        self._recovery.gone = None  # another model may fit
+        self._held.model = None
+        self._held.kernels = {}
+        model = Model(plan, weights, dict(others))
+        self._steady(lambda ask: self._send_model(ask, model))
+        self._held.model = model
 
     def for_plan(self, name: str) -> PageRunner:
         """The same page, where inferences run one of the further plans that were loaded."""
         runner = copy.copy(self)
-        runner._plan, runner._which = self._others[name], {"plan": name}
+        runner._which = name
         return runner
 
     def holds(self, plan: Plan) -> bool:
         """Whether this very plan is the one that was loaded last."""
-        return self._plan is plan
+        return self._held.model is not None and self._held.model.plan is plan
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Of the plan that inferences run; none before a model is loaded."""
-        return tuple(port.spec for port in self._plan.inputs) if self._plan else ()
+        return self._plan.input_specs if self._held.model else ()
 
     def register(self, kernels: Sequence[Kernel], only: bool = False) -> None:
         """Hot swap, all or none: takes effect before this returns.
 
         ``only`` drops every other kernel.
         """
-        headers = [kernel.header() for kernel in kernels]
-        header = {"type": "register", "kernels": headers, "only": only}
-        with self._exclusive() as ask:
-            reply, _ = ask(header, [kernel.data for kernel in kernels])
-        # a GPU's buffers follow from its kernels
-        memory_bytes = replies.optional(replies.integer, reply, "memory_bytes")
-        self.memory_bytes = memory_bytes or self.memory_bytes
+        self._steady(lambda ask: self._send_kernels(ask, kernels, only))
+        with self._recovery.lock:
+            kept = {} if only else self._held.kernels
+            self._held.kernels = {**kept, **{kernel.workload: kernel for kernel in kernels}}
 
     def infer(
-        self,
-        feeds: Mapping[str, NDArray[Any]],
-        runs: int = 1,
-        profile: bool = False,
-        least_step_ms: float = 0.0,
+        self, feeds: Feeds, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0
     ) -> Inference:
         """Run the loaded model ``runs`` times on these inputs.
 
@@ -248,30 +230,12 @@ class PageRunner:
         UserError
             When an input is missing, unknown, or of another shape or dtype.
         """
-        with self._exclusive() as ask:
-            plan, inputs, blobs = self._inputs(feeds)
-            header = {
-                "type": "infer", "inputs": inputs, "runs": runs, "profile": profile,
-                "least_step_ms": least_step_ms, **self._which,
-            }  # fmt: skip
-            reply, results = ask(header, blobs, self._timeout_s * max(1, runs))
-            return Inference(
-                blobs_to_outputs(
-                    [port.spec for port in plan.outputs],
-                    replies.records(reply, "outputs"),
-                    results,
-                ),
-                replies.numbers(reply, "runs_ms"),
-                replies.optional(replies.numbers, reply, "steps_ms") or (),
-                replies.optional(replies.integers, reply, "steps_threads") or (),
-                replies.optional(replies.numbers, reply, "steps_iqr_ms") or (),
-                tuple(
-                    replies.integers({"steps_chunks": row}, "steps_chunks")
-                    for row in reply.get("steps_chunks") or ()
-                ),
-            )
+        which = {"plan": self._which} if self._which else {}
+        fields = {"runs": runs, "profile": profile, "least_step_ms": least_step_ms, **which}
+        timeout_s = self._link.timeout_s * max(1, runs)
+        return self._steady(lambda ask: requests.infer(ask, self._plan, feeds, fields, timeout_s))
 
-    def tap(self, feeds: Mapping[str, NDArray[Any]], taps: Sequence[Tap]) -> list[bytes]:
+    def tap(self, feeds: Feeds, taps: Sequence[Tap]) -> list[bytes]:
         """Run the loaded model once and copy what the taps name; at least one, in their order.
 
         Raises
@@ -281,18 +245,7 @@ class PageRunner:
         PageError
             Also when a tap lies outside the plan, or all together outside a frame.
         """
-        with self._exclusive() as ask:
-            if self._plan is None:
-                raise BugError("A tap was asked for before a model was loaded.")
-            inputs, blobs = feeds_to_blobs([port.spec for port in self._plan.inputs], feeds)
-            header = {
-                "type": "infer", "inputs": inputs, "runs": 1, "profile": False,
-                "taps": [asdict(tap) for tap in taps],
-            }  # fmt: skip
-            _, copies = ask(header, blobs)
-        if [blob.nbytes for blob in copies] != [tap.nbytes for tap in taps]:
-            raise PageError("The page sent other bytes than those asked for.")
-        return [bytes(blob) for blob in copies]
+        return self._steady(lambda ask: requests.tap(ask, self._plan, feeds, taps))
 
     def generate(
         self, facts: Generation, ids: Sequence[int], sampling: Sampling
@@ -306,100 +259,64 @@ class PageRunner:
         PageError
             Also when no token comes in time.
         """
-        header = {
-            "type": "generate", "facts": facts.to_json(), "ids": list(ids), **asdict(sampling),
-        }  # fmt: skip
-        with self._exclusive():
-            return (yield from stream_tokens(self._hub, header, self._timeout_s))
+        header = {"type": "generate", "facts": facts.to_json(), "ids": list(ids)}
+        header |= asdict(sampling)
+        with self._link.turn():
+            return (yield from stream_tokens(self._link.hub, header, self._link.timeout_s))
 
     def set_fixture(self, fixture: Fixture, threads: int | None = None) -> None:
         """Send the inputs and references that later measurements use, large ones in parts.
 
         ``threads`` replaces the runner's own number for these measurements.
         """
-        blobs: list[Blob] = []
+        self._held.fixture = None
+        self._steady(lambda ask: self._send_fixture(ask, fixture, threads))
+        self._held.fixture = fixture, threads
 
-        def blob(data: Blob) -> int:
-            blobs.append(data)
-            return len(blobs) - 1
+    def prepare(self, kernels: Sequence[Kernel]) -> None:
+        """Say which kernels will be measured on the current fixture soon.
 
-        args = [
-            {
-                "role": arg.role,
-                "dtype": arg.dtype,
-                "nbytes": arg.nbytes,
-                "pack": arg.pack,
-                "blob": None if arg.data is None else blob(arg.data),
-            }
-            for arg in fixture.args
-        ]
-        dtypes = [arg.dtype for arg in fixture.args if arg.role == "output"]
-        outputs = [
-            {"expected": blob(_expected_bytes(expected, dtype)), "bound": blob(_f32_bytes(bound))}
-            for expected, bound, dtype in zip(fixture.expected, fixture.bound, dtypes, strict=True)
-        ]
-        header = {
-            "type": "fixture", "workload": fixture.workload, "args": args, "outputs": outputs,
-            "threads": threads or self._threads, **self._fields,
-        }  # fmt: skip
-        with self._exclusive() as ask:
-            for index, data in enumerate(blobs):
-                view = memoryview(data).cast("B")
-                if view.nbytes > CHUNK_BYTES:
-                    part = {"type": "ahead", "blob": index, "nbytes": view.nbytes}
-                    for offset in range(0, view.nbytes, CHUNK_BYTES):
-                        ask({**part, "offset": offset}, [view[offset : offset + CHUNK_BYTES]])
-                    blobs[index] = b""
-            ask(header, blobs)
+        A GPU compiles their pipelines while it measures; on software that would slow it down.
+        """
+        if not self.backend.is_gpu or self.backend.software:
+            return
+        header = {"type": "prepare", "kernels": [kernel.header() for kernel in kernels]}
+        with contextlib.suppress(RequestError), self._link.turn() as ask:
+            ask(header, [kernel.data for kernel in kernels])
 
     def measure(
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult:
-        """Samples of the challenger beside the incumbent, on the current fixture.
+        """Samples of the challenger and of the incumbent, on the current fixture.
 
-        What the page cannot measure is a result with an error.
+        What the page cannot measure, and a kernel with which the page is lost twice, is a
+        result with an error.
         """
-        kernels = [challenger] if incumbent is None else [challenger, incumbent]
-        header = {
-            "type": "measure",
-            "challenger": challenger.header(),
-            "incumbent": None if incumbent is None else incumbent.header(),
-            "policy": asdict(policy),
-        }
         same = (challenger.workload, challenger.settings, challenger.tier)
-        # The page itself gives up after 3 max_ms + 10 s (docs/protocol.md).
-        timeout_s = policy.max_ms * 3 / 1000 + 20.0
-        try:
-            with self._exclusive() as ask:
-                reply, _ = ask(header, [kernel.data for kernel in kernels], timeout_s)
-        except RequestError as error:
-            if error.code == GPU_LOST:
-                raise
-            return RunResult(*same, error=str(error))
-        return RunResult(
-            *same,
-            samples_ms=replies.numbers(reply, "samples_ms"),
-            incumbent_ms=replies.numbers(reply, "incumbent_ms"),
-            batch=replies.integer(reply, "batch"),
-            error_ratio=replies.ratio(reply, "error_ratio"),
-            guard_ok=replies.flag(reply, "guard_ok"),
-            stopped_early=replies.flag(reply, "stopped_early"),
-            instantiate_ms=replies.number(reply, "instantiate_ms"),
-            digest=replies.optional(replies.text, reply, "digest") or "",
-            error=replies.text(reply, "error"),
-            gpu_clock=replies.optional(replies.text, reply, "gpu_clock") or "",
-            pipeline_ms=replies.optional(replies.number, reply, "pipeline_ms") or 0.0,
-            late_ms=replies.optional(replies.number, reply, "late_ms") or 0.0,
-            total_ms=replies.optional(replies.number, reply, "total_ms") or 0.0,
-        )
+        pages_lost = 0
 
-    def prepare(self, kernels: Sequence[Kernel]) -> None:
-        """Say which kernels will be measured on the current fixture soon."""
+        def call() -> RunResult:
+            nonlocal pages_lost
+            try:
+                with self._link.turn() as ask:
+                    return requests.measure(ask, challenger, incumbent, policy)
+            except RequestError as error:
+                if error.code == GPU_LOST:
+                    raise
+                return RunResult(*same, error=str(error))
+            except PageLost as lost:
+                pages_lost += 1
+                if pages_lost < 2:
+                    raise
+                self._recovery.make_good(lost)
+                return RunResult(*same, error=f"The page was lost with it twice: {lost.error}")
 
-    def serve(self, feeds: Mapping[str, NDArray[Any]], options: ServeOptions) -> None:
+        return self._recovery.steady(call)
+
+    def serve(self, feeds: Feeds, options: ServeOptions) -> None:
         """Have the page run the model on and on; what tunes it keeps to the budget from now on.
 
-        It goes on beside all other calls, until :meth:`stop_serving` or the next
+        It goes on during all other calls, until :meth:`stop_serving` or the next
         :meth:`load`. Called again it begins anew.
 
         Raises
@@ -407,14 +324,17 @@ class PageRunner:
         UserError
             When an input is missing, unknown, or of another shape or dtype.
         """
-        _, inputs, blobs = self._inputs(feeds)
-        header = {"type": "serve", "inputs": inputs, **asdict(options)}
-        self._serving = options.budget is not None
-        try:
-            self._hub.request(header, blobs, self._timeout_s)
-        except PageError:
-            self._serving = False
-            raise
+
+        def call() -> None:
+            inputs, blobs = feeds_to_blobs(self._plan.input_specs, feeds)
+            self._link.serving = options.budget is not None
+            try:
+                self._link.ask({"type": "serve", "inputs": inputs, **asdict(options)}, blobs)
+            except PageError:
+                self._link.serving = False
+                raise
+
+        self._recovery.steady(call)
 
     def served(self, hold: bool | None = None, budget: float | None = None) -> ServingStats:
         """What the page served since the last time; answered also while it measures.
@@ -424,55 +344,50 @@ class PageRunner:
         """
         asked = {"hold": hold, "budget": budget}
         header = {"type": "served"} | {k: v for k, v in asked.items() if v is not None}
-        reply, _ = self._hub.request(header, (), self._timeout_s)
-        stats = ServingStats(
-            replies.numbers(reply, "latencies_ms"),
-            replies.integers(reply, "generations"),
-            replies.flags(reply, "touched"),
-            replies.number(reply, "elapsed_ms"),
-            replies.number(reply, "tuning_ms"),
-            replies.optional(replies.number, reply, "reference_p95_ms"),
-            replies.text(reply, "error"),
-        )
-        if stats.error:
-            raise PageError(f"The model stopped serving: {stats.error}", "Load the model again.")
-        return stats
+        return requests.serving_stats(self._link.ask(header)[0])
 
     def stop_serving(self) -> None:
         """Let the page rest; harmless when it does not serve."""
-        self._hub.request({"type": "serve_stop"}, (), self._timeout_s)
-        self._serving = False
+        self._link.ask({"type": "serve_stop"})
+        self._link.serving = False
 
-    def _inputs(
-        self, feeds: Mapping[str, NDArray[Any]]
-    ) -> tuple[Plan, list[dict[str, Any]], list[memoryview]]:
-        if self._plan is None:
+    @property
+    def _plan(self) -> Plan:
+        """Of the inferences."""
+        model = self._held.model
+        if model is None:
             raise BugError("An inference was asked for before a model was loaded.")
-        return (self._plan, *feeds_to_blobs([port.spec for port in self._plan.inputs], feeds))
+        return model.others[self._which] if self._which else model.plan
 
-    @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[_Ask]:
-        """The turn of one call: its requests are not mixed with those of another."""
-        cancels = self._hub.cancels
+    def _steady(self, request: Callable[[Ask], T]) -> T:
+        """A call of one turn that is repeated when the page or its GPU was lost under it."""
 
-        def ask(
-            header: Mapping[str, Any],
-            blobs: Sequence[Blob] = (),
-            timeout_s: float | None = None,
-        ) -> Frame:
-            limit_s = timeout_s or self._timeout_s
-            if self._serving:
-                limit_s = max(limit_s, SERVING_TIMEOUT_S)
-            return self._hub.request(header, blobs, limit_s, cancels)
+        def call() -> T:
+            with self._link.turn() as ask:
+                return request(ask)
 
-        with self._turn:
-            yield ask
+        return self._recovery.steady(call)
 
+    def _send_again(self) -> None:
+        """Give the page that is there what the lost one held."""
+        held = self._held
+        with self._link.turn() as ask:
+            if held.model is not None:
+                self._send_model(ask, held.model)
+                if held.kernels:
+                    self._send_kernels(ask, list(held.kernels.values()), only=False)
+            if held.fixture is not None:
+                self._send_fixture(ask, *held.fixture)
 
-def _expected_bytes(expected: NDArray[Any], dtype: str) -> memoryview:
-    """References of floats travel as f32 whatever the output's dtype, others as they are."""
-    return array_bytes(expected.astype(NUMPY_DTYPES["f32" if dtype == "f16" else dtype]))
+    def _send_model(self, ask: Ask, model: Model) -> None:
+        self._link.serving = False
+        fields = {"threads": self._threads, **self._fields}
+        self.memory_bytes = requests.send_model(ask, model, fields)
 
+    def _send_kernels(self, ask: Ask, kernels: Sequence[Kernel], only: bool) -> None:
+        # a GPU's buffers follow from its kernels
+        self.memory_bytes = requests.send_kernels(ask, kernels, only) or self.memory_bytes
 
-def _f32_bytes(array: NDArray[Any]) -> memoryview:
-    return array_bytes(array.astype(NUMPY_DTYPES["f32"]))
+    def _send_fixture(self, ask: Ask, fixture: Fixture, threads: int | None) -> None:
+        fields = {"threads": threads or self._threads, **self._fields}
+        requests.send_fixture(ask, fixture, fields)

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.messages import replies
+from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Generated, Token
 
@@ -57,16 +57,8 @@ def stream_tokens(
             if isinstance(part, Exception):
                 raise part
             if ended:
-                return Generated(
-                    replies.integer(part, "made"),
-                    replies.text(part, "reason"),
-                    replies.integer(part, "memory_bytes"),
-                )
-            yield Token(
-                replies.integer(part, "token"),
-                replies.number(part, "ms"),
-                replies.number(part, "margin"),
-            )
+                return read({**part, "tokens": part.get("made")}, Generated)
+            yield read({**part, "id": part.get("token")}, Token)
     finally:
         if not ended:
             with contextlib.suppress(PageError):  # a page that is gone makes no more tokens

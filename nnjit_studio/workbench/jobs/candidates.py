@@ -11,7 +11,7 @@ from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.space import explain as rules_on
 from nnjit_studio.space.lite_space import Verdict
-from nnjit_studio.tuner import own_candidate
+from nnjit_studio.tuner import TuningContext, own_candidate
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Event, Swapped
 from nnjit_studio.workbench.model import ModelOnPage
@@ -68,16 +68,10 @@ def try_candidate(model: ModelOnPage, workload: str, settings: str) -> Iterator[
     if not model.registered:
         model.register_best()
     page, incumbent = model.page, model.choose_known()[workload]
-    for event in own_candidate.try_candidate(
-        found,
-        candidate,
-        incumbent,
-        page.runner,
-        page.compiler,
-        page.database,
-        page.connect(),
-        SystemClock(),
-    ):
+    context = TuningContext(
+        page.runner, page.compiler, page.database, page.connect(), SystemClock()
+    )
+    for event in own_candidate.try_candidate(found, candidate, incumbent, context):
         if isinstance(event, Swapped):
             model.choose(workload, candidate)
         yield event

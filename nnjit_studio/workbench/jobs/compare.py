@@ -126,7 +126,7 @@ def _pairs(
 
 def _side(model: ModelOnPage, backend: Backend, runs: int, on_phase: OnPhase) -> Side:
     device = use_backend(model, backend, on_phase)
-    model.load_beside(transfer_plans(model.current.plan))
+    model.load_with(transfer_plans(model.current.plan))
     model.register_best(on_phase)
     on_phase(f"timing {backend.label}")
     warm_up(model)

@@ -1,4 +1,4 @@
-"""Where the open model's time and memory go, measured cold and warm."""
+"""Profile of the open model: its time, cold and warm, and its memory."""
 
 from __future__ import annotations
 

@@ -22,18 +22,13 @@ def split_attention(config: LlamaConfig, tokens: int = 1) -> Dispatch:
     normalizer calculation for softmax). :class:`Merged` joins the splits.
     """
     c = config
-    side = c.head // 8
-    rows = THREADS // side
-    turns = TILE // rows
-    row = c.head // 4 + 1
-    values = c.heads * c.context * side
     shader = Shader()
     shader.bind("query", "query", f"array<vec4<f32>, {tokens * c.width // 4}>")
     shader.bind("cache", "cache", f"array<vec4<u32>, {c.context * c.width // 4}>")
     shader.bind("state", "state", "array<u32, 4>")
-    count = tokens * c.splits * c.heads * row
+    count = tokens * c.splits * c.heads * (c.head // 4 + 1)
     shader.bind("partials", "partials", f"array<vec4<f32>, {count}>", "read_write")
-    shader.workgroup("held", f"array<f32, {max(TILE * side, THREADS * 8)}>")
+    shader.workgroup("held", f"array<f32, {max(TILE * c.head // 8, THREADS * 8)}>")
     shader.workgroup("weights", f"array<f32, {TILE}>")
     shader.workgroup("shares", f"array<f32, {THREADS}>")
     shader.workgroup("tops", f"array<f32, {_GROUPS}>")
@@ -44,6 +39,34 @@ def split_attention(config: LlamaConfig, tokens: int = 1) -> Dispatch:
         "{ return vec4<f32>(unpack2x16float(x.z), unpack2x16float(x.w)); }"
     )
     body = [
+        *_begin(c),
+        f"for (var base = begin; base < end; base += {TILE}u) {{",
+        *_score_tile(c),
+        *_add_values(c),
+        "}",
+        *_store(c),
+    ]
+    return shader.dispatch(THREADS, (c.heads, c.splits, tokens), body)
+
+
+def _rows(c: LlamaConfig) -> int:
+    """Positions that a workgroup reads at once: one takes a thread for eight values of a head."""
+    return THREADS // (c.head // 8)
+
+
+def _loads(c: LlamaConfig, name: str, first: str) -> list[str]:
+    """Rows of the tile from the cache, all in flight together."""
+    rows, side = _rows(c), c.head // 8
+    return [
+        f"  let {name}{u} = cache[{first} + min(base + row + {u * rows}u, end - 1u) * {side}u];"
+        for u in range(TILE // rows)
+    ]
+
+
+def _begin(c: LlamaConfig) -> list[str]:
+    """The share of positions, the query, and the running maximum, sum and values."""
+    side = c.head // 8
+    return [
         "let count = state[0] + wg.z + 1u;",
         f"let share = (count + {c.splits - 1}u) / {c.splits}u;",
         "let begin = wg.y * share;",
@@ -58,16 +81,19 @@ def split_attention(config: LlamaConfig, tokens: int = 1) -> Dispatch:
         "var v1 = vec4<f32>();",
         f"var top = {_NONE};",
         "var sum = 0.0;",
-        f"for (var base = begin; base < end; base += {TILE}u) {{",
     ]
-    for u in range(turns):
-        at = f"min(base + row + {u * rows}u, end - 1u)"
-        body.append(f"  let k{u} = cache[keys + {at} * {side}u];")
-    for u in range(turns):
-        body.append(
-            f"  held[li + {u * THREADS}u] = dot(low(k{u}), q0) + dot(high(k{u}), q1);",
-        )
-    body += [
+
+
+def _score_tile(c: LlamaConfig) -> list[str]:
+    """Weights of the tile's positions, under the new running maximum."""
+    side = c.head // 8
+    products = (
+        f"  held[li + {u * THREADS}u] = dot(low(k{u}), q0) + dot(high(k{u}), q1);"
+        for u in range(TILE // _rows(c))
+    )
+    return [
+        *_loads(c, "k", "keys"),
+        *products,
         "  workgroupBarrier();",
         f"  var score = {_NONE};",
         f"  if (li < {TILE}u && base + li < end) {{",
@@ -85,24 +111,32 @@ def split_attention(config: LlamaConfig, tokens: int = 1) -> Dispatch:
         "  v1 *= shrink;",
         "  workgroupBarrier();",
     ]
-    for u in range(turns):
-        at = f"min(base + row + {u * rows}u, end - 1u)"
-        body.append(f"  let x{u} = cache[{values}u + keys + {at} * {side}u];")
-    for u in range(turns):
-        body += [
+
+
+def _add_values(c: LlamaConfig) -> list[str]:
+    """The tile's values, weighted."""
+    rows = _rows(c)
+    lines = _loads(c, "x", f"{c.heads * c.context * c.head // 8}u + keys")
+    for u in range(TILE // rows):
+        lines += [
             f"  let w{u} = weights[row + {u * rows}u];",
             f"  v0 = fma(vec4<f32>(w{u}), low(x{u}), v0);",
             f"  v1 = fma(vec4<f32>(w{u}), high(x{u}), v1);",
         ]
-    body += [
-        "}",
+    return lines
+
+
+def _store(c: LlamaConfig) -> list[str]:
+    """Values summed over the workgroup's rows, then the maximum and the sum of the weights."""
+    row = c.head // 4 + 1
+    return [
         "workgroupBarrier();",
         *(f"held[li * 8u + {e}u] = v{e // 4}.{'xyzw'[e % 4]};" for e in range(8)),
         *_over_all("sum", "+"),
         f"let part = ((wg.z * {c.splits}u + wg.y) * {c.heads}u + wg.x) * {row}u;",
         f"if (li < {c.head // 4}u) {{",
         "  var value = vec4<f32>();",
-        f"  for (var j = 0u; j < {rows}u; j++) {{",
+        f"  for (var j = 0u; j < {_rows(c)}u; j++) {{",
         f"    let at = j * {c.head}u + li * 4u;",
         "    value += vec4<f32>(held[at], held[at + 1u], held[at + 2u], held[at + 3u]);",
         "  }",
@@ -114,7 +148,6 @@ def split_attention(config: LlamaConfig, tokens: int = 1) -> Dispatch:
         f"  partials[part + {row - 1}u] = vec4<f32>(top, all, 0.0, 0.0);",
         "}",
     ]
-    return shader.dispatch(THREADS, (c.heads, c.splits, tokens), body)
 
 
 def _over_all(name: str, op: str) -> list[str]:

@@ -20,6 +20,8 @@ PREFILL = 8
 class LlamaConfig:
     """A decoder of ``layers`` blocks: RMSNorm, attention with RoPE, RMSNorm, gated SiLU.
 
+    The default sizes are those of Llama 2 7B.
+
     Attributes
     ----------
     width, heads, hidden, vocabulary
@@ -70,7 +72,6 @@ class LlamaConfig:
         return 2 * 2 * self.layers * self.width * tokens
 
 
-LLAMA_2_7B = LlamaConfig()
 TINY = LlamaConfig(layers=2, width=64, heads=2, hidden=96, vocabulary=128, context=64)
 """Small enough for a software adapter and a float64 reference in a test."""
 

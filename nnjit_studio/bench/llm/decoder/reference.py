@@ -12,13 +12,12 @@ from nnjit_studio.bench.llm.decoder.config import BLOCK, LlamaConfig
 Array = NDArray[np.float64]
 
 
-def decoded(words: bytes, scales: bytes, k: int, n: int) -> Array:
-    """A K x N matrix from ``K / 8`` rows of words and ``K / BLOCK`` rows of f16 scales."""
-    stored = np.frombuffer(words, np.uint32).reshape(k // 8, 1, n)
+def decoded(words: NDArray[np.uint32], scales: NDArray[np.float16]) -> Array:
+    """A K x N matrix from ``K / 8`` rows of words and ``K / BLOCK`` rows of scales."""
     shifts = (4 * np.arange(8, dtype=np.uint32)).reshape(1, 8, 1)
-    values = ((stored >> shifts) & np.uint32(15)).reshape(k, n).astype(np.float64) - 8
-    factors = np.frombuffer(scales, np.float16).reshape(k // BLOCK, n).astype(np.float64)
-    matrix: Array = values * np.repeat(factors, BLOCK, axis=0)
+    nibbles = (words[:, None, :] >> shifts) & np.uint32(15)
+    values = nibbles.reshape(-1, words.shape[1]).astype(np.float64) - 8
+    matrix: Array = values * np.repeat(scales.astype(np.float64), BLOCK, axis=0)
     return matrix
 
 
@@ -48,10 +47,16 @@ class Reference:
         }
         shapes["logits"] = (c.width, c.vocabulary)
         self._matrices = {
-            name: decoded(weights[f"{name}.words"], weights[f"{name}.scales"], k, n)
-            for name, (k, n) in shapes.items()
+            name: decoded(
+                np.frombuffer(weights[f"{name}.words"], np.uint32).reshape(-1, n),
+                np.frombuffer(weights[f"{name}.scales"], np.float16).reshape(-1, n),
+            )
+            for name, (_, n) in shapes.items()
         }
-        self._table = decoded_rows(weights["table.words"], weights["table.scales"], c)
+        # The table has each token's words and scales in one piece.
+        words = np.frombuffer(weights["table.words"], np.uint32).reshape(c.vocabulary, -1)
+        scales = np.frombuffer(weights["table.scales"], np.float16).reshape(c.vocabulary, -1)
+        self._table = decoded(words.T, scales.T).T
         self._rope = rope_table(c).astype(np.float64)
         self.before_last: Array = np.zeros(0)
         """Logits that the last token of :meth:`generate` was chosen from."""
@@ -108,17 +113,6 @@ class Reference:
         weights /= weights.sum(axis=1, keepdims=True)
         merged: Array = np.einsum("hp,phd->hd", weights, np.stack(values)).reshape(-1)
         return merged
-
-
-def decoded_rows(words: bytes, scales: bytes, config: LlamaConfig) -> Array:
-    """The table: for each token ``width / 8`` words and ``width / BLOCK`` scales in one piece."""
-    v, k = config.vocabulary, config.width
-    stored = np.frombuffer(words, np.uint32).reshape(v, k // 8, 1)
-    shifts = 4 * np.arange(8, dtype=np.uint32)
-    values = ((stored >> shifts) & np.uint32(15)).reshape(v, k).astype(np.float64) - 8
-    factors = np.frombuffer(scales, np.float16).reshape(v, k // BLOCK).astype(np.float64)
-    table: Array = values * np.repeat(factors, BLOCK, axis=1)
-    return table
 
 
 def _half(x: Array) -> Array:

@@ -1,0 +1,120 @@
+"""Model, rooms and options of a session, and the state that its parts share while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.model import Plan, Workload
+from nnjit_studio.records import CompileResult, DeviceProfile, MeasurePolicy
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.serving import ServingStats
+from nnjit_studio.tuner.events import Compiled, Trying
+from nnjit_studio.tuner.protocols import Clock, Compiler, Records, Runner
+from nnjit_studio.tuner.queue import KernelQueue
+from nnjit_studio.tuner.search.task_scheduler import WorkloadState
+from nnjit_studio.tuner.session_clock import SessionClock
+from nnjit_studio.tuner.swap_policy import SwapPolicy
+
+
+@dataclass(frozen=True)
+class TunedModel:
+    """A model that the runner has loaded.
+
+    Attributes
+    ----------
+    workloads
+        Every workload of the plan, tunable or not.
+    feeds
+        Inputs for the inferences between rounds, by name.
+    packable
+        Keys of the workloads whose B is a weight that may be packed.
+    """
+
+    name: str
+    plan: Plan
+    workloads: Sequence[Workload]
+    feeds: Mapping[str, NDArray[Any]]
+    packable: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TuningContext:
+    """The rooms that a session works with, and the device that it tunes for."""
+
+    runner: Runner
+    compiler: Compiler
+    records: Records
+    device: DeviceProfile
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What the user may choose.
+
+    Attributes
+    ----------
+    seconds
+        Budget from the lite spaces to the summary; the check of the default
+        kernels comes before. With a budget every tunable workload gets
+        ``MIN_ROUNDS`` candidates where time allows. None: until nothing is
+        left to gain.
+    exhaustive
+        Go on until every space is exhausted, though nothing is expected of it.
+    full_speed
+        Run the model less often in between.
+    tier
+        Instruction tier to tune; None takes the device's best.
+    served
+        Given when the model serves meanwhile: its inferences since the last call.
+        Then the session runs it only to profile it.
+    """
+
+    seconds: float | None = 30.0
+    policy: MeasurePolicy = field(default_factory=MeasurePolicy)
+    thresholds: SwapPolicy = field(default_factory=SwapPolicy)
+    exhaustive: bool = False
+    full_speed: bool = False
+    tier: str | None = None
+    served: Callable[[], ServingStats] | None = None
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """What the parts of a running session share.
+
+    Attributes
+    ----------
+    tier
+        The instruction tier that is tuned.
+    states
+        Of the workloads whose default kernels are compiled, most work first.
+    """
+
+    context: TuningContext
+    options: TuneOptions
+    tier: str
+    clock: SessionClock
+    queue: KernelQueue
+    states: list[WorkloadState]
+
+    @property
+    def tunable(self) -> list[WorkloadState]:
+        return [s for s in self.states if s.workload.tunable]
+
+    def trying(self, state: WorkloadState, settings: str, phase: str) -> Trying:
+        return Trying(self.clock.t_s(), state.workload.key, settings, phase)
+
+    def compiled(self, result: CompileResult) -> Compiled:
+        return compiled_event(result, self.tier, self.clock.t_s())
+
+
+def compiled_event(result: CompileResult, tier: str, t_s: float) -> Compiled:
+    """The event of a build, with the bytes of one tier."""
+    nbytes = sum(len(k.data) for k in result.kernels if k.tier == tier)
+    settings = settings_of(result.candidate)
+    return Compiled(t_s, result.workload, settings, result.ms, nbytes, result.pass_ms, result.error)

@@ -1,0 +1,197 @@
+"""The rounds of a session: a candidate is chosen, compiled, measured, and swapped in if it won."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+from nnjit_studio.records import CompileResult, MeasurePolicy
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.tuner.context import SessionState
+from nnjit_studio.tuner.evaluator import Evaluator
+from nnjit_studio.tuner.events import Drift, Event, Measured, RoundDone
+from nnjit_studio.tuner.incumbents import Incumbents
+from nnjit_studio.tuner.requests import Requests
+from nnjit_studio.tuner.search.search_strategy import SearchStrategy
+from nnjit_studio.tuner.search.task_scheduler import (
+    ROUNDS_A_TURN,
+    WorkloadState,
+    model_ms,
+    next_turn,
+)
+from nnjit_studio.tuner.sentinel import Sentinel
+from nnjit_studio.tuner.time_left import RoundClock, seconds_left
+from nnjit_studio.tuner.timing import ModelTiming
+
+DUEL_SHARE = 0.05
+"""Of the budget: the most that one challenger may take, who may be as fast as the incumbent."""
+DUEL_RUNS = 12
+"""But so many runs of the incumbent: fewer warm nothing up and prove nothing."""
+AHEAD = 2
+"""Candidates that are compiled while the page measures: the next ones as it looks then."""
+
+
+class Rounds:
+    """Runs rounds until the time is over or nothing is left to gain."""
+
+    def __init__(
+        self,
+        session: SessionState,
+        search: SearchStrategy,
+        evaluator: Evaluator,
+        incumbents: Incumbents,
+        requests: Requests,
+        timing: ModelTiming,
+    ) -> None:
+        self._session, self._search, self._evaluator = session, search, evaluator
+        self._incumbents, self._requests, self._timing = incumbents, requests, timing
+        context, tier = session.context, session.tier
+        self._runner, self._queue, self._clock = context.runner, session.queue, session.clock
+        self._loaded: WorkloadState | None = None
+        self._round_clock = RoundClock()
+        self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
+            lambda: context.runner.pulse(tier),
+            context.clock,
+            context.device.peak_gflops.get(tier),
+            may_hide=context.device.target.startswith("embedded"),
+        )
+
+    def run(self) -> Generator[Event, None, str]:
+        """Every turn of every workload; returns why there is no further one."""
+        while True:
+            tunable = self._session.tunable
+            timed = self._clock.budget_s is not None
+            state = next_turn(tunable, timed, self._session.options.exhaustive)
+            if reason := self._clock.stop():
+                return reason
+            if state is None:
+                return "converged" if any(s.pending for s in tunable) else "exhausted"
+            if reason := (yield from self._turn(state)):
+                return reason
+            state.swept = True
+            self._queue.forget()
+
+    def _turn(self, state: WorkloadState) -> Generator[Event, None, str]:
+        """Rounds of one workload; why the session ends in the middle of them, or nothing."""
+        hopeful, first, rounds = not state.converged, not state.swept, 0
+        self._load(state)
+        while state.pending and rounds < (1 if first else ROUNDS_A_TURN):
+            yield from self._rest(state)
+            if reason := self._clock.stop():
+                return reason
+            yield from self._requested()
+            if not state.pending:
+                break
+            self._load(state)
+            entry = self._search.take(state)
+            yield self._session.trying(state, str(entry.candidate), "compile")
+            compiled = self._queue.at_once(state.workload, entry.candidate, (self._session.tier,))
+            # Asked again after the wait: an ended compile process is no verdict.
+            if reason := self._clock.stop():
+                return reason
+            self._prepare(state)
+            yield self._session.compiled(compiled)
+            verdict = yield from self._round(state, compiled)
+            yield from self._repeat_doubtful()
+            rounds += verdict != "duplicate"
+            if first and self._session.options.served is None:
+                continue  # while kernels are slow an inference costs several rounds
+            yield from self._timing.between()
+            if hopeful and state.converged:
+                break
+        return ""
+
+    def _load(self, state: WorkloadState) -> None:
+        """Have the workload's fixture in the page."""
+        if state is not self._loaded:
+            self._runner.set_fixture(self._queue.fixture(state.workload))
+            self._loaded = state
+
+    def _rest(self, state: WorkloadState) -> Iterator[Event]:
+        """Pause where that was asked for; the page may have been used for anything meanwhile."""
+        if (yield from self._requests.rest()):
+            yield from self._incumbents.restore()
+            self._loaded = None
+            self._load(state)
+
+    def _requested(self) -> Iterator[Event]:
+        """What the user asked for goes first, also what was measured before."""
+        for workload, candidate in self._requests.candidates():
+            state = next((s for s in self._session.tunable if s.workload.key == workload), None)
+            if state is None:
+                continue
+            self._load(state)
+            yield self._session.trying(state, settings_of(candidate), "compile")
+            compiled = self._queue.at_once(state.workload, candidate, (self._session.tier,))
+            self._measure_again(state, compiled)
+            state.pending = [e for e in state.pending if e.candidate != candidate]
+            yield self._session.compiled(compiled)
+            yield from self._round(state, compiled)
+
+    def _repeat_doubtful(self) -> Iterator[Event]:
+        """Measure again, once, what was measured while the machine changed."""
+        change = self._sentinel.check()
+        if change is None:
+            return
+        names = tuple((s.workload.key, settings_of(c.candidate)) for s, c in change.doubtful)
+        yield Drift(self._clock.t_s(), change.what, change.rate, names)
+        for state, compiled in change.doubtful:
+            self._load(state)
+            self._measure_again(state, compiled)
+            yield from self._round(state, compiled, again=True)
+
+    def _measure_again(self, state: WorkloadState, compiled: CompileResult) -> None:
+        if not compiled.error:
+            state.measured.pop(compiled.kernel(self._session.tier).sha256, None)
+
+    def _prepare(self, state: WorkloadState) -> None:
+        """Let the compile process work while the page measures, and the GPU's compiler too."""
+        if self._session.context.device.gpu and (made := self._queue.made_ahead()):
+            self._runner.prepare(made)
+        for entry in self._search.ranked(state)[:AHEAD]:
+            self._queue.ahead(state.workload, entry.candidate, (self._session.tier,))
+        others = (s for s in self._session.tunable if not (s.swept or s is state or s.converged))
+        if not state.swept and (following := next(others, None)):
+            self._queue.fixture_ahead(following.workload)
+
+    def _round(
+        self, state: WorkloadState, compiled: CompileResult, again: bool = False
+    ) -> Generator[Event, None, str]:
+        """Measure a compiled candidate and draw the consequences; the state of its verdict."""
+        measured = yield from self._evaluator.challenge(compiled, state, self._policy(state))
+        self._search.note(state, compiled, measured)
+        if measured.state == "slower" and not again:
+            self._sentinel.note((state, compiled))
+        state.rounds += 1
+        yield measured
+        if measured.state == "won":
+            kernel = compiled.kernel(self._session.tier)
+            yield self._incumbents.swap(state, kernel, measured.ms)
+        for other in self._session.tunable:
+            self._search.refresh(other)
+        self._round_clock.note(self._clock.t_s())
+        yield self._round_done(state, measured)
+        return measured.state
+
+    def _policy(self, state: WorkloadState) -> MeasurePolicy:
+        """How long a duel of this workload may take."""
+        policy, seconds = self._session.options.policy, self._clock.budget_s
+        if seconds is None:
+            return policy
+        limit_ms = max(DUEL_SHARE * seconds * 1000, DUEL_RUNS * state.best_ms)
+        return replace(policy, max_ms=min(policy.max_ms, limit_ms))
+
+    def _round_done(self, state: WorkloadState, measured: Measured) -> RoundDone:
+        tunable, exhaustive = self._session.tunable, self._session.options.exhaustive
+        return RoundDone(
+            t_s=self._clock.t_s(),
+            workload=state.workload.key,
+            round=state.rounds,
+            candidate=measured.candidate,
+            gflops=measured.gflops,
+            best_gflops=state.best_gflops,
+            best_candidate=settings_of(state.incumbent.candidate),
+            remaining=len(state.pending),
+            model_ms=model_ms(self._timing.before_ms, self._session.states),
+            left_s=seconds_left(tunable, self._clock, self._round_clock, exhaustive),
+        )

@@ -1,0 +1,1 @@
+"""Search: cost model, search strategy, task scheduler, and the records of earlier sessions."""

@@ -1,0 +1,56 @@
+"""Records of earlier sessions: their winners, what they have settled, what is measured again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from nnjit_studio.records import TuningRecord
+from nnjit_studio.tuner.events import KnownCandidate
+
+FAILURES = 2
+"""A candidate that failed so often in the same engine is not tried again."""
+
+
+def settled(records: Sequence[TuningRecord], user_agent: str) -> list[TuningRecord]:
+    """Records of one key that need no repetition, in their order.
+
+    ``wrong`` stays wrong: equal bytes compute equal results. ``failed`` may have been
+    the machine: it counts after :data:`FAILURES` in this very engine. ``impossible``
+    was a clock or a probe that erred: it is measured again.
+    """
+    here = (r for r in records if r.state == "failed" and r.browser == user_agent)
+    failures = Counter(r.settings for r in here)
+
+    def stays(record: TuningRecord) -> bool:
+        if record.state == "failed":
+            return failures[record.settings] >= FAILURES and record.browser == user_agent
+        return record.state != "impossible"
+
+    return [r for r in records if stays(r)]
+
+
+def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:
+    """The last record that won, or None.
+
+    The last one, not the fastest: each winner beat the one before it in a
+    direct comparison, while rates of different days do not compare.
+    """
+    return next((r for r in reversed(records) if r.state == "won"), None)
+
+
+def known_results(
+    records: Sequence[TuningRecord], known: Collection[str]
+) -> tuple[KnownCandidate, ...]:
+    """The last measurement of each known candidate; a former winner that was beaten is slower."""
+    last = {r.settings: r for r in records if r.settings in known}
+    winner = stored_winner(records)
+    return tuple(
+        KnownCandidate(
+            r.settings,
+            "slower" if r.state == "won" and r is not winner else r.state,
+            r.gflops,
+            r.median_ms,
+        )
+        for r in last.values()
+    )

@@ -1,0 +1,183 @@
+"""The model's time: before and after the rounds, and now and then between them.
+
+A model that serves meanwhile is timed without getting in its way: what its inferences take
+is asked, not made. The page keeps the budget of such a session
+(``resources/studio/governor.js``): it lets measurements pass between inferences.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.records.serving import ServingStats
+from nnjit_studio.tuner.context import SessionState, TunedModel
+from nnjit_studio.tuner.events import Event, ModelTimed, Served, Trying
+from nnjit_studio.tuner.protocols import Runner
+from nnjit_studio.tuner.search.task_scheduler import shares_of
+from nnjit_studio.tuner.session_clock import RESERVED_SHARE
+
+WARMUP_RUNS = 3
+TIMED_RUNS = 10
+PROFILED_RUNS = 3
+TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
+TURNS = 4
+TURN_RUNS = 2
+COMPARED_RUNS = TIMING_RUNS + 2 * TURNS * (1 + TURN_RUNS)
+"""Of a tuned model, and then with its first and its tuned kernels in turns."""
+TIMING_LIMIT_S = 5.0
+"""Of the timed runs of the model, before and after."""
+
+RunsAndSteps = tuple[tuple[float, ...], tuple[float, ...]]
+"""Milliseconds of some runs, and the median ms of each step."""
+
+
+class ModelTiming:
+    """Times the model of a session.
+
+    Attributes
+    ----------
+    before_ms, after_ms
+        Median of a run with the default kernels, and with those of the end; 0 before it was timed.
+    """
+
+    def __init__(self, session: SessionState, model: TunedModel) -> None:
+        self._session, self._plan, self._feeds = session, model.plan, model.feeds
+        self._runner, self._served = session.context.runner, session.options.served
+        self.before_ms = self.after_ms = 0.0
+        self._limit_s = TIMING_LIMIT_S
+        self._in_turns = False
+
+    def before(self) -> Iterator[Event]:
+        """Time the model with its default kernels, and begin the budget.
+
+        The share of each workload in its time is set.
+        """
+        runs_ms, steps_ms = yield from self._timed()
+        self.before_ms = self.after_ms = statistics.median(runs_ms)
+        shares = shares_of(self._plan, steps_ms)
+        for state in self._session.states:
+            state.share = shares.get(state.workload.key, 0.0)
+        budget_s = self._session.clock.budget_s
+        if budget_s is not None:
+            self._limit_s = min(TIMING_LIMIT_S, budget_s * RESERVED_SHARE)
+        fits = COMPARED_RUNS * self.before_ms <= self._limit_s * 1000
+        self._in_turns = self._served is None and fits
+        runs = COMPARED_RUNS if self._in_turns else timing_runs(self.before_ms, self._limit_s)
+        self._session.clock.start_budget(runs * self.before_ms / 1000)
+
+    def after(self) -> Iterator[Event]:
+        """Time the model with its kernels of now; where time allows, with the first ones again."""
+        runs_ms, _ = yield from self._timed()
+        self.after_ms = statistics.median(runs_ms)
+        if self._in_turns:
+            yield from self._first_and_tuned()
+
+    def between(self) -> Iterator[Event]:
+        """One inference between rounds, when one is due; of a serving model what it served."""
+        clock = self._session.clock
+        if self._served is not None:
+            stats = clock.when_due(self._served)
+            if stats is not None:
+                yield served_event(clock.t_s(), stats)
+            return
+        runs_ms = clock.when_due(lambda: self._runner.infer(self._feeds).runs_ms)
+        if runs_ms:
+            yield model_event(clock.t_s(), runs_ms)
+
+    def _timed(self) -> Generator[Event, None, RunsAndSteps]:
+        clock = self._session.clock
+        yield Trying(clock.t_s(), "", "", "timing")
+        if self._served is not None:
+            yield served_event(clock.t_s(), self._served())
+            stats, runs_ms, steps_ms = time_serving(self._runner, self._feeds, self._served)
+            yield served_event(clock.t_s(), stats)
+        else:
+            runs_ms, steps_ms = time_model(self._runner, self._feeds, self._limit_s)
+        yield model_event(clock.t_s(), runs_ms, steps_ms)
+        return runs_ms, steps_ms
+
+    def _first_and_tuned(self) -> Iterator[Event]:
+        """Time the first kernels and the tuned ones in turns.
+
+        The model was timed before the first round: minutes ago, on a machine that may have
+        been another one for all that it tells.
+        """
+        swapped = [s for s in self._session.states if s.incumbent is not s.default]
+        if not swapped:
+            self.before_ms = self.after_ms
+            return
+        before_ms: list[float] = []
+        after_ms: list[float] = []
+        for _ in range(TURNS):
+            self._runner.register([s.default for s in swapped])
+            before_ms += self._turn()
+            self._runner.register([s.incumbent for s in swapped])
+            after_ms += self._turn()
+        self.before_ms = statistics.median(before_ms)
+        self.after_ms = statistics.median(after_ms)
+        yield model_event(self._session.clock.t_s(), after_ms)
+
+    def _turn(self) -> tuple[float, ...]:
+        """Milliseconds of :data:`TURN_RUNS` runs with the kernels of now, after a warm one."""
+        self._runner.infer(self._feeds)
+        return self._runner.infer(self._feeds, TURN_RUNS).runs_ms
+
+
+def timing_runs(run_ms: float, limit_s: float) -> int:
+    """How many runs of a model :func:`time_model` makes, all together."""
+    fitting = int(limit_s * 1000 / run_ms) if run_ms > 0 else TIMING_RUNS
+    return TIMING_RUNS if fitting >= TIMING_RUNS else max(2, fitting)
+
+
+def time_model(runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float) -> RunsAndSteps:
+    """Run and profile the model.
+
+    Warm runs come first, then :data:`TIMED_RUNS`, then the profile's own. A
+    model too slow for that in ``limit_s`` is warmed up once, and the runs of
+    its profile are the timed ones: what a step's clock costs is nothing there.
+    """
+    first_ms = runner.infer(feeds).runs_ms[0]
+    runs = timing_runs(first_ms, limit_s)
+    if runs < TIMING_RUNS:
+        slow = runner.infer(feeds, runs - 1, profile=True)
+        return slow.runs_ms, slow.steps_ms
+    runner.infer(feeds, WARMUP_RUNS - 1)
+    timed = runner.infer(feeds, TIMED_RUNS)
+    profiled = runner.infer(feeds, PROFILED_RUNS, profile=True)
+    return timed.runs_ms, profiled.steps_ms
+
+
+def time_serving(
+    runner: Runner, feeds: Mapping[str, NDArray[Any]], served: Callable[[], ServingStats]
+) -> tuple[ServingStats, tuple[float, ...], tuple[float, ...]]:
+    """As :func:`time_model`, with a single inference of its own, which waits for its turn.
+
+    Returns
+    -------
+    tuple
+        What was served meanwhile, ms of these inferences, and ms of each step.
+    """
+    own = runner.infer(feeds, profile=True)
+    stats = served()
+    return stats, stats.latencies_ms or own.runs_ms, own.steps_ms
+
+
+def model_event(t_s: float, runs_ms: Sequence[float], steps_ms: Sequence[float] = ()) -> ModelTimed:
+    return ModelTimed(t_s, statistics.median(runs_ms), tuple(runs_ms), tuple(steps_ms))
+
+
+def served_event(t_s: float, stats: ServingStats) -> Served:
+    return Served(
+        t_s,
+        len(stats.latencies_ms),
+        stats.percentile(50),
+        stats.percentile(95),
+        stats.reference_p95_ms,
+        stats.duty,
+        stats.latencies_ms,
+        stats.generations,
+    )
