@@ -192,11 +192,11 @@ def test_a_broken_settings_file_means_the_defaults(tmp_path):
 def test_the_studio_starts_with_its_settings_but_flags_go_first(monkeypatch):
     asked = []
 
-    def workbench(target, database, sandbox, threads, *_, **__):
-        asked.append((str(database), threads))
+    def workbench(target, *_):
+        asked.append((str(target.database), target.threads))
         raise UserError("Enough.")
 
-    monkeypatch.setattr("nnjit_studio.cli.tune.workbench", workbench)
+    monkeypatch.setattr("nnjit_studio.cli.studio.workbench", workbench)
     monkeypatch.setattr(preferences, "stored", lambda: {"threads": 3, "database": "mine.db"})
     for words in ([], ["--threads", "1", "--database", "other.db"], ["--quit"]):
         CliRunner(env={"NNJIT_DATABASE": None}).invoke(cli, ["studio", *words])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import click
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -79,6 +80,7 @@ def test_command_lines_name_verbs_that_exist():
         if spec.command:
             words = shlex.split(spec.command)
             assert words[0] == "nnjit"
-            verb = cli.commands[words[1]]
+            verb = cli.get_command(click.Context(cli), words[1])
+            assert verb is not None
             options = {o for p in verb.params for o in p.opts}
             assert all(w in options for w in words if w.startswith("-")), spec.command
