@@ -9,7 +9,6 @@ from dataclasses import replace
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Const,
     Expr,
     If,
@@ -100,11 +99,11 @@ def int32(value: int) -> Const:
 
 
 def plus(a: Expr, b: int) -> Expr:
-    return Binary("add", a, int32(b)) if b else a
+    return a + b if b else a
 
 
 def times(a: Expr, b: int) -> Expr:
-    return a if b == 1 else Binary("mul", a, int32(b))
+    return a if b == 1 else a * b
 
 
 def unflatten(axes: Sequence[Axis], flat: Expr) -> list[tuple[Axis, Expr]]:
@@ -115,8 +114,8 @@ def unflatten(axes: Sequence[Axis], flat: Expr) -> list[tuple[Axis, Expr]]:
         inner //= axis.extent
         value = flat
         if inner > 1:
-            value = Binary("floordiv", value, int32(inner))
+            value = value // inner
         if i > 0:
-            value = Binary("floormod", value, int32(axis.extent))
+            value = value % axis.extent
         result.append((axis, value))
     return result

@@ -175,8 +175,8 @@ def _scalar_tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
         for (i, j), name in names.items():
             place = {PANEL: plan.columns * c.k, K: plan.columns}
             b = Load(c.b.buffer, linear_expr((step * plan.columns + j, place)))
-            product = Binary("mul", Load(c.a.buffer, _a_index(plan, i, step)), b)
-            body.append(_assign(name, Binary("add", Var(name), product)))
+            product = Load(c.a.buffer, _a_index(plan, i, step)) * b
+            body.append(_assign(name, Var(name) + product))
     stores: list[Statement] = []
     for (i, j), name in names.items():
         terms, constant = plan.epilogue.raw_index(i, j)

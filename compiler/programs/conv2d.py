@@ -64,23 +64,23 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     taps = (("i4", c // groups), ("i5", kh), ("i6", kw))
     channel = _flat((("i4", c // groups, 1),))
     if groups > 1:
-        group: Expr = Binary("floordiv", Var("i1"), int32(o // groups))
+        group: Expr = Var("i1") // (o // groups)
         group = Var("i1") if o == groups else group
-        first = Binary("mul", group, int32(c // groups)) if c > groups else group
-        channel = Binary("add", first, channel) if c > groups else first
+        first = group * (c // groups) if c > groups else group
+        channel = first + channel if c > groups else first
     row = _flat((("i2", oh, stride), ("i5", kh, dilation)))
     column = _flat((("i3", ow, stride), ("i6", kw, dilation)))
-    index: Expr = Binary("mul", channel, int32(ph * pw))
+    index: Expr = channel * (ph * pw)
     if n > 1:
-        index = Binary("add", Binary("mul", Var("i0"), int32(c * ph * pw)), index)
-    index = Binary("add", Binary("add", index, Binary("mul", row, int32(pw))), column)
-    product = Binary("mul", Load(source, index), Load("in1", _dense((("i1", o), *taps))))
+        index = Var("i0") * (c * ph * pw) + index
+    index = index + row * pw + column
+    product = Load(source, index) * Load("in1", _dense((("i1", o), *taps)))
     place = _dense(points)
     stages.append(
         Stage(
             "conv2d_nchw",
             (*axes(points), *(Axis(v, e, "reduce") for v, e in taps if e > 1)),
-            (Store(target, place, Binary("add", Load(target, place), product)),),
+            (Store(target, place, Load(target, place) + product),),
             (Store(target, place, f32(0.0)),),
         )
     )
@@ -105,7 +105,7 @@ def _pad(shape: tuple[int, int, int, int], pad: int) -> Stage:
         inside = here if inside is None else Binary("and", inside, here)
     assert inside is not None
     source = _flat((("i0", n, c * h * w), ("i1", c, h * w), ("i2", 2, w), ("i3", 2, 1)))
-    load = Load("in0", Binary("sub", source, int32(pad * w + pad)))
+    load = Load("in0", source - (pad * w + pad))
     store = Store("ws0", _dense(points), Select(inside, load, f32(0.0)))
     return Stage("pad_temp", axes(points), (store,))
 
@@ -124,8 +124,8 @@ def _flat(terms: Sequence[tuple[str, int, int]]) -> Expr:
     total: Expr | None = None
     for var, extent, step in terms:
         if extent > 1:
-            term: Expr = Var(var) if step == 1 else Binary("mul", Var(var), int32(step))
-            total = term if total is None else Binary("add", total, term)
+            term: Expr = Var(var) if step == 1 else Var(var) * step
+            total = term if total is None else total + term
     return int32(0) if total is None else total
 
 

@@ -77,19 +77,19 @@ def epilogue_of(
             var, extents = bias
             buffers.append(Buffer(name, "f32", extents, "input", True))
             at = row_major(((var, math.prod(extents)),))
-            value = Binary("add", value, Load(name, at))
+            value = value + Load(name, at)
         elif word == "residual":
             buffers.append(Buffer(name, "f32", shape, "input"))
-            value = Binary("add", value, Load(name, total.index))
+            value = value + Load(name, total.index)
         else:
             value = POINTWISE[word](value)
     return value, buffers
 
 
 def _gelu(value: Expr) -> Expr:
-    erf = Call("erf", (Binary("div", value, f32(math.sqrt(2))),))
-    gate = Binary("add", f32(1.0), erf)
-    return Binary("mul", Binary("mul", value, gate), f32(0.5))
+    erf = Call("erf", (value / math.sqrt(2),))
+    gate = f32(1.0) + erf
+    return value * gate * 0.5
 
 
 def _relu6(value: Expr) -> Expr:
@@ -97,8 +97,8 @@ def _relu6(value: Expr) -> Expr:
 
 
 def _hardswish(value: Expr) -> Expr:
-    gate = Binary("min", Binary("add", value, f32(3.0)), f32(6.0))
-    return Binary("mul", value, Binary("div", Binary("max", gate, f32(0.0)), f32(6.0)))
+    gate = Binary("min", value + 3.0, f32(6.0))
+    return value * (Binary("max", gate, f32(0.0)) / 6.0)
 
 
 POINTWISE: dict[str, Callable[[Expr], Expr]] = {
@@ -117,8 +117,8 @@ def row_major(points: Points) -> Expr:
         if extent > 1:
             term: Expr = Var(var)
             if stride > 1:
-                term = Binary("mul", term, Const(stride, "i32"))
-            index = term if index is None else Binary("add", term, index)
+                term = term * stride
+            index = term if index is None else term + index
         stride *= extent
     return Const(0, "i32") if index is None else index
 

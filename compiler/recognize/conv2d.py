@@ -21,17 +21,7 @@ from nnjit_studio.compiler.ir.affine import (
     walk,
 )
 from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
-from nnjit_studio.compiler.ir.tensor_ir import (
-    Axis,
-    Binary,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Store,
-    Var,
-)
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
@@ -122,8 +112,8 @@ def _split(program: Program, var: str, groups: int, size: int) -> Program:
     stage = program.stages[0]
     position: Expr = Var(f"{var}g")
     if size > 1:
-        position = Binary("mul", position, Const(size, "i32"))
-        position = Binary("add", position, Var(f"{var}o"))
+        position = position * size
+        position = position + Var(f"{var}o")
 
     parts = (Axis(f"{var}g", groups), *((Axis(f"{var}o", size),) if size > 1 else ()))
     axes = tuple(p for a in stage.axes for p in (parts if a.var == var else (a,)))

@@ -205,7 +205,7 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
     index = _restrided(at, rows)
     if index is None:
         return None
-    whole = Binary("add", index, within)
+    whole = index + within
     found = _read(program, target, a, weight.name, whole, NIBBLES_IN_WORD, words, n)
     if found is None:
         return None
@@ -251,10 +251,10 @@ def _read(
         return None
     stage = program.stages[0]
     store = stage.body[0]
-    product = Binary("mul", a, Load(weight, index))
+    product = a * Load(weight, index)
     plain = replace(
         stage,
-        body=(replace(store, value=Binary("add", target, product)),),
+        body=(replace(store, value=target + product),),
         init=(replace(stage.init[0], value=Const(0.0, "f32")),),
     )
     k = words * per_word

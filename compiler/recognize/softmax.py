@@ -74,11 +74,11 @@ def recognize_softmax(program: Program) -> Softmax | None:
     exponent = raised.body[0].value
     largest = Load(peak.body[0].buffer, peak.body[0].index)
     element = Load(raised.body[0].buffer, raised.body[0].index)
-    if value is None or exponent != Call("exp", (Binary("sub", value, largest),)):
+    if value is None or exponent != Call("exp", (value - largest,)):
         return None
     if _added(total, "add") != element or total.init[0].value != Const(0.0, "f32"):
         return None
-    quotient = Binary("div", element, Load(total.body[0].buffer, total.body[0].index))
+    quotient = element / Load(total.body[0].buffer, total.body[0].index)
     end = result.body[0]
     end = Store(
         end.buffer,

@@ -173,7 +173,7 @@ def fuse(program: Program, total: SumOfProducts) -> Fused | None:
     value: Expr = Var(ACCUMULATOR)
     if total.scale:
         scale = math.prod(float(constant.value) for constant in total.scale)
-        value = Binary("mul", value, Const(scale, "f32"))
+        value = value * Const(scale, "f32")
     flat: LinearForm = (0, {f"p{c}": c for c in cuts[:-1]})
     known = {total.target.buffer: value}
     stores: list[Store] = []

@@ -130,7 +130,7 @@ def product_program(w: Winograd) -> Program:
     data = linear_expr((0, {"p": w.channels * w.tiles, "c": w.tiles, "t": 1}))
     weight = linear_expr((0, {"c": w.points * w.out_channels, "p": w.out_channels, "n": 1}))
     place = linear_expr((0, {"t": w.points * w.out_channels, "p": w.out_channels, "n": 1}))
-    product = Binary("mul", Load("in0", data), Load("in1", weight))
+    product = Load("in0", data) * Load("in1", weight)
     stage = Stage(
         PRODUCT,
         (
@@ -139,7 +139,7 @@ def product_program(w: Winograd) -> Program:
             Axis("n", w.out_channels),
             Axis("c", w.channels, "reduce"),
         ),
-        (Store("out0", place, Binary("add", Load("out0", place), product)),),
+        (Store("out0", place, Load("out0", place) + product),),
         (Store("out0", place, Const(0.0, "f32")),),
     )
     buffers = (

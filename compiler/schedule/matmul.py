@@ -112,7 +112,7 @@ def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
     extent = outer.blocks
     body = [Let(outer.block, _modulo(Var("$p"), outer.blocks, bool(c.batch)), body)]
     for axis in reversed(c.batch):
-        position = Binary("floordiv", Var("$p"), int32(extent)) if extent > 1 else Var("$p")
+        position = Var("$p") // extent if extent > 1 else Var("$p")
         extent *= axis.extent
         body = [Let(axis.var, _modulo(position, axis.extent, axis is not c.batch[0]), body)]
     body = [For("$p", Var(BEGIN), Var(END), 1, body)]
@@ -122,7 +122,7 @@ def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
 
 
 def _modulo(value: Expr, extent: int, wraps: bool) -> Expr:
-    return Binary("floormod", value, int32(extent)) if wraps else value
+    return value % extent if wraps else value
 
 
 @dataclass(frozen=True)

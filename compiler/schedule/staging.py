@@ -135,7 +135,7 @@ class Staging:
         parts = [times(e, c) for e, c in terms if e != Var(BATCH) or self.conv.batch > 1]
         total = parts[0]
         for part in parts[1:]:
-            total = Binary("add", total, part)
+            total = total + part
         return total
 
 

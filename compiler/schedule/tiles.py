@@ -78,6 +78,6 @@ def per_image(conv: Conv2d, parts: int, body: Callable[[Expr], list[Statement]])
     if conv.batch == 1:
         inner = body(number)
     else:
-        inner = body(Binary("floormod", number, int32(parts)))
-        inner = [Let(BATCH, Binary("floordiv", number, int32(parts)), inner)]
+        inner = body(number % parts)
+        inner = [Let(BATCH, number // parts, inner)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, inner)], conv.batch * parts)

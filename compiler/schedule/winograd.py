@@ -128,10 +128,8 @@ def _output(program: Program, w: Winograd, stores: Sequence[Store]) -> Scheduled
     )
     epilogue = plan_epilogue(program, sums)
     rows = w.grid[0]
-    block = Binary("floordiv", Var("$p"), int32(rows))
-    body: list[Statement] = [
-        Let("ty", Binary("floormod", Var("$p"), int32(rows)), _tiles(w, epilogue))
-    ]
+    block = Var("$p") // rows
+    body: list[Statement] = [Let("ty", Var("$p") % rows, _tiles(w, epilogue))]
     body = [Let("$first", times(block, BLOCK), body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], w.out_channels // BLOCK * rows)
 

@@ -272,8 +272,8 @@ class _Converter:
             stride *= extent
         out: Expr = Const(0, "i32") if flat is None else self.index(self.analyzer.simplify(flat))
         for part, by in dynamic:
-            scaled = part if by == 1 else Binary("mul", part, Const(by, "i32"))
-            out = scaled if out == Const(0, "i32") else Binary("add", scaled, out)
+            scaled = part if by == 1 else part * by
+            out = scaled if out == Const(0, "i32") else scaled + out
         return out
 
     def index(self, expr: Any) -> Expr:

@@ -10,7 +10,6 @@ from nnjit_studio.model.graph import (
     Node,
     TensorSpec,
     Workload,
-    workload_from_json,
 )
 from nnjit_studio.model.import_options import ImportOptions
 from nnjit_studio.model.plan import (
@@ -45,5 +44,4 @@ __all__ = [
     "TensorSpec",
     "Token",
     "Workload",
-    "workload_from_json",
 ]

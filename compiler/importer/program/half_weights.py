@@ -22,15 +22,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.ir.affine import loads, rewrite
 from nnjit_studio.compiler.ir.rewrite import map_stores
-from nnjit_studio.compiler.ir.tensor_ir import (
-    Binary,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Store,
-    stage_expressions,
-)
+from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Load, Program, Store, stage_expressions
 from nnjit_studio.compiler.onnx_file.check import content_key
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of
@@ -80,7 +72,7 @@ def _reading_halves(program: Program, names: Collection[str]) -> Program:
     def scaled(expr: Expr) -> Expr | None:
         if not isinstance(expr, Load) or expr.buffer not in names:
             return None
-        return Binary("mul", expr, Const(1 / HALF_SCALE, "f32"))
+        return expr * Const(1 / HALF_SCALE, "f32")
 
     def reading(store: Store) -> Store:
         return replace(store, value=rewrite(store.value, scaled))

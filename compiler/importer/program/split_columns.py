@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.views import View, with_buffer
 from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Program, Stage, Var
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Program, Stage, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
@@ -122,8 +122,8 @@ def _cut_columns(program: Program, columns: int, width: int) -> Program:
                 continue
             high, low = f"{axis.var}h", f"{axis.var}l"
             axes += [Axis(high, columns // width), Axis(low, width)]
-            step = Binary("mul", Var(high), Const(width, "i32"))
-            values[axis.var] = Binary("add", step, Var(low))
+            step = Var(high) * width
+            values[axis.var] = step + Var(low)
         changed = map_stores(stage, lambda s: substitute_store(s, values))
         return replace(changed, axes=tuple(axes))
 

@@ -124,7 +124,7 @@ def _cut(stage: Stage) -> Stage:
         if size < 2 or axis.extent % size or axis.extent == size:
             continue
         high, low = replace(axis, var=f"{axis.var}h", extent=axis.extent // size), f"{axis.var}l"
-        joined = Binary("add", Binary("mul", Var(high.var), _int(size)), Var(low))
+        joined = Var(high.var) * size + Var(low)
         values: dict[str, Expr] = {axis.var: joined}
         axes = tuple(
             part
@@ -152,14 +152,10 @@ def _moved(form: LinearForm, before: LinearForm, after: LinearForm, extents: Map
     flat = linear_expr(form)
     total: Expr = Const(after[0], "i32")
     for var, step in before[1].items():
-        digit = Binary("floormod", Binary("floordiv", flat, _int(step)), _int(extents[var]))
-        total = Binary("add", total, Binary("mul", digit, _int(after[1].get(var, 0))))
+        digit = flat // step % extents[var]
+        total = total + digit * after[1].get(var, 0)
     moved = linear_form(total, known)
     return None if moved is None else linear_expr(moved)
-
-
-def _int(value: int) -> Const:
-    return Const(value, "i32")
 
 
 class _Unresolved(Exception):
@@ -189,7 +185,7 @@ def with_buffer(
         def change(expr: Expr) -> Expr | None:
             if isinstance(expr, Load) and expr.buffer == name:
                 load = Load(name, index(expr.index))
-                return load if scale is None else Binary("mul", load, scale)
+                return load if scale is None else load * scale
             return None
 
         def moved(s: Store) -> Store:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import affine, bounds_of, loads, rewrite, stride, variables
 from nnjit_studio.compiler.ir.rewrite import int32, loops_in, substitute
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.wgsl.core.memory import GROUP, PACKED
 from nnjit_studio.compiler.wgsl.core.nests import (
     Nest,
@@ -111,8 +111,8 @@ def flattened(nest: Nest) -> Nest:
     inner = axis.extent
     for i, a in enumerate(nest.spatial):
         inner //= a.extent
-        value: Expr = Binary("floordiv", Var(axis.var), int32(inner)) if inner > 1 else Var("flat")
-        values[a.var] = Binary("floormod", value, int32(a.extent)) if i else value
+        value: Expr = Var(axis.var) // inner if inner > 1 else Var("flat")
+        values[a.var] = value % a.extent if i else value
 
     def visit(expr: Expr) -> Expr | None:
         if isinstance(expr, Load) and is_row_major(nest, expr.index):

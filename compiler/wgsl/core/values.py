@@ -216,7 +216,7 @@ class Block:
         if op in ("and", "or"):
             a, b = self.typed(expr.a, "bool"), self.typed(expr.b, "bool")
             return f"({a} {'&&' if op == 'and' else '||'} {b})"
-        dtype = self.context.dtype(Binary("add", expr.a, expr.b))
+        dtype = self.context.dtype(expr.a + expr.b)
         if op in ("eq", "ne") and dtype == "f32" and expr.a == expr.b:
             return f"{'' if op == 'ne' else '!'}is_nan({self.typed(expr.a, dtype)})"
         if op == "add" and dtype == "f32":
