@@ -3,12 +3,13 @@
 from nnjit_studio.bundle.engine import engine_files
 from nnjit_studio.bundle.manifest import BundleFile, BundleKernel, Manifest
 from nnjit_studio.bundle.reader import Bundle, VerifyReport, read_bundle, verify_bundle
-from nnjit_studio.bundle.writer import write_bundle
+from nnjit_studio.bundle.writer import BundleParts, write_bundle
 
 __all__ = [
     "Bundle",
     "BundleFile",
     "BundleKernel",
+    "BundleParts",
     "Manifest",
     "VerifyReport",
     "engine_files",

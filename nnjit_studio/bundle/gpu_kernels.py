@@ -1,10 +1,12 @@
-"""The WGSL kernels of a bundle: added beside the Wasm ones, and checked."""
+"""WGSL kernels of a bundle: chosen, and checked."""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+
+import msgspec
 
 from nnjit_studio.bundle.manifest import BundleKernel, gpu_file_name
 from nnjit_studio.errors import BundleError
@@ -46,6 +48,23 @@ def gpu_entries(kernels: Sequence[Kernel], called: set[str]) -> dict[str, list[K
     return found
 
 
+@dataclass(frozen=True)
+class _Dispatch:
+    code: str
+    entry: str
+    workgroups: tuple[int, int, int]
+    bindings: list[str]
+    access: list[str]
+
+
+@dataclass(frozen=True)
+class _Document:
+    version: int
+    scratch: list[int]
+    requires: list[str]
+    dispatches: list[_Dispatch]
+
+
 def document_arguments(data: bytes) -> dict[int, str]:
     """The arguments that a kernel document binds, by number, and how: ``read`` or ``read_write``.
 
@@ -55,54 +74,38 @@ def document_arguments(data: bytes) -> dict[int, str]:
         When it is no document of a known version, with the reason.
     """
     try:
-        document = json.loads(data.decode())
-        if document["version"] != DOCUMENT_VERSION:
-            raise ValueError(f"its version is {document['version']!r}")
-        scratch = [_count(nbytes) for nbytes in document["scratch"]]
-        if not all(isinstance(name, str) for name in document["requires"]):
-            raise ValueError("it requires something without a name")
-        arguments: dict[int, str] = {}
-        for dispatch in document["dispatches"]:
-            for number, access in _bindings(dispatch, len(scratch)):
-                if access == ACCESSES[1] or number not in arguments:
-                    arguments[number] = access
-        if not arguments:
-            raise ValueError("it binds no argument")
-        return arguments
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-    ) as e:
+        document = msgspec.json.decode(data, type=_Document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ValueError(f"it is no kernel document ({e})") from e
+    if document.version != DOCUMENT_VERSION:
+        raise ValueError(f"its version is {document.version!r}")
+    if any(nbytes < 0 for nbytes in document.scratch):
+        raise ValueError("a scratch has a negative size")
+    arguments: dict[int, str] = {}
+    for dispatch in document.dispatches:
+        for number, access in _bindings(dispatch, len(document.scratch)):
+            if access == ACCESSES[1] or number not in arguments:
+                arguments[number] = access
+    if not arguments:
+        raise ValueError("it binds no argument")
+    return arguments
 
 
-def _bindings(dispatch: Mapping[str, Any], scratches: int) -> Iterator[tuple[int, str]]:
+def _bindings(dispatch: _Dispatch, scratches: int) -> Iterator[tuple[int, str]]:
     """Arguments of one dispatch, after checking all of it."""
-    if not (isinstance(dispatch["code"], str) and isinstance(dispatch["entry"], str)):
-        raise ValueError("a dispatch has no code")
-    groups = dispatch["workgroups"]
-    if len(groups) != 3 or not all(1 <= _count(n) <= MOST_WORKGROUPS for n in groups):
+    groups = dispatch.workgroups
+    if not all(1 <= n <= MOST_WORKGROUPS for n in groups):
         raise ValueError(f"a dispatch of {groups} workgroups runs nowhere")
-    if len(dispatch["bindings"]) != len(dispatch["access"]):
+    if len(dispatch.bindings) != len(dispatch.access):
         raise ValueError("a binding has no access")
-    for name, access in zip(dispatch["bindings"], dispatch["access"], strict=True):
-        kind, number = name[:1], int(name[1:])
-        if access not in ACCESSES or kind not in "as" or name != f"{kind}{number}" or number < 0:
+    for name, access in zip(dispatch.bindings, dispatch.access, strict=True):
+        form = re.fullmatch(r"([as])(0|[1-9][0-9]*)", name)
+        if access not in ACCESSES or form is None:
             raise ValueError(f"the binding {name!r} {access!r} is none")
-        if kind == "s" and number >= scratches:
+        if form[1] == "s" and int(form[2]) >= scratches:
             raise ValueError(f"there is no scratch {name!r}")
-        if kind == "a":
-            yield number, access
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
-    return value
+        if form[1] == "a":
+            yield int(form[2]), access
 
 
 def kernel_problems(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
 
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
@@ -16,7 +18,6 @@ FORMAT = "nnjit-bundle"
 VERSION = 1
 MANIFEST_FILE = "manifest.json"
 README_FILE = "README.txt"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,16 @@ class BundleFile:
 
 @dataclass(frozen=True)
 class BundleKernel:
-    """The kernel of a workload in its tiers, all compiled from one candidate."""
+    """The kernel of a workload in its tiers, all compiled from one candidate.
+
+    One for WebGPU has no panels, and its extent is 1.
+    """
 
     workload: str
     settings: str
-    panels: tuple[tuple[int, int], ...]
-    parallel_extent: int
-    tiers: Mapping[str, BundleFile]
+    panels: tuple[tuple[int, int], ...] = ()
+    parallel_extent: int = 1
+    tiers: Mapping[str, BundleFile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Manifest:
                     "settings": kernel.settings,
                     "panels": [list(panel) for panel in kernel.panels],
                     "parallel_extent": kernel.parallel_extent,
-                    "tiers": {tier: asdict(kernel.tiers[tier]) for tier in sorted(kernel.tiers)},
+                    "tiers": _tiers_json(kernel),
                 }
                 for kernel in self.kernels
             ],
@@ -102,16 +106,12 @@ class Manifest:
             data["samples"] = {"inputs": samples}
         if self.gpu_kernels:
             data["gpu_kernels"] = [
-                {
-                    "workload": kernel.workload,
-                    "settings": kernel.settings,
-                    "tiers": {tier: asdict(kernel.tiers[tier]) for tier in sorted(kernel.tiers)},
-                }
-                for kernel in self.gpu_kernels
+                {"workload": k.workload, "settings": k.settings, "tiers": _tiers_json(k)}
+                for k in self.gpu_kernels
             ]
         if self.generation:
             prefill = asdict(self.prefill) if self.prefill else None
-            data["generation"] = {"facts": self.generation.to_json(), "prefill": prefill}
+            data["generation"] = {"facts": asdict(self.generation), "prefill": prefill}
         return data
 
     @classmethod
@@ -135,11 +135,14 @@ class Manifest:
                 "Use a matching NNJIT Studio, or export the bundle again.",
             )
         try:
-            return _read_manifest(data)
-        except ValueError as e:
+            manifest = msgspec.convert(_fields(data), cls)
+            for problem in _problems(manifest):
+                raise ValueError(problem)
+        except (ValueError, KeyError, TypeError) as e:
             raise BundleError(
                 f"The manifest of the bundle is wrong: {e}.", "Export the bundle again."
             ) from e
+        return manifest
 
 
 def safe_path(path: str) -> bool:
@@ -151,96 +154,42 @@ def safe_path(path: str) -> bool:
     return str(PurePosixPath(path)) == path and ".." not in parts and parts[0] not in ("/", "//")
 
 
-def _read_manifest(data: Mapping[str, Any]) -> Manifest:
-    tuned_on = _get(data, "tuned_on", dict)
-    samples = _get(data, "samples", dict) if "samples" in data else {"inputs": []}
-    text = _get(data, "generation", dict) if "generation" in data else {}
-    return Manifest(
-        name=_get(data, "name", str),
-        generator=_get(data, "generator", str),
-        created=_get(data, "created", str),
-        plan=_file(_get(data, "plan", dict)),
-        weights=_file(_get(data, "weights", dict)),
-        kernels=_each(data, "kernels", _kernel),
-        engine=_each(data, "engine", _file),
-        inputs=_each(data, "inputs", _spec),
-        outputs=_each(data, "outputs", _spec),
-        tuned_on=tuned_on,
-        samples=_each(samples, "inputs", lambda item: (_spec(item), _file(item))),
-        generation=_generation(_get(text, "facts", dict)) if text else None,
-        prefill=_file(_get(text, "prefill", dict)) if text.get("prefill") else None,
-        gpu_kernels=_each(data, "gpu_kernels", _gpu_kernel) if "gpu_kernels" in data else (),
-    )
+def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest's JSON by the fields of :class:`Manifest`."""
+    fields = dict(data)
+    if "samples" in data:
+        fields["samples"] = [(item, item) for item in data["samples"]["inputs"]]
+    if "generation" in data:
+        text = data["generation"]
+        fields |= {"generation": text["facts"], "prefill": text["prefill"]}
+    return fields
 
 
-def _generation(data: Mapping[str, Any]) -> Generation:
-    names = ("ids", "mask", "logits", "positions", "slot", "last")
-    parts = [_get(data, name, str) for name in names]
-    return Generation(_count(data, "capacity", 1), _count(data, "rows"), *parts)
-
-
-def _get(data: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    value = data.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{name!r} is missing or not of type {kind.__name__}")
-    return value
-
-
-def _each(data: Mapping[str, Any], name: str, read: Callable[[Any], T]) -> tuple[T, ...]:
-    items = _get(data, name, list)
-    if not all(isinstance(item, dict) for item in items):
-        raise ValueError(f"{name!r} holds something else than objects")
-    return tuple(read(item) for item in items)
-
-
-def _count(data: Mapping[str, Any], name: str, least: int = 0) -> int:
-    value = _get(data, name, int)
-    if value < least:
-        raise ValueError(f"{name!r} is below {least}")
-    return value
-
-
-def _file(data: Mapping[str, Any]) -> BundleFile:
-    file = BundleFile(_get(data, "file", str), _get(data, "sha256", str), _count(data, "nbytes"))
-    if not safe_path(file.file):
-        raise ValueError(f"the path {file.file!r} leaves the bundle")
-    if not re.fullmatch("[0-9a-f]{64}", file.sha256):
-        raise ValueError(f"the sha256 of {file.file!r} is not 64 hex digits")
-    return file
-
-
-def _kernel(data: Mapping[str, Any]) -> BundleKernel:
-    workload = _get(data, "workload", str)
-    panels = _get(data, "panels", list)
-    for panel in panels:
-        if not (
-            isinstance(panel, list)
-            and len(panel) == 2
-            and all(type(n) is int for n in panel)
-            and panel[0] >= 0
-            and panel[1] >= 1
-        ):
-            raise ValueError(f"the panels of {workload} are not [argument, width]")
-    return BundleKernel(
-        workload,
-        _get(data, "settings", str),
-        tuple((argument, width) for argument, width in panels),
-        _count(data, "parallel_extent", 1),
-        _tiers(data, workload, TIERS),
-    )
-
-
-def _gpu_kernel(data: Mapping[str, Any]) -> BundleKernel:
-    workload = _get(data, "workload", str)
-    settings = _get(data, "settings", str)
-    return BundleKernel(workload, settings, (), 1, _tiers(data, workload, GPU_TIERS))
-
-
-def _tiers(data: Mapping[str, Any], workload: str, known: tuple[str, ...]) -> dict[str, BundleFile]:
-    tiers = _get(data, "tiers", dict)
-    if not set(tiers) <= set(known) or not all(isinstance(t, dict) for t in tiers.values()):
-        raise ValueError(f"the tiers of {workload} are not of {', '.join(known)}")
-    return {tier: _file(tiers[tier]) for tier in known if tier in tiers}
+def _problems(manifest: Manifest) -> Iterator[str]:
+    """What the types of the fields do not say."""
+    for file in manifest.files:
+        if not safe_path(file.file):
+            yield f"the path {file.file!r} leaves the bundle"
+        if not re.fullmatch("[0-9a-f]{64}", file.sha256):
+            yield f"the sha256 of {file.file!r} is not 64 hex digits"
+        if file.nbytes < 0:
+            yield f"the size of {file.file!r} is below 0"
+    for kernels, known in ((manifest.kernels, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
+        for kernel in kernels:
+            if any(argument < 0 or width < 1 for argument, width in kernel.panels):
+                yield f"the panels of {kernel.workload} are not [argument, width]"
+            if kernel.parallel_extent < 1:
+                yield f"the 'parallel_extent' of {kernel.workload} is below 1"
+            if not set(kernel.tiers) <= set(known):
+                yield f"the tiers of {kernel.workload} are not of {', '.join(known)}"
+    for spec in (*manifest.inputs, *manifest.outputs, *(spec for spec, _ in manifest.samples)):
+        if spec.dtype not in DTYPE_BYTES:
+            yield f"tensor {spec.name!r} has the unknown dtype {spec.dtype!r}"
+        if any(n < 0 for n in spec.shape):
+            yield f"the shape of tensor {spec.name!r} is not a list of sizes"
+    text = manifest.generation
+    if text is not None and (text.capacity < 1 or text.rows < 0):
+        yield "the 'capacity' or the 'rows' of the generation are too small"
 
 
 def gpu_file_name(sha256: str) -> str:
@@ -248,17 +197,8 @@ def gpu_file_name(sha256: str) -> str:
     return f"kernels/{sha256}.json"
 
 
-def _spec(data: Mapping[str, Any]) -> TensorSpec:
-    name, dtype, shape = (
-        _get(data, "name", str),
-        _get(data, "dtype", str),
-        _get(data, "shape", list),
-    )
-    if dtype not in DTYPE_BYTES:
-        raise ValueError(f"tensor {name!r} has the unknown dtype {dtype!r}")
-    if not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"the shape of tensor {name!r} is not a list of sizes")
-    return TensorSpec(name, tuple(shape), dtype)
+def _tiers_json(kernel: BundleKernel) -> dict[str, Any]:
+    return {tier: asdict(kernel.tiers[tier]) for tier in sorted(kernel.tiers)}
 
 
 def _spec_json(spec: TensorSpec) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -88,40 +89,52 @@ one decode step and writes into the same cache.
 """
 
 
+@dataclass(frozen=True)
+class BundleParts:
+    """What a bundle is made of.
+
+    Attributes
+    ----------
+    plan
+        Of a decoder the decode plan.
+    weights
+        The weights file of the plan, ``plan.weights_bytes`` long; it is streamed.
+    kernels
+        For each workload of the plan one kernel of each tier, of one candidate.
+        Kernels of other workloads are left out. Kernels of GPU tiers are added
+        where every workload has one.
+    engine_files
+        Name in the bundle to contents: :func:`engine_files`.
+    samples
+        Example inputs by name, of the shapes and dtypes of the plan.
+    generation, prefill
+        Of a decoder.
+    """
+
+    plan: Plan
+    weights: Path
+    kernels: Sequence[Kernel]
+    engine_files: Mapping[str, bytes]
+    samples: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    generation: Generation | None = None
+    prefill: Plan | None = None
+
+    @property
+    def plans(self) -> list[Plan]:
+        return [self.plan, *([self.prefill] if self.prefill else [])]
+
+
 def write_bundle(
-    out: Path,
-    plan: Plan,
-    weights: Path,
-    kernels: Sequence[Kernel],
-    *,
-    name: str,
-    tuned_on: Mapping[str, Any],
-    samples: Mapping[str, NDArray[Any]] | None,
-    engine_files: Mapping[str, bytes],
-    created: str = "",
-    generation: Generation | None = None,
-    prefill: Plan | None = None,
+    out: Path, parts: BundleParts, name: str, tuned_on: Mapping[str, Any], created: str = ""
 ) -> Path:
     """Write a bundle and verify it before it takes the place of an older one.
 
     Parameters
     ----------
-    weights
-        The weights file of the plan, ``plan.weights_bytes`` long; it is streamed.
-    kernels
-        For each workload of the plan one kernel of each tier, of one candidate.
-        Kernels of other workloads are left out. Kernels of GPU tiers go beside them,
-        where every workload has one.
     tuned_on
         Device, target and browser; any JSON.
-    samples
-        Example inputs by name, of the shapes and dtypes of the plan.
-    engine_files
-        Name in the bundle to contents: :func:`engine_files`.
     created
         ISO 8601, UTC; now by default. Equal arguments give equal bytes.
-    generation, prefill
-        Of a decoder, whose ``plan`` is the decode plan.
 
     Returns
     -------
@@ -134,9 +147,10 @@ def write_bundle(
         When something is missing or does not fit, or the file cannot be
         written. A bundle that was at ``out`` is then still there.
     """
+    plan, prefill = parts.plan, parts.prefill
     with replacing(out, "The bundle", BundleError) as part:
-        weights_file = _streamed_file(WEIGHTS_FILE, weights)
-        contents = dict(engine_files)
+        weights_file = _streamed_file(WEIGHTS_FILE, parts.weights)
+        contents = dict(parts.engine_files)
         engine = tuple(_file(file, contents[file]) for file in sorted(contents))
         manifest = Manifest(
             name=name,
@@ -144,21 +158,19 @@ def write_bundle(
             created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
             plan=_add(contents, PLAN_FILE, _json(plan.to_json())),
             weights=weights_file,
-            kernels=_add_kernels(contents, [plan, *([prefill] if prefill else [])], kernels),
+            kernels=_add_kernels(contents, parts),
             engine=engine,
-            inputs=tuple(port.spec for port in plan.inputs),
-            outputs=tuple(port.spec for port in plan.outputs),
+            inputs=plan.input_specs,
+            outputs=plan.output_specs,
             tuned_on=tuned_on,
-            samples=_add_samples(contents, plan, samples or {}),
-            generation=generation,
+            samples=_add_samples(contents, parts),
+            generation=parts.generation,
             prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
-            gpu_kernels=_add_gpu_kernels(
-                contents, [plan, *([prefill] if prefill else [])], kernels
-            ),
+            gpu_kernels=_add_gpu_kernels(contents, parts),
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest).encode()
-        _write_zip(part, contents, weights, weights_file.nbytes)
+        _write_zip(part, contents, parts.weights, weights_file.nbytes)
         report = verify_bundle(part)
         if not report.ok:
             raise BundleError(
@@ -185,44 +197,26 @@ def _write_zip(file: Path, contents: Mapping[str, bytes], weights: Path, nbytes:
                 archive.writestr(info, contents[name])
 
 
-def _add_kernels(
-    contents: dict[str, bytes], plans: Sequence[Plan], kernels: Sequence[Kernel]
-) -> tuple[BundleKernel, ...]:
+def _add_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[BundleKernel, ...]:
     entries = []
-    for workload in sorted(_called(plans)):
-        tiers = {
-            kernel.tier: kernel
-            for kernel in kernels
-            if kernel.workload == workload and kernel.tier in TIERS
-        }
+    for workload in sorted(_called(parts.plans)):
+        tiers = {k.tier: k for k in parts.kernels if k.workload == workload and k.tier in TIERS}
         if TIERS[0] not in tiers:
             raise BundleError(
                 f"The workload {workload} has no kernel of the tier {TIERS[0]}.",
                 "Tune the model again, then export.",
             )
-        first = tiers[TIERS[0]]
-        for kernel in tiers.values():
-            if (kernel.settings, kernel.panels, kernel.parallel_extent) != (
-                first.settings,
-                first.panels,
-                first.parallel_extent,
-            ):
-                raise BundleError(
-                    f"The tiers of {workload} come from different candidates.",
-                    "Compile both tiers of one candidate, then export.",
-                )
-        entries.append(
-            BundleKernel(
-                workload,
-                first.settings,
-                first.panels,
-                first.parallel_extent,
-                {
-                    tier: _add(contents, f"kernels/{kernel.sha256}.wasm", kernel.data)
-                    for tier, kernel in tiers.items()
-                },
+        forms = {(k.settings, k.panels, k.parallel_extent) for k in tiers.values()}
+        if len(forms) > 1:
+            raise BundleError(
+                f"The tiers of {workload} come from different candidates.",
+                "Compile both tiers of one candidate, then export.",
             )
-        )
+        files = {
+            tier: _add(contents, f"kernels/{kernel.sha256}.wasm", kernel.data)
+            for tier, kernel in tiers.items()
+        }
+        entries.append(BundleKernel(workload, *forms.pop(), files))
     return tuple(entries)
 
 
@@ -230,29 +224,25 @@ def _called(plans: Sequence[Plan]) -> set[str]:
     return {step.workload for plan in plans for step in plan.steps if step.op == "call"}
 
 
-def _add_gpu_kernels(
-    contents: dict[str, bytes], plans: Sequence[Plan], kernels: Sequence[Kernel]
-) -> tuple[BundleKernel, ...]:
-    called = _called([plan.on_gpu for plan in plans])
+def _add_gpu_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[BundleKernel, ...]:
+    called = _called([plan.on_gpu for plan in parts.plans])
     return tuple(
         BundleKernel(
             workload,
             tiers[0].settings,
-            (),
-            1,
-            {k.tier: _add(contents, gpu_file_name(k.sha256), k.data) for k in tiers},
+            tiers={k.tier: _add(contents, gpu_file_name(k.sha256), k.data) for k in tiers},
         )
-        for workload, tiers in sorted(gpu_entries(kernels, called).items())
+        for workload, tiers in sorted(gpu_entries(parts.kernels, called).items())
     )
 
 
 def _add_samples(
-    contents: dict[str, bytes], plan: Plan, samples: Mapping[str, NDArray[Any]]
+    contents: dict[str, bytes], parts: BundleParts
 ) -> tuple[tuple[TensorSpec, BundleFile], ...]:
-    specs = {port.spec.name: port.spec for port in plan.inputs}
+    specs = {spec.name: spec for spec in parts.plan.input_specs}
     entries = []
-    for i, name in enumerate(samples):
-        array, spec = samples[name], specs.get(name)
+    for i, (name, array) in enumerate(parts.samples.items()):
+        spec = specs.get(name)
         if spec is None or array.shape != spec.shape:
             raise BundleError(
                 f"The sample {name!r} of shape {array.shape} fits no input of the model.",

@@ -136,15 +136,6 @@ class KernelDatabase:
         """The newest records of these workloads' kinds under any key, oldest first, no modules."""
         return self._connection.read(rows.select_history, {w.kind for w in workloads})
 
-    def best(self, key: KernelKey) -> TuningRecord | None:
-        """The last record that won its comparison, else the last default kernel, else None."""
-        clause = (
-            f"WHERE {rows.OF_KEY} AND r.state IN ('won', 'default') "
-            "ORDER BY r.state = 'won' DESC, r.id DESC LIMIT 1"
-        )
-        found = self._connection.read(rows.select_records, clause, asdict(key))
-        return found[0] if found else None
-
     def record(self, record_id: int) -> TuningRecord | None:
         """The record of an id."""
         found = self._connection.read(rows.select_records, "WHERE r.id = :id", {"id": record_id})

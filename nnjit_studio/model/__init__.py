@@ -10,8 +10,8 @@ from nnjit_studio.model.graph import (
     Node,
     TensorSpec,
     Workload,
-    workload_from_json,
 )
+from nnjit_studio.model.import_options import ImportOptions
 from nnjit_studio.model.plan import (
     ALIGNMENT_BYTES,
     PLAN_VERSION,
@@ -34,6 +34,7 @@ __all__ = [
     "GivenShapes",
     "Graph",
     "GraphPass",
+    "ImportOptions",
     "Node",
     "Plan",
     "PlanBuffer",
@@ -43,5 +44,4 @@ __all__ = [
     "TensorSpec",
     "Token",
     "Workload",
-    "workload_from_json",
 ]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,6 @@ class Generation:
     slot: str = ""
     last: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Generation:
-        return cls(**data)
-
 
 @dataclass(frozen=True)
 class GenerationRequest:
@@ -71,13 +62,6 @@ class GenerationRequest:
     rows: int = 128
     prefill: str = ""
     half_weights: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GenerationRequest:
-        return cls(**data)
 
 
 @dataclass(frozen=True)

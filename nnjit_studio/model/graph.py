@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -131,51 +131,3 @@ class Graph:
     nodes: tuple[Node, ...]
     tensors: Mapping[str, TensorSpec]
     passes: tuple[GraphPass, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "inputs": self.inputs,
-            "outputs": self.outputs,
-            "nodes": [asdict(node) for node in self.nodes],
-            "tensors": [asdict(spec) for spec in self.tensors.values()],
-            "passes": [asdict(p) for p in self.passes],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Graph:
-        specs = [TensorSpec(t["name"], tuple(t["shape"]), t["dtype"]) for t in data["tensors"]]
-        nodes = [
-            Node(
-                n["name"],
-                n["op"],
-                tuple(n["inputs"]),
-                tuple(n["outputs"]),
-                n["workload"],
-                tuple(n["source"]),
-                n["flops"],
-            )
-            for n in data["nodes"]
-        ]
-        return cls(
-            data["name"],
-            tuple(data["inputs"]),
-            tuple(data["outputs"]),
-            tuple(nodes),
-            {spec.name: spec for spec in specs},
-            tuple(GraphPass(**p) for p in data["passes"]),
-        )
-
-
-def workload_from_json(data: Mapping[str, Any]) -> Workload:
-    """Inverse of ``dataclasses.asdict`` for a :class:`Workload`."""
-    return Workload(
-        data["kind"],
-        tuple(data["dims"]),
-        data["dtype"],
-        tuple(data["epilogue"]),
-        data["fingerprint"],
-        data["uses"],
-        data["flops"],
-        data["tunable"],
-    )

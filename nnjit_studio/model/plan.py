@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import msgspec
+
 from nnjit_studio.model.graph import TensorSpec
 
 PLAN_VERSION = 3
@@ -51,12 +53,6 @@ class PlanBuffer:
     nbytes: int
     pack: tuple[int, int] | None = None
     unit_bytes: int = WORD_BYTES
-
-    def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        if self.unit_bytes == WORD_BYTES:
-            del data["unit_bytes"]
-        return data
 
     def panel_bytes(self, width: int) -> int:
         """Of a packable weight in panels of ``width`` columns, the last one padded."""
@@ -103,17 +99,6 @@ class PlanStep:
     node: str = ""
     append: Append | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        if self.append is None:
-            del data["append"]
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PlanStep:
-        append = Append(**data["append"]) if data.get("append") else None
-        return cls(data["op"], data["workload"], tuple(data["args"]), data["node"], append)
-
 
 @dataclass(frozen=True)
 class PlanPort:
@@ -155,44 +140,30 @@ class Plan:
         return replace(self, steps=self.gpu_steps, gpu_steps=()) if self.gpu_steps else self
 
     def to_json(self) -> dict[str, Any]:
-        data = {
-            **asdict(self),
-            "buffers": [buffer.to_json() for buffer in self.buffers],
-            "steps": [step.to_json() for step in self.steps],
-        }
+        """The oldest version of the format that has everything that the plan uses."""
+        data = asdict(self)
+        for buffer in data["buffers"]:
+            if buffer["unit_bytes"] == WORD_BYTES:
+                del buffer["unit_bytes"]
+        for step in (*data["steps"], *data["gpu_steps"]):
+            if step["append"] is None:
+                del step["append"]
+        if not self.gpu_steps:
+            del data["gpu_steps"]
         version = STATE_VERSION if self.state_bytes else STATELESS_VERSION
         if not self.state_bytes:
             del data["state_bytes"]
-        del data["gpu_steps"]
-        if self.gpu_steps:
-            data["gpu_steps"] = [step.to_json() for step in self.gpu_steps]
         if any(buffer.unit_bytes != WORD_BYTES for buffer in self.buffers):
             version = PLAN_VERSION
         return {"version": version, **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        def port(p: Mapping[str, Any]) -> PlanPort:
-            s = p["spec"]
-            return PlanPort(TensorSpec(s["name"], tuple(s["shape"]), s["dtype"]), p["buffer"])
+        """Inverse of :meth:`to_json`.
 
-        return cls(
-            data["name"],
-            tuple(port(p) for p in data["inputs"]),
-            tuple(port(p) for p in data["outputs"]),
-            tuple(
-                PlanBuffer(
-                    b["region"],
-                    b["offset"],
-                    b["nbytes"],
-                    (b["pack"][0], b["pack"][1]) if b["pack"] else None,
-                    b.get("unit_bytes", WORD_BYTES),
-                )
-                for b in data["buffers"]
-            ),
-            tuple(PlanStep.from_json(s) for s in data["steps"]),
-            data["weights_bytes"],
-            data["arena_bytes"],
-            data.get("state_bytes", 0),
-            tuple(PlanStep.from_json(s) for s in data.get("gpu_steps", ())),
-        )
+        Raises
+        ------
+        ValueError
+            When a field is missing or of another type.
+        """
+        return msgspec.convert(data, cls)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Kernel:
         return settings_of(self.candidate)
 
     def header(self) -> dict[str, Any]:
-        """Everything but the bytes, as JSON; the bytes follow as a blob."""
+        """Everything but the bytes, as JSON."""
         return {
             "workload": self.workload,
             "settings": self.settings,
@@ -49,19 +49,6 @@ class Kernel:
             "panels": [list(p) for p in self.panels],
             "parallel_extent": self.parallel_extent,
         }
-
-    @classmethod
-    def from_header(cls, header: dict[str, Any], data: bytes) -> Kernel:
-        settings = header["settings"]
-        return cls(
-            header["workload"],
-            None if settings == DEFAULT_SETTINGS else parse_candidate(settings),
-            header["tier"],
-            data,
-            header["sha256"],
-            tuple((p[0], p[1]) for p in header["panels"]),
-            header["parallel_extent"],
-        )
 
 
 @dataclass(frozen=True)

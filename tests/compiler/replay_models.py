@@ -7,6 +7,7 @@ import json
 import tempfile
 import zlib
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def generation() -> Recorded:
     with tempfile.TemporaryDirectory() as folder:
         path = decoder(Path(folder, "m.onnx"), depth=16)
         built = import_generation(path, Path(folder, "w.bin"), GenerationRequest(rows=8))
-        yield "facts", as_json(built.facts.to_json())
+        yield "facts", as_json(asdict(built.facts))
         yield from _of_model("decode", built.decode)
         assert built.prefill is not None
         yield from _of_model("prefill", built.prefill)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +59,9 @@ def test_a_run_that_never_ends_is_the_models_fault(
     compiler: CompileProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler.open_reference(mlp(tmp_path / "m.onnx"))
+    child = compiler._child.process
+    assert child is not None and child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)  # it will not answer, however fast it is
     for name in ("ReferenceTensorsRequest", "ReferenceRequest"):
         row = replace(OPERATIONS[name], timeout_s=0.0)
         monkeypatch.setitem(OPERATIONS, name, row)

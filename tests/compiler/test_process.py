@@ -14,6 +14,7 @@ import pytest
 from onnx_models import mlp
 
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.process.handlers.registry import handler_of
 from nnjit_studio.compiler.process.operations import OPERATIONS
 from nnjit_studio.compiler.process.results import ImportedModel
@@ -25,26 +26,26 @@ CANDIDATE = Candidate(8, 4, 2, 8, 4, 6)
 
 
 @pytest.fixture(scope="module")
-def compiler() -> Iterator[CompileProcess]:
-    compiler = CompileProcess()
-    yield compiler
-    compiler.close()
+def process() -> Iterator[CompileProcess]:
+    process = CompileProcess()
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="module")
-def model(compiler: CompileProcess, tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
+def model(process: CompileProcess, tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
     folder = tmp_path_factory.mktemp("model")
-    return compiler.import_model(mlp(folder / "mlp.onnx"), folder / "w.bin")
+    return process.import_model(mlp(folder / "mlp.onnx"), folder / "w.bin")
 
 
-def test_a_candidate_in_both_tiers(compiler: CompileProcess, model: ImportedModel) -> None:
-    result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+def test_a_candidate_in_both_tiers(process: CompileProcess, model: ImportedModel) -> None:
+    result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert result.error == ""
     assert [k.tier for k in result.kernels] == list(TIERS)
     assert all(k.data.startswith(b"\0asm") for k in result.kernels)
     assert result.kernels[0].sha256 != result.kernels[1].sha256
     assert result.ms > 0
-    again = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    again = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert [k.data for k in again.kernels] == [k.data for k in result.kernels]
 
 
@@ -56,100 +57,102 @@ def test_an_installed_pytorch_is_not_loaded(
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(f"open({str(loaded)!r}, 'w').close()\n__version__ = '9'\n")
     monkeypatch.syspath_prepend(str(package.parent))
-    compiler = CompileProcess()
+    process = CompileProcess()
     try:
-        compiler.import_model(mlp(tmp_path / "mlp.onnx"), tmp_path / "w.bin")
+        process.import_model(mlp(tmp_path / "mlp.onnx"), tmp_path / "w.bin")
     finally:
-        compiler.close()
+        process.close()
     assert not loaded.exists()
 
 
-def test_an_impossible_candidate_is_a_result(
-    compiler: CompileProcess, model: ImportedModel
-) -> None:
+def test_an_impossible_candidate_is_a_result(process: CompileProcess, model: ImportedModel) -> None:
     softmax = model.workloads[2]
     assert "softmax" in softmax.kind
-    assert compiler.compile(softmax, CANDIDATE, TIERS).error != ""
+    assert Compiler(process).compile(softmax, CANDIDATE, TIERS).error != ""
 
 
-def test_fixture_travels(compiler: CompileProcess, model: ImportedModel) -> None:
-    fixture = compiler.fixture(model.workloads[0])
+def test_fixture_travels(process: CompileProcess, model: ImportedModel) -> None:
+    fixture = Compiler(process).fixture(model.workloads[0])
     roles = [a.role for a in fixture.args]
     assert roles[:4] == ["input", "input", "input", "output"]
     assert fixture.args[1].pack == (6, 10)
     assert fixture.expected[0].shape == (50,)
     assert (fixture.bound[0] > 0).all()
-    assert compiler.fixture(model.workloads[0]) is fixture, "the last one is remembered"
+    assert Compiler(process).fixture(model.workloads[0]) is fixture, "the last one is remembered"
 
 
-def test_a_crash_costs_one_job(compiler: CompileProcess, model: ImportedModel) -> None:
-    assert compiler._child.process is not None and compiler._child.process.pid is not None
-    os.kill(compiler._child.process.pid, signal.SIGSEGV)
-    compiler._child.process.join(10)
-    first = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+def test_a_crash_costs_one_job(process: CompileProcess, model: ImportedModel) -> None:
+    assert process._child.process is not None and process._child.process.pid is not None
+    os.kill(process._child.process.pid, signal.SIGSEGV)
+    process._child.process.join(10)
+    first = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert first.error == ""
 
 
 def test_kill_while_busy_fails_that_job_alone(
-    compiler: CompileProcess, model: ImportedModel, tmp_path: Path
+    process: CompileProcess, model: ImportedModel, tmp_path: Path
 ) -> None:
     path = mlp(tmp_path / "late.onnx", seed=5)
     failures = 0
     for _ in range(5):
         try:
-            compiler.import_model(path, tmp_path / "w.bin", lambda phase: compiler.kill())
+            process.import_model(path, tmp_path / "w.bin", lambda phase: process.kill())
         except ModelError as e:
             failures += 1
             assert "ended" in e.error
     assert failures == 5
-    assert compiler.compile(model.workloads[0], None, TIERS).error == ""
+    assert Compiler(process).compile(model.workloads[0], None, TIERS).error == ""
 
 
 def test_late_job_is_killed(
-    compiler: CompileProcess, model: ImportedModel, monkeypatch: pytest.MonkeyPatch
+    process: CompileProcess, model: ImportedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    process.start()
+    child = process._child.process
+    assert child is not None and child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)  # it will not answer, however fast it is
     row = replace(OPERATIONS["CompileRequest"], timeout_s=0.0)
     monkeypatch.setitem(OPERATIONS, "CompileRequest", row)
     started = time.monotonic()
-    result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+    result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert "no answer within" in result.error
     assert time.monotonic() - started < 30
 
 
-def test_errors_keep_their_class_and_sentence(compiler: CompileProcess, tmp_path: Path) -> None:
+def test_errors_keep_their_class_and_sentence(process: CompileProcess, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="There is no file"):
-        compiler.import_model(tmp_path / "absent.onnx", tmp_path / "w.bin")
+        process.import_model(tmp_path / "absent.onnx", tmp_path / "w.bin")
 
 
-def test_a_workload_from_its_spelling(compiler: CompileProcess, tmp_path: Path) -> None:
-    workload, packable = compiler.define("matmul:6x8x16:f32+bias")
+def test_a_workload_from_its_spelling(process: CompileProcess, tmp_path: Path) -> None:
+    workload, packable = process.define("matmul:6x8x16:f32+bias")
     assert (workload.name, packable) == ("matmul:6x8x16:f32+bias", True)
-    assert compiler.define("batch_matmul:2x6x8x16:f32")[1] is False
-    compiler.kill()
-    assert compiler.compile(workload, CANDIDATE, TIERS).error == ""
+    assert process.define("batch_matmul:2x6x8x16:f32")[1] is False
+    process.kill()
+    assert Compiler(process).compile(workload, CANDIDATE, TIERS).error == ""
 
-    model = compiler.define_model("matmul:6x8x16:f32+bias", tmp_path / "w.bin")
+    model = process.define_model("matmul:6x8x16:f32+bias", tmp_path / "w.bin")
     assert model.workloads == (workload,)
     assert model.packable == {workload.key}
     assert [p.spec.name for p in model.plan.inputs] == ["in0"]
     assert model.weights.stat().st_size == model.plan.weights_bytes > 0
     with pytest.raises(UserError, match="kind 'pool'"):
-        compiler.define("pool:1x2:f32")
+        process.define("pool:1x2:f32")
 
 
 def test_an_interrupt_from_the_terminal_costs_no_job(
-    compiler: CompileProcess, model: ImportedModel, tmp_path: Path
+    process: CompileProcess, model: ImportedModel, tmp_path: Path
 ) -> None:
-    compiler.start()
-    before = compiler._child.process
+    process.start()
+    before = process._child.process
     assert before is not None and before.pid is not None
     number = before.pid
     # At every phase of an import, so also in the middle of a job.
-    compiler.import_model(
+    process.import_model(
         mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", lambda phase: os.kill(number, signal.SIGINT)
     )
-    assert compiler.compile(model.workloads[0], CANDIDATE, TIERS).error == ""
-    assert compiler._child.process is before and before.is_alive()
+    assert Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS).error == ""
+    assert process._child.process is before and before.is_alive()
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -160,12 +163,12 @@ def test_both_ends_agree_on_every_operation(name: str) -> None:
 
 
 def test_a_caller_that_leaves_early_costs_the_next_job_nothing(
-    compiler: CompileProcess, model: ImportedModel, tmp_path: Path
+    process: CompileProcess, model: ImportedModel, tmp_path: Path
 ) -> None:
     def leave(phase: str) -> None:
         raise UserError("Cancelled.")
 
     with pytest.raises(UserError, match="Cancelled"):
-        compiler.import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", leave)
-    result = compiler.compile(model.workloads[0], CANDIDATE, TIERS)
+        process.import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", leave)
+    result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert (result.error, len(result.kernels)) == ("", len(TIERS))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from byte_products import byte_product
+from waiting import PATIENCE_S
 from wgsl_programs import PROGRAMS
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -35,9 +36,9 @@ def runner() -> Iterator[PageRunner]:
         Hub() as hub,
         launch(find("chromium"), hub.url, is_root(), on_exit=hub.report_lost, gpu="software"),
     ):
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         backend = Backend("webgpu", "navigator", software=True)
-        yield PageRunner(hub, "chromium", timeout_s=60, backend=backend)
+        yield PageRunner(hub, "chromium", timeout_s=PATIENCE_S, backend=backend)
 
 
 TEMPLATES = {

@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from nnjit_studio.bench.statistics import geomean, ratios, relative_error, sprea
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
 from nnjit_studio.errors import BugError, PageError, UserError
 from nnjit_studio.model import TensorSpec
@@ -183,12 +185,9 @@ def test_results_are_appended(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    compiler = CompileProcess()
-    try:
+    with closing(CompileProcess()) as process:
         shapes = kernels.parse_shapes("matmul:12x16x24:f32")
-        return bench_compile(compiler, shapes, lambda text: None, conventional=False)
-    finally:
-        compiler.close()
+        return bench_compile(Compiler(process), shapes, lambda text: None, conventional=False)
 
 
 def test_compile_times(compiled: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from nnjit_studio.bench.gpu import (
 from nnjit_studio.bench.gpu.page import flags_of
 from nnjit_studio.cli.bench.gpu import load_native
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import FEATURES
 from nnjit_studio.device.gpu_constants import typical
@@ -88,11 +90,8 @@ def test_candidates_are_documents_of_every_tier() -> None:
     gpu = typical("nvidia/hopper")
     device = DeviceProfile("id", "chromium+webgpu", tiers=GPU_TIERS, gpu=gpu)
     ((_, spec),) = gpu_kernels.parse_shapes("matmul:64x64x64:f32")
-    compiler = CompileProcess()
-    try:
-        found = gpu_kernels.candidates(compiler, 3, spec, device)
-    finally:
-        compiler.close()
+    with closing(CompileProcess()) as process:
+        found = gpu_kernels.candidates(Compiler(process), 3, spec, device)
     assert 3 <= len(found) <= 6
     assert {f["settings"].split()[-1] for f in found} <= set(GPU_TIERS)
     assert all(d["entry"] == "main" for f in found for d in f["document"]["dispatches"])

@@ -11,7 +11,7 @@ from tuner_fakes import DEVICE, TUNABLE, Stage
 
 from nnjit_studio.bench.tuner.regret import SHAPES, bench_regret, parse_shapes, row_text, summary
 from nnjit_studio.bench.tuner.tables import regret_report
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph

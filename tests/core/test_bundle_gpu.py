@@ -93,7 +93,7 @@ def test_a_gpu_may_run_other_steps_over_the_same_buffers(write: Callable[..., Pa
         ({"bindings": ["a0", "a1", "s7"]}, "there is no scratch"),
         ({"workgroups": [0, 1, 1]}, "runs nowhere"),
         ({"workgroups": [70000, 1, 1]}, "runs nowhere"),
-        ({"code": 3}, "no code"),
+        ({"code": 3}, "no kernel document"),
         ({"access": ["read"]}, "no access"),
         ({"bindings": ["a0", "a01", "a2"]}, "is none"),
     ],

@@ -204,8 +204,16 @@ def test_register_sends_headers_and_modules(hub: Hub) -> None:
     with fake_page(hub) as page:
         PageRunner(hub, "fake").register([KERNEL, OTHER])
     ((header, blobs),) = page.seen
-    pairs = zip(header["kernels"], blobs, strict=True)
-    assert [Kernel.from_header(h, bytes(b)) for h, b in pairs] == [KERNEL, OTHER]
+    assert header["kernels"] == [KERNEL.header(), OTHER.header()]
+    assert [bytes(blob) for blob in blobs] == [KERNEL.data, OTHER.data]
+    assert OTHER.header() == {
+        "workload": "copy:4:f32#0",
+        "settings": str(OTHER.candidate),
+        "tier": "simd128",
+        "sha256": "cd",
+        "panels": [[1, 8]],
+        "parallel_extent": 3,
+    }
 
 
 def test_fixture_travels_by_blob_index(hub: Hub) -> None:

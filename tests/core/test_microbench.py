@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from device_fakes import hop_ns, spill_rate
 
-from nnjit_studio.compiler.process.client import DeviceKernels
+from nnjit_studio.compiler.process.results import DeviceKernels
 from nnjit_studio.device.measured import COPY, READ
 from nnjit_studio.device.primitives import PRIMITIVES
 from nnjit_studio.doctor import microbench

@@ -32,7 +32,7 @@ class FakeText:
 
 class FakeBench:
     def __init__(self, model: FakeText) -> None:
-        self.compiler = self.page = self
+        self.process = self.page = self
         self.model = model
         self.texts = 0
 

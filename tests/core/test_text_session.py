@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from profiles import DEVICE, GRAPH, PLAN
 
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.generation.prompts import why_no_decoder
 from nnjit_studio.generation.session import (
@@ -98,7 +98,7 @@ def bench(
     made = Workbench(tmp_path / "k.db")
     made.page.device = DEVICE
     monkeypatch.setattr(made.page, "runner", page)
-    monkeypatch.setattr(made.compiler, "import_generation", files.import_generation)
+    monkeypatch.setattr(made.process, "import_generation", files.import_generation)
     yield made
     made.close()
 
@@ -179,9 +179,9 @@ def test_only_greedy_texts_are_compared(bench: Workbench, monkeypatch: pytest.Mo
         texts.check(silent)
     list(texts.generate(request(), silent))
     asked: list[Any] = []
-    monkeypatch.setattr(bench.compiler, "native_decoder", lambda *a: asked.append(a))
+    monkeypatch.setattr(bench.process, "native_decoder", lambda *a: asked.append(a))
     choices = [(10, 0.0), (99, 1e-6), (98, 0.5)]
-    monkeypatch.setattr(bench.compiler, "native_tokens", lambda ids: choices)
+    monkeypatch.setattr(bench.process, "native_tokens", lambda ids: choices)
     found = texts.check(silent)
     assert (found["same"], found["ties"], found["wrong"]) == (1, 1, 1)
     assert asked == [(Path("d.onnx"), (1, 2))]

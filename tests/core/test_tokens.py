@@ -54,7 +54,7 @@ def test_tokens_come_in_order_and_the_text_has_an_end(hub: Hub) -> None:
     assert tokens == [Token(number, 2.5, 0.25) for number in (4, 5, 6)]
     assert end == Generated(3, "length", 65536)
     ((header, _),) = page.seen
-    assert Generation.from_json(header["facts"]) == FACTS
+    assert Generation(**header["facts"]) == FACTS
     wanted = {"ids": [1, 2], "max_tokens": 3, "top_k": 5, "temperature": 0.5, "seed": 7}
     assert wanted.items() <= header.items()
     assert header["stop_tokens"] == [2]

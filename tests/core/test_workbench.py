@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
 
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.device.host import device_id
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import (
@@ -121,7 +121,7 @@ def test_a_model_that_the_page_refuses_leaves_the_old_one(
             raise PageError("The browser gives no memory.")
 
     monkeypatch.setattr(bench.page.runner, "load", load)
-    monkeypatch.setattr(module, "import_model", lambda page, path, on_phase: new)
+    monkeypatch.setattr(module, "import_model", lambda *given: new)
     bench.page.device = DEVICE
     bench.model.adopt(old)
     with pytest.raises(PageError, match="no memory"):
@@ -139,7 +139,7 @@ def test_a_model_that_no_page_can_hold_is_refused_before_it_is_sent(
         plan = Plan("huge", (), (), (), (), 0, 2**32)
         return ImportedModel(Graph("huge", (), (), (), {}), (), plan, frozenset(), weights)
 
-    monkeypatch.setattr(bench.compiler, "import_model", imported)
+    monkeypatch.setattr(bench.process, "import_model", imported)
     with pytest.raises(UserError, match="a page's memory ends at 4096 MiB"):
         bench.open_model(tmp_path / "huge.onnx")
     assert not list(bench.page._folder.iterdir())

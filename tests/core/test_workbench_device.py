@@ -38,7 +38,7 @@ def opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
     bench = Workbench(path)
     monkeypatch.setattr(bench.page, "runner", Page())
     monkeypatch.setattr(bench.page.hub, "wait_for_page", lambda timeout_s: {})
-    monkeypatch.setattr(bench.compiler, "peak_kernels", lambda tiers, wide: [])
+    monkeypatch.setattr(bench.process, "peak_kernels", lambda tiers, wide: [])
     return bench
 
 
@@ -111,7 +111,7 @@ def test_a_pass_that_no_device_wants_is_switched_off_and_named(
     for name in ("a" * 16, "b" * 16):
         first.database.commit_device(measured_device(name, effects=unwanted))
     assert first.compiler.passes_off == (), "from the next start on"
-    workload, _ = first.compiler.define("matmul:12x16x24:f32")
+    workload, _ = first.process.define("matmul:12x16x24:f32")
     tile = Candidate(8, 4, 2, 8, 4, 16)
     all_passes = first.compiler.compile(workload, tile, ("simd128",)).kernel("simd128")
     first.close()
@@ -120,7 +120,7 @@ def test_a_pass_that_no_device_wants_is_switched_off_and_named(
         assert second.page.fixed_primitives()["combined_instruction"] == "0"
         vector = second.page.connect().primitive_vector
         assert vector == f"{PRIMITIVE_VECTOR},combined_instruction=0"
-        second.compiler.define("matmul:12x16x24:f32")
+        second.process.define("matmul:12x16x24:f32")
         kernel = second.compiler.compile(workload, tile, ("simd128",)).kernel("simd128")
         splat = bytes([0xFD, 0x09])  # v128.load32_splat
         assert splat in all_passes.data and splat not in kernel.data

@@ -10,7 +10,7 @@ import pytest
 from fake_page import fake_page
 from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
 
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
 from nnjit_studio.engine.runner.recovery import MOST_LOSSES
 from nnjit_studio.errors import TargetError
@@ -33,9 +33,9 @@ def answers() -> Page:
 def bench(tmp_path: Path, answers: Page, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
     """One model without workloads, open on WebGPU."""
     bench = Workbench(tmp_path / "k.db", "chromium", backend=NAVIGATOR)
-    monkeypatch.setattr(bench.compiler, "peak_kernels", lambda tiers, wide: [])
+    monkeypatch.setattr(bench.process, "peak_kernels", lambda tiers, wide: [])
     limits = ((b"{}", 1000), (b"{}", 1))
-    monkeypatch.setattr(bench.compiler, "gpu_limit_kernels", lambda nbytes: limits)
+    monkeypatch.setattr(bench.process, "gpu_limit_kernels", lambda nbytes: limits)
     weights = tmp_path / "weights.bin"
     weights.write_bytes(b"12345678")
     bench.page.hub.start()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 
 from nnjit_studio.analysis.profile import ModelProfile, findings, trace_events
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, PageError, UserError
 from nnjit_studio.records import Inference, Tap
 from nnjit_studio.tuner.events import FellBack
@@ -70,13 +70,13 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
     monkeypatch.setattr(made.page, "runner", Page())
     monkeypatch.setattr(made.page, "bandwidth_gbs", lambda: BANDWIDTH)
     nodes = [("MatMul", ("p",)), ("MatMul_1", ("y",))]
-    monkeypatch.setattr(made.compiler, "open_reference", lambda path: nodes)
+    monkeypatch.setattr(made.process, "open_reference", lambda path: nodes)
     buffers = {"p": 1, "y": 3}
 
     def reference(feeds: object, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         return {n: np.full((8, 8), buffers[n], np.float32) for n in names}
 
-    monkeypatch.setattr(made.compiler, "reference_tensors", reference)
+    monkeypatch.setattr(made.process, "reference_tensors", reference)
     yield made
     made.close()
 
@@ -157,14 +157,14 @@ def test_cancelling_ends_a_reference_that_takes_long(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed = threading.Event()
-    monkeypatch.setattr(bench.compiler, "kill", killed.set)
+    monkeypatch.setattr(bench.process, "kill", killed.set)
 
     def slow(path: Path) -> None:
         bench.page.cancel()
         assert killed.wait(5), "the compile process is ended"
         raise ModelError("Opening 'g.onnx' in native ONNX Runtime ended its process.")
 
-    monkeypatch.setattr(bench.compiler, "open_reference", slow)
+    monkeypatch.setattr(bench.process, "open_reference", slow)
     with pytest.raises(UserError, match="The comparison was cancelled"):
         diff(bench.model)
 
@@ -176,7 +176,9 @@ def test_a_model_that_was_never_run_is_profiled_with_its_cold_start(
     opened, loaded = [], []
     model = bench.model.current
 
-    def import_model(page: object, path: Path, on_phase: Callable[[str], None]) -> OpenModel:
+    def import_model(
+        page: object, path: Path, on_phase: Callable[[str], None], feeds: object
+    ) -> OpenModel:
         on_phase("reading the model")
         opened.append(path)
         weights = path.with_suffix(f".{len(opened)}.bin")

@@ -34,7 +34,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     folder = tmp_path_factory.mktemp("bench")
     made = Workbench(folder / "k.db")
     weights = folder / "w.bin"
-    model = made.compiler.define_model("matmul:12x16x24:f32", weights)
+    model = made.process.define_model("matmul:12x16x24:f32", weights)
     made.model.adopt(OpenModel.static(Path("tiny"), model))
     yield made
     made.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tuner_fakes import DEVICE, TUNABLE, Stage
 
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph
 from nnjit_studio.records.serving import ServeOptions

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 from numpy.typing import NDArray
+from waiting import PATIENCE_S
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import RequestError
@@ -60,7 +61,7 @@ def kernel(value: str = "x[id.x] + w[id.x]", data: bytes | None = None) -> Kerne
 
 def runner_on(hub: Hub, engine: str, implementation: str) -> PageRunner:
     backend = Backend("webgpu", implementation, software=True)
-    return PageRunner(hub, engine, timeout_s=60, backend=backend)
+    return PageRunner(hub, engine, timeout_s=PATIENCE_S, backend=backend)
 
 
 def load(runner: PageRunner, folder: Path) -> NDArray[np.float32]:
@@ -74,7 +75,7 @@ def load(runner: PageRunner, folder: Path) -> NDArray[np.float32]:
 
 def drive(hub: Hub, engine: str, implementation: str, folder: Path) -> None:
     """Probe, load, infer, swap, measure right, wrong and unfit kernels."""
-    hub.wait_for_page(60)
+    hub.wait_for_page(PATIENCE_S)
     runner = runner_on(hub, engine, implementation)
     _probe(runner, implementation)
     w = load(runner, folder)
@@ -167,13 +168,13 @@ def _serve(runner: PageRunner) -> None:
 
 def lose(hub: Hub, engine: str, implementation: str, folder: Path, times: int) -> None:
     """Devices are lost at any moment; each is made good, and what comes out is right."""
-    hub.wait_for_page(60)
+    hub.wait_for_page(PATIENCE_S)
     runner = runner_on(hub, engine, implementation)
     runner._fields = {**runner._fields, "debug": True}  # type: ignore[dict-item]
     w = load(runner, folder)
     runner.register([kernel()])
     for n in range(times):
-        hub.request({"type": "gpu_lose", "after_ms": n % 10 * 3}, (), 60)
+        hub.request({"type": "gpu_lose", "after_ms": n % 10 * 3}, (), PATIENCE_S)
         for turn in range(200):
             x = X + 100 * n + turn
             np.testing.assert_array_equal(runner.infer({"x": x}, runs=3).outputs["y"], x + w)
@@ -186,4 +187,4 @@ def lose(hub: Hub, engine: str, implementation: str, folder: Path, times: int) -
     runner._fields = {k: v for k, v in runner._fields.items() if k != "debug"}
     load(runner, folder)
     with pytest.raises(PageError, match="only after a load with `debug`"):
-        hub.request({"type": "gpu_lose"}, (), 60)
+        hub.request({"type": "gpu_lose"}, (), PATIENCE_S)

@@ -408,7 +408,7 @@ def test_a_page_whose_gpu_processes_are_all_killed_goes_on(
         pytest.skip("NNJIT_SKIP_CHROMIUM=1")
     with Hub() as hub, keep_page(hub, find("chromium"), is_root()):
         hub.gpu.adapter = "software"
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         runner = gpu_journey.runner_on(hub, "chromium", "bridge")
         weight = gpu_journey.load(runner, tmp_path)
         runner.register([gpu_journey.kernel()])

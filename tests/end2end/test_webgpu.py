@@ -9,6 +9,7 @@ from pathlib import Path
 import gpu_append
 import gpu_journey
 import pytest
+from waiting import PATIENCE_S
 
 from nnjit_studio.engine.browsers.browsers import find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
@@ -40,7 +41,7 @@ def test_lost_devices_are_made_good(hub: Hub, tmp_path: Path) -> None:
 
 def test_new_rows_go_into_a_cache(hub: Hub, tmp_path: Path) -> None:
     runner = gpu_journey.runner_on(hub, "chromium", "navigator")
-    hub.wait_for_page(60)
+    hub.wait_for_page(PATIENCE_S)
     for append in gpu_append.CASES:
         gpu_append.check(runner, tmp_path, append)
 

@@ -21,8 +21,6 @@ from static_server import serve
 
 from nnjit_studio.engine.browsers import browsers
 
-pytestmark = pytest.mark.timeout(900)
-
 TARGETS = [
     pytest.param("chromium", marks=pytest.mark.chromium),
     pytest.param("embedded", marks=pytest.mark.embedded),

@@ -12,7 +12,7 @@ from nnjit_command import SANDBOX, json_lines, nnjit
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
 from decoder_models import POSITIONS, decoder
 
-pytestmark = [pytest.mark.chromium, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.chromium
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QTextEdit,
 )
 
-from nnjit_studio.ui.commands.actions import ACTIONS
+from nnjit_studio.ui.window.features import ACTIONS
 
 USED = (
     QAbstractButton, QAbstractItemView, QAbstractSlider, QAbstractSpinBox, QComboBox,
@@ -87,7 +87,7 @@ def test_everything_that_can_be_used_takes_the_focus_by_tab(window):
 def test_every_action_is_reached_by_keys_alone(window):
     """By a shortcut, or by the letters of its menu and its entry."""
     letters = {}
-    for action in window.menu_bar.actions():
+    for action in window.menus.bar.actions():
         assert "&" in action.text()
         entries = [a for a in action.menu().actions() if a.objectName()]
         letters[action.text()] = [a.text() for a in entries]

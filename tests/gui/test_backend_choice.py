@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
+from gui_window import StudioWindow
 
 from nnjit_studio.errors import TargetError
 from nnjit_studio.records.backend import WASM
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.tuning.space import COLUMNS
 from nnjit_studio.ui.window.backend_choice import CHOICES
-from nnjit_studio.ui.window.main_window import StudioWindow
 
 GPU_SETTINGS = "x0=4,y0=8,r0=4,x1=64,y1=64,r1=16,split=2,vec=4"
 

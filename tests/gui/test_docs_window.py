@@ -10,8 +10,8 @@ from pathlib import Path
 import command_table
 import pytest
 
-from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.commands.dialogs import OTHER_KEYS
+from nnjit_studio.ui.window.features import ACTIONS
 from nnjit_studio.ui.window.preferences import SETTINGS
 
 ROOT = Path(__file__).parents[2]

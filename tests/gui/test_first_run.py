@@ -33,9 +33,9 @@ def wait_job(qtbot, window, job, start):
 
 
 def test_the_machine_is_looked_at_and_told_line_by_line(qtbot, window):
-    assert window.first_run.page.isVisible()
-    wait_job(qtbot, window, "examine", window.first_run.begin)
-    lines = window.first_run.page.as_text().splitlines()
+    assert window.welcome.page.isVisible()
+    wait_job(qtbot, window, "examine", window.welcome.begin)
+    lines = window.welcome.page.as_text().splitlines()
     assert lines[0].startswith("✗ Engine: simd128, not cross-origin isolated")
     assert lines[1].startswith("✓ One thread: 40 GFLOP/s")
     assert any(line.startswith("! Sandbox: off") for line in lines)
@@ -45,10 +45,10 @@ def test_the_machine_is_looked_at_and_told_line_by_line(qtbot, window):
 def test_a_click_on_the_sample_opens_and_profiles_it(qtbot, window, sample):
     wait_job(
         qtbot, window, "profile",
-        lambda: QTest.mouseClick(window.first_run.page.sample_button, Qt.MouseButton.LeftButton),
+        lambda: QTest.mouseClick(window.welcome.page.sample_button, Qt.MouseButton.LeftButton),
     )  # fmt: skip
     assert sample and window.session.state.model is not None
-    assert not window.first_run.page.isVisible()
+    assert not window.welcome.page.isVisible()
     assert window.profile.findings.buttons
 
 
@@ -56,7 +56,7 @@ def test_what_is_opened_while_the_machine_is_looked_at_comes_right_after(
     qtbot, window, workbench, sample, model_file
 ):
     workbench.hold = True
-    window.first_run.begin()
+    window.welcome.begin()
     assert window.actions_by_id["open"].isEnabled()
     assert window.open_model(model_file)
     assert window.session.state.model is None
@@ -68,22 +68,22 @@ def test_what_is_opened_while_the_machine_is_looked_at_comes_right_after(
 def test_a_sample_that_cannot_be_opened_leads_back(qtbot, window, workbench, sample):
     workbench.open_error = TargetError("The page is gone.", "Start again.")
     with qtbot.waitSignal(window.session.problem):
-        window.first_run.open_sample()
-    assert window.first_run.page.isVisible()
+        window.welcome.open_sample()
+    assert window.welcome.page.isVisible()
     assert "The page is gone. Start again." in window.message.text.text()
     workbench.open_error = None
-    wait_job(qtbot, window, "open", window.first_run.open_sample)
+    wait_job(qtbot, window, "open", window.welcome.open_sample)
 
 
 def test_recent_models_that_are_there_have_a_button(qtbot, window, model_file, tmp_path):
-    window.first_run.page.show_recent([tmp_path / "gone.onnx", model_file])
+    window.welcome.page.show_recent([tmp_path / "gone.onnx", model_file])
     names = {
         b.accessibleName()
-        for b in window.first_run.page.findChildren(type(window.first_run.page.open_button))
+        for b in window.welcome.page.findChildren(type(window.welcome.page.open_button))
     }
     assert "Open tiny.onnx" in names and "Open gone.onnx" not in names
 
 
 def test_a_check_has_its_next_step(window):
-    window.first_run.page.show_checks([Check("Disk", "bad", "0.1 GiB free", "Free some.")])
-    assert window.first_run.page.as_text() == "✗ Disk: 0.1 GiB free. Free some."
+    window.welcome.page.show_checks([Check("Disk", "bad", "0.1 GiB free", "Free some.")])
+    assert window.welcome.page.as_text() == "✗ Disk: 0.1 GiB free. Free some."

@@ -8,6 +8,7 @@ import zipfile
 import pytest
 from click.testing import CliRunner
 from gui_fakes import engine_label, finish, profile_of, record
+from gui_window import StudioWindow
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
@@ -18,8 +19,9 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.startup import crash
 from nnjit_studio.ui.window import dropped_files as drops
-from nnjit_studio.ui.window import layouts, preferences, session_file
-from nnjit_studio.ui.window.main_window import StudioWindow
+from nnjit_studio.ui.window import preferences, session_file
+from nnjit_studio.ui.window.docks import LAYOUTS
+from nnjit_studio.ui.window.features import FEATURES
 
 
 def wait_job(qtbot, window, job, start):
@@ -37,7 +39,7 @@ def wait_job(qtbot, window, job, start):
         ("t.json", b'{"traceEvents": [{}, {}]}', drops.TRACE),
         ("r.json", b'{"format": "nnjit-records"}', drops.DATABASE),
         ("s.json", b' {"format": "nnjit-session"}', drops.SAVED_SESSION),
-        ("p.json", b'{"model": "m", "steps": []}', drops.PROFILE),
+        ("p.json", b'{"model": "m", "steps": []}', drops.PROFILE_FILE),
         ("k.sqlite", b"SQLite format 3\0 and more", drops.DATABASE),
     ],
 )
@@ -50,10 +52,10 @@ def test_files_are_recognised_by_what_they_hold(tmp_path, name, content, kind):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"\x89PNG", "nothing that the Studio opens"),
-        (b"", "nothing that the Studio opens"),
+        (b"\x89PNG", "Studio cannot open"),
+        (b"", "Studio cannot open"),
         (b"{ no", "not valid JSON"),
-        (b"[1]", "JSON, but nothing"),
+        (b"[1]", "JSON of a kind"),
         (b"[" * 100_000, "not valid JSON"),
         (b"PK\x03\x04 cut off", "cut.bin"),
     ],
@@ -72,7 +74,7 @@ def test_a_damaged_bundle_and_a_folder_are_answered(qtbot, window, tmp_path):
         archive.writestr("hello.txt", "hi")
     for dropped in (path, tmp_path):
         window.message.hide()
-        assert window.drop([dropped])
+        assert window.dropped.drop([dropped])
         qtbot.waitUntil(window.message.isVisible)
         assert dropped.name in window.message.text.text()
 
@@ -81,7 +83,7 @@ def test_a_dropped_database_asks_before_it_imports(qtbot, window, workbench, tmp
     with KernelDatabase.open(tmp_path / "other.db") as other:
         other.add_records([record(workbench.model.workloads[0], "x", "failed", 0.0, 1)])
     workbench.database.look_into = KernelDatabase.look_into
-    assert window.drop([tmp_path / "other.db"])
+    assert window.dropped.drop([tmp_path / "other.db"])
     qtbot.waitUntil(lambda: window.findChild(QMessageBox) is not None)
     assert "1 records of 1 workloads from other.db" in window.findChild(QMessageBox).text()
 
@@ -91,10 +93,10 @@ def test_a_dropped_profile_is_compared_with_the_model_that_is_open(
 ):
     path = tmp_path / "p.json"
     path.write_text(json.dumps(profile_of(workbench.model).to_json()))
-    window.drop([path])
+    window.dropped.drop([path])
     qtbot.waitUntil(lambda: "open its model first" in window.message.text.text())
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
-    window.drop([path])
+    window.dropped.drop([path])
     qtbot.waitUntil(lambda: window.profile.compare.before is not None)
     assert "Comparing with p.json" in window.message.text.text()
 
@@ -102,7 +104,7 @@ def test_a_dropped_profile_is_compared_with_the_model_that_is_open(
 def test_a_dropped_trace_says_where_it_opens(qtbot, window, tmp_path):
     path = tmp_path / "t.json"
     path.write_text('{"traceEvents": []}')
-    window.drop([path])
+    window.dropped.drop([path])
     qtbot.waitUntil(lambda: "Perfetto" in window.message.text.text())
 
 
@@ -110,9 +112,10 @@ def test_a_dropped_trace_says_where_it_opens(qtbot, window, tmp_path):
 
 
 def test_named_layouts_and_the_way_back(window):
-    for action, layout in layouts.LAYOUTS.items():
+    for action in LAYOUTS:
         window.actions_by_id[action].trigger()
-        assert {n for n, dock in window.docks.items() if not dock.isHidden()} == layout.shown
+        shown = {f.key for f in FEATURES if action in f.layouts}
+        assert {n for n, dock in window.docks.items() if not dock.isHidden()} == shown
     window.actions_by_id["reset_layout"].trigger()
     assert not any(dock.isHidden() for dock in window.docks.values())
 
@@ -121,7 +124,7 @@ def test_an_arrangement_that_a_layout_replaced_comes_back(window):
     window.docks["latency"].close()
     window.actions_by_id["layout_compare"].trigger()
     window.actions_by_id["reset_layout"].trigger()
-    assert "Ctrl+Z takes it back" in window.message.text.text()
+    assert "Ctrl+Z undoes it" in window.message.text.text()
     window.actions_by_id["undo"].trigger()
     assert window.docks["faster"].isHidden() is False and window.docks["rounds"].isHidden()
     window.actions_by_id["undo"].trigger()
@@ -133,8 +136,8 @@ def test_an_arrangement_that_a_layout_replaced_comes_back(window):
 def test_the_list_of_recent_models_comes_back(window, tmp_path):
     for name in ("a.onnx", "b.onnx"):
         recent.remember(window.settings, tmp_path / name)
-    window.recent_menu.aboutToShow.emit()
-    window.recent_menu.actions()[-1].trigger()
+    window.menus.recent.aboutToShow.emit()
+    window.menus.recent.actions()[-1].trigger()
     assert recent.recent(window.settings) == []
     recent.remember(window.settings, tmp_path / "c.onnx")
     window.actions_by_id["undo"].trigger()
@@ -165,7 +168,8 @@ def test_settings_hold_at_once_where_they_can(qtbot, window, workbench, model_fi
     wait_job(qtbot, window, "tune", window.start_tuning)
     wait_job(qtbot, window, "tune", lambda: window.start_tuning(3.0))
     assert workbench.tuned_seconds == [7.0, 3.0]
-    wait_job(qtbot, window, "backend", lambda: window.habits.apply({"backend": "WebGPU"}) is None)
+    change = {"backend": "WebGPU"}
+    wait_job(qtbot, window, "backend", lambda: window.preferences.apply(change) is None)
     assert workbench.backend.is_gpu
 
 
@@ -188,11 +192,11 @@ def test_a_broken_settings_file_means_the_defaults(tmp_path):
 def test_the_studio_starts_with_its_settings_but_flags_go_first(monkeypatch):
     asked = []
 
-    def workbench(target, database, sandbox, threads, *_, **__):
-        asked.append((str(database), threads))
+    def workbench(target, *_):
+        asked.append((str(target.database), target.threads))
         raise UserError("Enough.")
 
-    monkeypatch.setattr("nnjit_studio.cli.tune.workbench", workbench)
+    monkeypatch.setattr("nnjit_studio.cli.studio.workbench", workbench)
     monkeypatch.setattr(preferences, "stored", lambda: {"threads": 3, "database": "mine.db"})
     for words in ([], ["--threads", "1", "--database", "other.db"], ["--quit"]):
         CliRunner(env={"NNJIT_DATABASE": None}).invoke(cli, ["studio", *words])
@@ -212,8 +216,8 @@ def test_a_session_comes_back_with_its_results(
     chosen = state.by_share()[-1].workload.key
     window.session.select(chosen)
     window.docks["log"].hide()
-    window.choose_theme("dark")
-    assert window.habits.save_session(out)
+    window.menus.choose_theme("dark")
+    assert window.session_files.save(out)
     qtbot.waitUntil(lambda: "Written" in window.message.text.text())
     latency, rounds = state.latency, [w.rounds for w in state.workloads.values()]
     finish(qtbot, workbench, window)
@@ -221,7 +225,7 @@ def test_a_session_comes_back_with_its_results(
     again = StudioWindow(workbench, engine_label, settings)
     qtbot.addWidget(again, before_close_func=lambda w: finish(qtbot, workbench, w))
     again.show()
-    wait_job(qtbot, again, "open", lambda: again.habits.open_session(out))
+    wait_job(qtbot, again, "open", lambda: again.session_files.open(out))
     shown = again.session.state
     assert shown.latency == latency and [w.rounds for w in shown.workloads.values()] == rounds
     assert shown.selected == chosen and shown.summary is not None
@@ -250,7 +254,7 @@ def test_a_session_of_a_missing_model_says_so(qtbot, window, tmp_path):
     path = tmp_path / "s.json"
     gone = tmp_path / "gone.onnx"
     session_file.write(path, session_file.SavedSession(gone, "", b"", {}, []))
-    window.habits.open_session(path)
+    window.session_files.open(path)
     qtbot.waitUntil(lambda: "gone.onnx is not there" in window.message.text.text())
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 
+import click
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog
 
 from nnjit_studio.cli.main import cli
-from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.commands.palette import Palette, commands, score
+from nnjit_studio.ui.window.features import ACTIONS
 
 
 @pytest.fixture
@@ -21,9 +22,9 @@ def palette(window):
 
 
 def test_every_action_of_the_registry_is_in_it(window):
-    names = {c.action.objectName() for c in commands(window.menu_bar)}
+    names = {c.action.objectName() for c in commands(window.menus.bar)}
     assert {spec.id for spec in ACTIONS} <= names
-    assert any(c.name == "View > Theme > Dark" for c in commands(window.menu_bar))
+    assert any(c.name == "View > Theme > Dark" for c in commands(window.menus.bar))
 
 
 def test_letters_in_order_find_and_words_come_first():
@@ -79,6 +80,7 @@ def test_command_lines_name_verbs_that_exist():
         if spec.command:
             words = shlex.split(spec.command)
             assert words[0] == "nnjit"
-            verb = cli.commands[words[1]]
+            verb = cli.get_command(click.Context(cli), words[1])
+            assert verb is not None
             options = {o for p in verb.params for o in p.opts}
             assert all(w in options for w in words if w.startswith("-")), spec.command

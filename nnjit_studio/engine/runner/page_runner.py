@@ -259,7 +259,7 @@ class PageRunner:
         PageError
             Also when no token comes in time.
         """
-        header = {"type": "generate", "facts": facts.to_json(), "ids": list(ids)}
+        header = {"type": "generate", "facts": asdict(facts), "ids": list(ids)}
         header |= asdict(sampling)
         with self._link.turn():
             return (yield from stream_tokens(self._link.hub, header, self._link.timeout_s))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import engine_files, write_bundle
+from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
@@ -53,18 +53,16 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
     plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
-    return write_bundle(
-        out,
+    parts = BundleParts(
         plan if static else opened.plan,
         opened.weights,
         [*kernels, *on_gpu],
-        name=opened.graph.name,
-        tuned_on=_tuned_on(model),
-        samples=model.feeds if samples and static else None,
-        engine_files=engine_files(generation=not static, gpu=bool(on_gpu)),
+        engine_files(generation=not static, gpu=bool(on_gpu)),
+        samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
     )
+    return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
 
 def _tuned_on(model: ModelOnPage) -> dict[str, str]:

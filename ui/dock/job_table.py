@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QPushButton, QSizePolicy
 
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.widgets.labels import caption
+from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
 
 OUTDATED = "Kernels may have changed since. "
 
@@ -27,45 +27,37 @@ class JobTable(TablePanel):
     """
 
     def __init__(
-        self,
-        session: Session,
-        title: str,
-        columns: Sequence[Column],
-        theme: Theme,
-        actions: Mapping[str, QAction],
-        job: str,
-        empty: str,
+        self, host: Host, title: str, columns: Sequence[Column], job: str, empty: str
     ) -> None:
-        super().__init__(title, columns, theme)
-        self._session, self._job, self._empty = session, job, empty
-        self._start, self._stop = actions[job], actions["stop"]
+        super().__init__(title, columns, host.theme)
+        self._session, self._job, self._empty = host.session, job, empty
+        self._start, self._stop = host.actions[job], host.actions["stop"]
         self.result: Any = None
         self.outdated = False
-        self.button = named(QPushButton(), f"{title}: start or stop")
-        self.button.clicked.connect(lambda: self._action().trigger())
-        self.caption = ElidedLabel(empty)
-        self.caption.setObjectName("muted")
-        self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.bar.takeAt(0)
-        self.bar.insertWidget(0, self.button)
-        self.bar.insertWidget(1, self.caption, 1)
+        self.button = push_button(
+            "", f"{title}: start or stop", act=lambda: self._action().trigger()
+        )
+        self.caption = caption(empty)
+        self.lead(self.button, self.caption)
         self._start.changed.connect(self._follow)
-        session.busy_changed.connect(self._busy_changed)
-        session.done.connect(self._done)
+        self._session.busy_changed.connect(self._busy_changed)
+        self._session.done.connect(self._done)
         self._follow()
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == self._job:
             self.caption.setText(self._session.state.phase)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.model.set_theme(theme)
 
     def show_result(self, result: Any) -> None:
         """Keep a result and show it; None for a model that has none yet."""
         self.result, self.outdated = result, False
         self.fill()
         self._tell()
+
+    def show_last(self) -> None:
+        """Show what the job returned before this view was made."""
+        if self._job in self._session.results:
+            self.show_result(self._session.results[self._job])
 
     def fill(self) -> None:
         """Show the result's rows."""
