@@ -45,7 +45,7 @@ def _size(buffer: Buffer) -> tuple[str, int]:
 
 
 def _same_element(stage: Stage, source: str, target: str) -> bool:
-    extents = {a.var: a.extent for a in stage.axes}
+    extents = stage.extents
     (place, *more) = (linear_form(s.index, extents) for s in stage.body if s.buffer == target)
     places = [
         linear_form(load.index, extents)

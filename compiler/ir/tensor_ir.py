@@ -179,6 +179,11 @@ class Stage:
     init: tuple[Store, ...] = ()
     steps: tuple[Statement, ...] = ()
 
+    @property
+    def extents(self) -> dict[str, int]:
+        """Of its axes, by variable."""
+        return {axis.var: axis.extent for axis in self.axes}
+
 
 @dataclass(frozen=True)
 class Buffer:

@@ -250,7 +250,7 @@ class _Machine:
         product = term.b
         if term.op != "add" or not isinstance(product, Binary) or product.op != "mul":
             return False
-        extents = {a.var: a.extent for a in stage.axes}
+        extents = stage.extents
         forms = []
         for load in (product.a, product.b):
             if not isinstance(load, Load) or self.memory[load.buffer][0].dtype != np.float64:

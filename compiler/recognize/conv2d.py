@@ -26,7 +26,7 @@ from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.sums import Fused, SumOfProducts, fuse, sum_of_products
-from nnjit_studio.compiler.recognize.zero_padding import Padding, extents_of, padding_of, strides_of
+from nnjit_studio.compiler.recognize.zero_padding import Padding, padding_of, strides_of
 
 
 def with_staging(program: Program) -> Program:
@@ -82,7 +82,7 @@ def _with_rows(program: Program) -> Program:
 def _with_groups(program: Program) -> Program | None:
     """The sum's output channel as two variables, group and channel in the group."""
     stage = program.stages[0]
-    extents = extents_of(stage)
+    extents = stage.extents
     forms = [
         (load, linear_form(load.index, extents))
         for load in (e for s in stage.body for e in walk(s.value) if isinstance(e, Load))

@@ -155,7 +155,7 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
     if not weight.constant or len(weight.shape) != 3 or weight.shape[2] != INT8_IN_WORD:
         return None
     words, n, _ = weight.shape
-    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    extents = program.stages[0].extents
     form = linear_form(b.index, extents)
     if form is None:
         return None
@@ -180,7 +180,7 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
         return None
     words, n = weight.shape
     blocks, stride = shape
-    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    extents = program.stages[0].extents
     at, shift, group = (linear_form(e, extents) for e in (word[0].index, word[1], scale.index))
     if at is None or shift is None or group is None or words % blocks:
         return None

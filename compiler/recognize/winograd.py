@@ -249,7 +249,7 @@ def recognize_input(program: Program) -> Winograd | None:
         b.shape for b in program.buffers[:2]
     )
     value = program.stages[0].body[0].value
-    extents = {a.var: a.extent for a in program.stages[0].axes}
+    extents = program.stages[0].extents
     box = limits_of(value.condition, extents) if isinstance(value, Select) else None
     if box is None or not {ROW, COLUMN} <= box.keys():
         return None
@@ -268,7 +268,7 @@ def recognize_output(program: Program) -> tuple[Winograd, tuple[Store, ...]] | N
     if program.name != OUTPUT or len(program.stages) != 3 or len(program.buffers[0].shape) != 4:
         return None
     (_, _, points, channels), tail = program.buffers[0].shape, program.stages[2]
-    extents = {a.var: a.extent for a in tail.axes}
+    extents = tail.extents
     if list(extents) != [CHANNEL, ROW, COLUMN]:
         return None
     size = extents[ROW], extents[COLUMN]

@@ -55,7 +55,7 @@ def schedule_winograd(program: Program) -> Scheduled | None:
 def _input(program: Program, w: Winograd) -> Scheduled:
     rows, columns = w.grid
     stage = program.stages[0]
-    padding = padding_of(stage.body, {a.var: a.extent for a in stage.axes})
+    padding = padding_of(stage.body, stage.extents)
     assert padding is not None
     body = padded(padding, stage.axes[1:], COLUMN)
     body.append(For("ty", int32(0), int32(rows), 1, [*_down(w), *_right(w, columns)]))

@@ -73,26 +73,26 @@ def test_a_form_has_the_value_of_its_expression_everywhere(expr: Expr) -> None:
 
 
 def flat() -> Expr:
-    return Binary("add", Binary("mul", Var("i"), c(6)), Var("j"))
+    return Var("i") * c(6) + Var("j")
 
 
 def test_row_and_column_of_a_flat_index() -> None:
     assert linear_form(flat()) == (0, {"i": 6, "j": 1})
-    assert linear_form(Binary("floordiv", flat(), c(6)), EXTENTS) == (0, {"i": 1})
-    assert linear_form(Binary("floormod", flat(), c(6)), EXTENTS) == (0, {"j": 1})
-    assert linear_form(Binary("floormod", flat(), c(24)), EXTENTS) == (0, {"i": 6, "j": 1})
+    assert linear_form(flat() // c(6), EXTENTS) == (0, {"i": 1})
+    assert linear_form(flat() % c(6), EXTENTS) == (0, {"j": 1})
+    assert linear_form(flat() % c(24), EXTENTS) == (0, {"i": 6, "j": 1})
 
 
 @pytest.mark.parametrize(
     "expr",
     [
-        Binary("floordiv", flat(), c(5)),
-        Binary("floordiv", Binary("add", flat(), c(1)), c(6)),
-        Binary("truncdiv", Binary("sub", flat(), c(6)), c(6)),
-        Binary("mul", Var("i"), Var("j")),
-        Binary("floordiv", flat(), c(0)),
-        Binary("floordiv", Var("unknown"), c(2)),
-        Cast(Binary("mul", Var("i"), c(100)), "u8"),
+        flat() // c(5),
+        (flat() + c(1)) // c(6),
+        Binary("truncdiv", flat() - c(6), c(6)),
+        Var("i") * Var("j"),
+        flat() // c(0),
+        Var("unknown") // c(2),
+        Cast(Var("i") * c(100), "u8"),
         Const(1.5, "f32"),
         Load("x", Var("i")),
     ],
@@ -102,7 +102,7 @@ def test_what_is_not_provably_linear_is_none(expr: Expr) -> None:
 
 
 def test_division_needs_extents() -> None:
-    assert linear_form(Binary("floordiv", flat(), c(6))) is None
+    assert linear_form(flat() // c(6)) is None
 
 
 def test_rewrite_reaches_every_part() -> None:

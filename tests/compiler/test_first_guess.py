@@ -65,9 +65,9 @@ def test_a_long_epilogue_into_bytes_keeps_its_tile() -> None:
     total, last = program.stages
     value = last.body[0].value
     for _ in range(3):
-        scaled = Call("round", (Binary("mul", value, Const(0.7, "f32")),))
+        scaled = Call("round", (value * 0.7,))
         value = Binary("max", Binary("min", scaled, Const(100.0, "f32")), Const(-90.0, "f32"))
-        value = Binary("add", value, Load("bias", Var("j")))
+        value = value + Load("bias", Var("j"))
     body = replace(last.body[0], value=Cast(value, "i8"))
     buffers = tuple(replace(b, dtype="i8") if b.name == "y" else b for b in program.buffers)
     program = replace(program, buffers=buffers, stages=(total, replace(last, body=(body,))))

@@ -23,7 +23,6 @@ from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Const,
     Load,
@@ -79,7 +78,7 @@ def test_a_workspace_read_elsewhere_than_written_keeps_its_place() -> None:
     """The last stage writes ``out[i]`` and reads ``ws[n - 1 - i]``."""
     size = 8
     i = Var("i")
-    back = Binary("sub", Const(size - 1, "i32"), i)
+    back = Const(size - 1, "i32") - i
     axes = (Axis("i", size),)
     stages = (
         Stage("copy", axes, (Store("ws0", i, Load("in0", i)),)),
@@ -123,8 +122,8 @@ def test_only_a_softmax_that_reads_where_it_writes_may() -> None:
     program = softmax(7, 16)
     last = program.stages[3]
     (store,) = last.body
-    again = Binary("add", store.value, Load("x", store.index))  # read when it is gone
-    turned = Store("y", Binary("sub", Const(7 * 16 - 1, "i32"), store.index), store.value)
+    again = store.value + Load("x", store.index)  # read when it is gone
+    turned = Store("y", Const(7 * 16 - 1, "i32") - store.index, store.value)
     for changed in (Store("y", store.index, again), turned):
         stages = (*program.stages[:3], replace(last, body=(changed,)))
         assert overwritten(replace(program, stages=stages)) is None

@@ -79,7 +79,7 @@ def test_what_is_no_matmul_is_none() -> None:
     assert recognize(changed(program, body=(maximum,))) is None
     assert recognize(changed(program, init=(replace(stage.init[0], value=f32(1.0)),))) is None
     square = Load("a", plus(times("i", 7), Var("r")))
-    sums = replace(target, value=Binary("add", value.a, Binary("mul", square, square)))
+    sums = replace(target, value=value.a + square * square)
     assert recognize(changed(program, body=(sums,))) is None
     assert recognize(replace(program, stages=(stage, stage))) is None
     assert recognize(replace(program, stages=())) is None
@@ -88,16 +88,16 @@ def test_what_is_no_matmul_is_none() -> None:
 def test_words_of_an_epilogue() -> None:
     program = dense(5, 7, 8, "bias")
     total = Var(ACCUMULATOR)
-    cube = Binary("mul", total, Binary("mul", total, total))
-    inner = Binary("mul", f32(0.8), Binary("add", total, Binary("mul", f32(0.04), cube)))
-    tanh = Binary("add", f32(1.0), Call("tanh", (inner,)))
+    cube = total * (total * total)
+    inner = f32(0.8) * (total + f32(0.04) * cube)
+    tanh = f32(1.0) + Call("tanh", (inner,))
     residual = Load("a", plus(times("m", 8), Var("n")))
     words: dict[tuple[str, ...], Expr] = {
-        ("gelu",): Binary("mul", Binary("mul", f32(0.5), total), tanh),
-        ("silu",): Binary("mul", total, Call("sigmoid", (total,))),
-        ("scale", "relu"): Binary("max", Binary("div", total, f32(8.0)), f32(0.0)),
-        ("residual", "tanh"): Call("tanh", (Binary("add", residual, total),)),
-        ("add",): Binary("add", total, f32(1.0)),
+        ("gelu",): f32(0.5) * total * tanh,
+        ("silu",): total * Call("sigmoid", (total,)),
+        ("scale", "relu"): Binary("max", total / 8.0, f32(0.0)),
+        ("residual", "tanh"): Call("tanh", (residual + total,)),
+        ("add",): total + 1.0,
     }
     assert {epilogue_labels(e, program, "m", "n") for e in words.values()} == set(words)
     assert all(epilogue_labels(e, program, "m", "n") == w for w, e in words.items())

@@ -69,7 +69,7 @@ def test_integer_divisions(op: str, expected: list[int]) -> None:
 
 
 def shifted(guarded: bool) -> Program:
-    load = Load("x", Binary("sub", Var("i"), Const(1, "i32")))
+    load = Load("x", Var("i") - 1)
     condition = Binary("gt", Var("i"), Const(0, "i32"))
     return pointwise(Select(condition, load, Const(9.0, "f32")) if guarded else load, "f32", 3)
 

@@ -68,14 +68,10 @@ def test_layer_norm_with_two_sums_in_one_stage(shape: tuple[int, int]) -> None:
     rows, n = shape
     x = at("x", shape, "i", "rk")
     mean, square = at("mean", (rows,), "i"), at("square", (rows,), "i")
-    m = Binary("mul", mean, f32(1 / n))
-    variance = Binary("sub", Binary("mul", square, f32(1 / n)), Binary("mul", m, m))
-    scaled = Binary(
-        "mul",
-        Binary("sub", at("x", shape, "i", "j"), m),
-        Call("rsqrt", (Binary("add", variance, f32(1e-5)),)),
-    )
-    out = Binary("add", Binary("mul", scaled, Load("g", Var("j"))), Load("b", Var("j")))
+    m = mean * f32(1 / n)
+    variance = square * f32(1 / n) - m * m
+    scaled = (at("x", shape, "i", "j") - m) * Call("rsqrt", (variance + 1e-5,))
+    out = scaled * Load("g", Var("j")) + Load("b", Var("j"))
     program = Program(
         "norm",
         (
@@ -91,8 +87,8 @@ def test_layer_norm_with_two_sums_in_one_stage(shape: tuple[int, int]) -> None:
                 "sums",
                 {"i": rows, "rk": n},
                 [
-                    Store("mean", Var("i"), Binary("add", mean, x)),
-                    Store("square", Var("i"), Binary("add", square, Binary("mul", x, x))),
+                    Store("mean", Var("i"), mean + x),
+                    Store("square", Var("i"), square + x * x),
                 ],
                 [Store("mean", Var("i"), f32(0.0)), Store("square", Var("i"), f32(0.0))],
             ),
@@ -110,10 +106,8 @@ def test_layer_norm_with_two_sums_in_one_stage(shape: tuple[int, int]) -> None:
 def test_gather_with_i64_ids_and_negative_ids() -> None:
     vocabulary, width, length = 11, 13, 6
     ids = Load("ids", Var("i"))
-    wrapped = Select(
-        Binary("lt", ids, Const(0, "i64")), Binary("add", ids, Const(vocabulary, "i64")), ids
-    )
-    index = add(Binary("mul", Cast(wrapped, "i64"), Const(width, "i64")), Var("j"))
+    wrapped = Select(Binary("lt", ids, Const(0, "i64")), ids + Const(vocabulary, "i64"), ids)
+    index = add(Cast(wrapped, "i64") * Const(width, "i64"), Var("j"))
     program = Program(
         "gather",
         (
@@ -152,9 +146,9 @@ def test_transpose(shape: tuple[int, int]) -> None:
 def test_split_heads_with_div_and_mod(s: int, h: int, d: int) -> None:
     n = s * h * d
     i = Var("i")
-    head = Binary("floordiv", i, int32(s * d))
-    row = Binary("floordiv", Binary("floormod", i, int32(s * d)), int32(d))
-    index = add(times(row, h * d), times(head, d), Binary("floormod", i, int32(d)))
+    head = i // (s * d)
+    row = i % (s * d) // d
+    index = add(times(row, h * d), times(head, d), i % d)
     program = Program(
         "heads",
         (Buffer("x", "f32", (s, h, d), "input"), Buffer("y", "f32", (h, s, d), "output")),
@@ -220,7 +214,7 @@ def test_argmax() -> None:
 def test_plain_matmul_without_a_candidate() -> None:
     m, n, k = 5, 11, 7
     c = at("c", (m, n), "i", "j")
-    product = Binary("mul", at("a", (m, k), "i", "rk"), at("b", (k, n), "rk", "j"))
+    product = at("a", (m, k), "i", "rk") * at("b", (k, n), "rk", "j")
     index = flat((m, n), "i", "j")
     program = Program(
         "mm",
@@ -233,7 +227,7 @@ def test_plain_matmul_without_a_candidate() -> None:
             stage(
                 "c",
                 {"i": m, "j": n, "rk": k},
-                [Store("c", index, Binary("add", c, product))],
+                [Store("c", index, c + product)],
                 [Store("c", index, f32(0.0))],
             ),
         ),
@@ -248,7 +242,7 @@ def test_padding_reads_only_inside() -> None:
     n = 10
     i = Var("i")
     inside = Binary("and", Binary("ge", i, int32(3)), Binary("lt", i, int32(n + 3)))
-    value = Select(inside, Load("x", Binary("sub", i, int32(3))), f32(-1.0))
+    value = Select(inside, Load("x", i - 3), f32(-1.0))
     program = Program(
         "pad",
         (Buffer("x", "f32", (n,), "input"), Buffer("y", "f32", (n + 7,), "output")),
@@ -290,7 +284,7 @@ def test_padding_copies_its_box_on_lanes(around: tuple[tuple[int, int], ...], pa
 
 def test_reversed_index_far_below_the_pointer() -> None:
     n = 5000
-    index = Binary("sub", int32(n - 1), Var("i"))
+    index = int32(n - 1) - Var("i")
     got, _ = run(elementwise(n, Load("x", index), x="f32"), {"x": floats(n)})
     np.testing.assert_array_equal(got["y"], floats(n)[::-1])
 
@@ -345,7 +339,7 @@ def test_attention_mask_with_bool_and_i64() -> None:
     keep = Binary("and", Load("on", Var("j")), Call("not", (Load("off", Var("i")),)))
     seen = Binary("and", keep, Binary("gt", Cast(mask, "i32"), int32(0)))
     value = Select(keep, at("x", (rows, n), "i", "j"), f32(-1e30))
-    low = Binary("mul", Binary("sub", f32(1.0), Cast(seen, "f32")), f32(-10.0))
+    low = (f32(1.0) - Cast(seen, "f32")) * f32(-10.0)
     program = Program(
         "mask",
         (
@@ -377,7 +371,7 @@ def test_attention_mask_with_bool_and_i64() -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 4, 1023, 1029, 4096])
 def test_one_axis_is_cut_into_blocks(n: int) -> None:
-    value = Binary("add", Binary("mul", Load("x", Var("i")), f32(2.0)), f32(1.0))
+    value = Load("x", Var("i")) * 2.0 + 1.0
     got, kernel = run(elementwise(n, value, x="f32"), {"x": floats(n)}, parts=3)
     np.testing.assert_array_equal(got["y"], floats(n) * 2 + 1)
     assert kernel.parallel_extent == -(-n // 1024) or n < 4
@@ -391,7 +385,7 @@ def test_powers_and_float_division(tier: str) -> None:
     cases = {
         "pow": (Binary("pow", a, b), x.astype(np.float64) ** y),
         "cube": (Binary("pow", b, f32(3.0)), y.astype(np.float64) ** 3),
-        "mod": (Binary("floormod", b, a), np.mod(y.astype(np.float64), x)),
+        "mod": (b % a, np.mod(y.astype(np.float64), x)),
     }
     for name, (expr, expected) in cases.items():
         got, _ = run(elementwise(n, expr, x="f32", z="f32"), {"x": x, "z": y}, tier)
@@ -402,8 +396,8 @@ def test_a_number_in_front_leaves_the_rest_its_threads() -> None:
     """``round(x / scale) - zero`` with the zero point computed from another input."""
     rows, n = 6, 19
     zero = Cast(Call("round", (Load("low", int32(0)),)), "u8")
-    moved = Call("round", (Binary("div", at("x", (rows, n), "i", "j"), Load("s", int32(0))),))
-    value = Binary("sub", moved, Cast(Load("zero", int32(0)), "f32"))
+    moved = Call("round", (at("x", (rows, n), "i", "j") / Load("s", int32(0)),))
+    value = moved - Cast(Load("zero", int32(0)), "f32")
     program = Program(
         "quantise",
         (
@@ -426,7 +420,7 @@ def test_a_number_in_front_leaves_the_rest_its_threads() -> None:
 
 def test_stages_that_share_nothing_run_in_one_piece() -> None:
     n = 12
-    reverse = Load("t", Binary("sub", int32(n - 1), Var("i")))
+    reverse = Load("t", int32(n - 1) - Var("i"))
     program = Program(
         "two",
         (
@@ -446,7 +440,7 @@ def test_stages_that_share_nothing_run_in_one_piece() -> None:
 
 def test_float16_is_stored_rounded_and_computed_as_f32() -> None:
     n = 19
-    program = elementwise(n, Binary("mul", Load("x", Var("i")), f32(1.1)), x="f16")
+    program = elementwise(n, Load("x", Var("i")) * 1.1, x="f16")
     x = floats(n).astype(np.float16)
     got, _ = run(program, {"x": x})
     np.testing.assert_array_equal(got["y"], x.astype(np.float32) * np.float32(1.1))

@@ -48,7 +48,7 @@ def strided(draw: st.DrawFn, axes: dict[str, int]) -> tuple[Expr, int]:
         index = (
             add(index, times(Var(name), size))
             if draw(st.booleans())
-            else add(times(Binary("sub", int32(axes[name] - 1), Var(name)), size), index)
+            else add(times(int32(axes[name] - 1) - Var(name), size), index)
         )
         size *= axes[name]
     return index, size
@@ -91,7 +91,7 @@ def cases(draw: st.DrawFn) -> Case:
         if op == "select":
             value = Select(Binary("lt", value, f32(0.3)), leaf, value)
         elif op == "call":
-            value = Binary("add", Call("tanh", (value,)), leaf)
+            value = Call("tanh", (value,)) + leaf
         else:
             value = Binary(op, value, leaf)
     spatial = {a.var: a.extent for a in axes if a.kind == "spatial"}
@@ -105,7 +105,7 @@ def cases(draw: st.DrawFn) -> Case:
     else:
         body, init = Store("t", out, value), ()
     stages = [Stage("t", tuple(axes), (body,), init)]
-    last = Store("y", out, Binary("mul", Load("t", out), f32(0.5)))
+    last = Store("y", out, Load("t", out) * 0.5)
     left = tuple(a for a in axes if a.kind == "spatial")
     stages.append(Stage("y", left, (last,)))
     buffers += [Buffer("y", "f32", (size,), "output"), Buffer("t", "f32", (size,), "workspace")]

@@ -31,7 +31,7 @@ def exact(x: np.ndarray) -> np.ndarray:
 def guarded(rows: int, columns: int) -> Program:
     """A NaN of the softmax becomes 0, as exporters write attention."""
     program, shape = softmax(rows, columns), (rows, columns)
-    quotient = Binary("div", at("e", shape, "i", "j"), at("total", (rows,), "i"))
+    quotient = at("e", shape, "i", "j") / at("total", (rows,), "i")
     value = Select(Binary("ne", quotient, quotient), f32(0.0), quotient)
     last = replace(program.stages[3], body=(Store("y", flat(shape, "i", "j"), value),))
     return replace(program, stages=(*program.stages[:3], last))

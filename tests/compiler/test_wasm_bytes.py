@@ -8,10 +8,8 @@ from kernel_harness import NUMPY, flat, run_kernel
 
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Cast,
-    Const,
     Expr,
     Load,
     Program,
@@ -36,7 +34,7 @@ def mapped(x: np.ndarray, source: str, target: str, of: str, lanes: bool) -> np.
     index = Var("i") if lanes else flat((n // 2, 2), "i", "j")
     value: Expr = Cast(Load("x", index), of)
     if target == "f32":
-        value = Binary("add", Cast(value, "f32"), Const(1.0, "f32"))
+        value = Cast(value, "f32") + 1.0
     program = Program(
         "cast",
         (Buffer("x", source, (n,), "input"), Buffer("y", target, (n,), "output")),

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_harness import at, f32, flat, run_kernel
+from kernel_harness import at, flat, run_kernel
 
 from nnjit_studio.compiler.ir.loop_text import schedule_text
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Call,
     Expr,
@@ -53,17 +52,17 @@ def matmul(
     extra: list[Buffer] = []
     if epilogue in ("bias", "gelu"):
         extra.append(Buffer("bias", "f32", (n,), "input", True))
-        value = Binary("add", value, Load("bias", Var("n")))
+        value = value + Load("bias", Var("n"))
     if epilogue == "gelu":
-        erf = Call("erf", (Binary("mul", value, f32(math.sqrt(0.5))),))
-        half = Binary("mul", value, f32(0.5))
-        value = Binary("mul", half, Binary("add", erf, f32(1.0)))
+        erf = Call("erf", (value * math.sqrt(0.5),))
+        half = value * 0.5
+        value = half * (erf + 1.0)
     if epilogue == "residual":
         extra.append(Buffer("residual", "f32", out, "input"))
-        value = Binary("add", value, at("residual", out, *index, "m", "n"))
+        value = value + at("residual", out, *index, "m", "n")
     if epilogue == "rows":
         extra.append(Buffer("scale", "f32", (n, m), "input"))
-        value = Binary("mul", value, at("scale", (n, m), "n", "m"))
+        value = value * at("scale", (n, m), "n", "m")
     store_index = (
         flat((*lead, n, m), *index, "n", "m") if transposed else flat(out, *index, "m", "n")
     )

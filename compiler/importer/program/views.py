@@ -70,7 +70,7 @@ def view_of(call: ProgramCall) -> View | None:
             value = next((f for f in factors if f is not scale), value)
     if not isinstance(value, Load):
         return None
-    extents = {a.var: a.extent for a in stage.axes}
+    extents = stage.extents
     to, origin = linear_form(store.index, extents), linear_form(value.index, extents)
     if to is None or origin is None:
         return None
@@ -173,7 +173,7 @@ def with_buffer(
     def stage(old: Stage) -> Stage:
         if old.steps:
             raise _Unresolved
-        known = {a.var: a.extent for a in old.axes}
+        known = old.extents
 
         def index(expr: Expr) -> Expr:
             form = linear_form(expr, known)
