@@ -216,14 +216,14 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
         window = StudioWindow(bench, EngineView, settings)
         session = window.session
         # Every candidate, so that there is something to measure for long enough.
-        tune, bench.tune = bench.tune, lambda seconds=None: tune(seconds, exhaustive=True)
+        tune, bench.tuning.start = bench.tuning.start, lambda seconds, **_: tune(exhaustive=True)
         window.closed.connect(app.quit)
         state = {"next_s": 0.0, "killed_s": 0.0, "pages": 0, "events": 0, "back": True}
 
         def look() -> None:
             now = time.monotonic()
             if state["killed_s"]:
-                if not state["back"] and bench.hub.pages > state["pages"]:
+                if not state["back"] and bench.page.hub.pages > state["pages"]:
                     # A verdict of before the kill may still have been on its way.
                     state.update(back=True, events=measured())
                     back_s.append(now - state["killed_s"])
@@ -240,7 +240,9 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
             elif len(on_s) >= times:
                 leave()
             elif session.busy == "tune" and now > state["next_s"] and measured() > state["events"]:
-                state.update(killed_s=now, back=False, pages=bench.hub.pages, events=measured())
+                state.update(
+                    killed_s=now, back=False, pages=bench.page.hub.pages, events=measured()
+                )
                 for pid in renderers():
                     os.kill(pid, signal.SIGKILL)
 

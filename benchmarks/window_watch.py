@@ -40,6 +40,7 @@ from nnjit_studio.ui.startup.app import _application
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
 from nnjit_studio.ui.window.main_window import StudioWindow
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.tuning import Tuning
 
 assert nnjit_studio.ui
 TICK_MS, PAN_MS = 5, 16
@@ -145,21 +146,19 @@ class Watch:
 
 
 class Filled:
-    """The workbench, whose sessions have so many rounds of the heaviest workload behind them."""
+    """Gives the sessions of a workbench many rounds of their heaviest workload at the start."""
 
-    def __init__(self, bench: Workbench, points: int, watch: Watch) -> None:
-        self._bench, self._points, self._watch = bench, points, watch
+    def __init__(self, tuning: Tuning, points: int) -> None:
+        self._start, self._points = tuning.start, points
         self.filled = threading.Event()
+        tuning.start = self.start  # type: ignore[method-assign]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bench, name)
-
-    def tune(self, seconds: float | None = None, **options: Any) -> Iterator[ev.Event]:
+    def start(self, seconds: float | None = None, **options: Any) -> Iterator[ev.Event]:
         rng = np.random.default_rng(1)
         rates = 20 + 15 * rng.random(self._points)
         best = np.maximum.accumulate(rates)
         key = ""
-        for event in self._bench.tune(seconds, **options):
+        for event in self._start(seconds, **options):
             if isinstance(event, ev.RoundDone) and event.workload == key:
                 event = replace(event, round=event.round + self._points)
             yield event
@@ -191,9 +190,9 @@ def main() -> None:
         bench = Workbench(Path(folder) / "kernels.db", flags=flags)
         bench.start()
         watch = Watch()
-        filled = Filled(bench, given.points, watch)
+        filled = Filled(bench.tuning, given.points)
         garbage = GarbageCollector(app)
-        window = StudioWindow(filled, EngineView, settings)  # type: ignore[arg-type]
+        window = StudioWindow(bench, EngineView, settings)
         window.closed.connect(app.quit)
         run = Run(window, filled, watch, given.model, given.seconds, given.picture)
         window.show()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.ui.state.workload import INCUMBENT, INVALID, MEASURING, NOT_TRIED, TIMED_OUT
 from nnjit_studio.ui.widgets.tables import Column
 
@@ -27,6 +29,13 @@ TILE_TIPS = {
     "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
     "r1": "depth of a reduction block",
 }  # fmt: skip
+BUSY = "Something else is running: wait, or stop it (Shift+F5)."
+"""The answer to a candidate that cannot be measured now."""
+
+
+def rules_text(verdicts: Iterable[Verdict]) -> str:
+    """Rules of the lite space with their answers."""
+    return "; ".join(f"{v.rule.replace('_', ' ')}: {v.text}" for v in verdicts)
 
 
 def state_column(width: int, tip: str = "") -> Column:

@@ -16,7 +16,7 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
-from nnjit_studio.ui.dock.candidates import EXAMPLES
+from nnjit_studio.ui.dock.candidates import BUSY, EXAMPLES, rules_text
 from nnjit_studio.ui.kernel.inspector import Inspector
 from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
 from nnjit_studio.ui.kernel.plots import KernelRoofline, SamplePlot, Samples
@@ -223,8 +223,7 @@ class KernelPanel(Panel):
             tone = tone if measured.state in OK_STATES else "bad"
             self._say(f"{rate}{measured.state}: {measured.reason}", tone)
         elif broken:
-            rules = "; ".join(f"{v.rule.replace('_', ' ')}: {v.text}" for v in broken)
-            self._say(f"Compiled; outside the lite space. {rules}", "warn")
+            self._say(f"Compiled; outside the lite space. {rules_text(broken)}", "warn")
         else:
             self._say("Compiled; not measured yet.", "muted")
 
@@ -275,7 +274,7 @@ class KernelPanel(Panel):
             self._say("Measuring", "muted")
             self.tabs.setCurrentIndex(self.tabs.count() - 1)
         else:
-            self._say("Something else is running: wait, or stop it (Shift+F5).", "bad")
+            self._say(BUSY, "bad")
 
     def _run(self, settings: str) -> None:
         before = self._incumbent

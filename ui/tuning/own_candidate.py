@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.ui.dock.candidates import EXAMPLES
+from nnjit_studio.ui.dock.candidates import BUSY, EXAMPLES, rules_text
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import SteadyLabel
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button
@@ -91,8 +91,7 @@ class OwnCandidateBar(QWidget):
         broken = [v for v in verdicts if not v.ok]
         if not broken:
             return self._say("In the lite space: every rule accepts it.", "good")
-        rules = "; ".join(f"{v.rule.replace('_', ' ')}: {v.text}" for v in broken)
-        return self._say(f"Outside the lite space. {rules}", "warn")
+        return self._say(f"Outside the lite space. {rules_text(broken)}", "warn")
 
     def measure(self) -> None:
         """Have the candidate measured, at once or as the next of the running session."""
@@ -104,7 +103,7 @@ class OwnCandidateBar(QWidget):
             self._measured = settings
             self._say("Measuring", "muted")
         else:
-            self._say("Something else is running: wait, or stop it (Shift+F5).", "bad")
+            self._say(BUSY, "bad")
 
     def _typed(self) -> None:
         self._measured = ""
