@@ -30,11 +30,7 @@ def plan_problems(
         Panel width of each packable weight by offset, of other plans over the
         same weights; those of this plan are added.
     """
-    regions = {
-        "weight": plan.weights_bytes,
-        "arena": plan.arena_bytes,
-        "state": plan.state_bytes,
-    }
+    regions = {"weight": plan.weights_bytes, "arena": plan.arena_bytes, "state": plan.state_bytes}
     if min(regions.values()) < 0 or sum(regions.values()) > MEMORY_BYTES:
         yield "The plan needs more memory than a page has."
     for i, buffer in enumerate(plan.buffers):

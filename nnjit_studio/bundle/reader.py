@@ -15,13 +15,7 @@ from typing import Any
 
 from nnjit_studio.bundle.check import generation_problems, plan_problems
 from nnjit_studio.bundle.gpu_kernels import kernel_problems
-from nnjit_studio.bundle.manifest import (
-    MANIFEST_FILE,
-    README_FILE,
-    BundleFile,
-    Manifest,
-    safe_path,
-)
+from nnjit_studio.bundle.manifest import MANIFEST_FILE, README_FILE, BundleFile, Manifest, safe_path
 from nnjit_studio.errors import BundleError, UserError
 from nnjit_studio.model import Plan
 from nnjit_studio.model.plan import PLAN_VERSION, STATELESS_VERSION

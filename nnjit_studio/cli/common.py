@@ -19,7 +19,7 @@ from nnjit_studio.support.terminal import printable
 
 JSON: Any = option(False, "Print JSON on stdout.", flag="--json")
 MODEL: Any = argument(type=PATH)
-INPUTS: Any = option(None, "Arrays by input name, as .npz.", type=FILE)
+INPUTS: Any = option(None, "Input arrays by name, an .npz file.", type=FILE)
 BUDGET: Any = option(
     5.0, "Percent that tuning may add to the p95 latency of a serving model.", type=POSITIVE
 )

@@ -22,7 +22,7 @@ COLUMNS = ("created", "workload", "state", "GFLOP/s", "code", "settings")
 
 @click.group()
 def db() -> None:
-    """The kernel database."""
+    """Query and maintain the kernel database."""
 
 
 def opened(path: Path | None, read_only: bool = True) -> KernelDatabase:
@@ -31,13 +31,13 @@ def opened(path: Path | None, read_only: bool = True) -> KernelDatabase:
 
 @verb("list")
 def db_list(
-    workload: str = option("", "Part of a workload's name."),
-    state: str = option("", "won, slower, wrong, ..."),
-    limit: int = option(50, type=COUNT),
+    workload: str = option("", "Only workloads whose name contains this."),
+    state: str = option("", "Only records in this state: won, slower, wrong, ..."),
+    limit: int = option(50, "Records shown.", type=COUNT),
     database: Path | None = DATABASE,
     as_json: bool = JSON,
 ) -> None:
-    """Records, newest first."""
+    """List records, newest first."""
     with opened(database) as known:
         records = known.all_records(limit=limit, workload=workload, state=state)
     rows = [
@@ -76,7 +76,7 @@ def record_row(record: TuningRecord) -> dict[str, Any]:
 def db_show(
     workload: str = argument(), database: Path | None = DATABASE, as_json: bool = JSON
 ) -> None:
-    """Everything known of the workloads whose name contains WORKLOAD."""
+    """Show all records of the workloads whose name contains WORKLOAD."""
     with opened(database) as known:
         rows = [record_row(r) for r in known.all_records(limit=10_000, workload=workload)]
     if not rows:
@@ -107,7 +107,7 @@ def db_import(
 
 @verb("vacuum")
 def db_vacuum(database: Path | None = DATABASE, as_json: bool = JSON) -> None:
-    """Remove deleted records for good, and give unused space back."""
+    """Erase deleted records for good and free unused space."""
     with opened(database, read_only=False) as known:
         before = known.path.stat().st_size
         purged = known.vacuum()

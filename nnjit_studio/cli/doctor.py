@@ -27,7 +27,7 @@ from nnjit_studio.workbench import jobs
 @verb()
 def doctor(
     microbench: bool = option(
-        False, "Measure the device, some seconds, and store what later sessions build on."
+        False, "Measure the device for some seconds, and store the results for later sessions."
     ),
     gpu: str = option(
         "hardware",
@@ -37,7 +37,7 @@ def doctor(
     target: TargetOptions = target_options("target", "no_sandbox", "database"),
     as_json: bool = JSON,
 ) -> None:
-    """Say what this machine and its browsers can do."""
+    """Report what this machine and its browsers can do."""
     if microbench:
         measure_device(target, as_json)
         return

@@ -30,30 +30,35 @@ class TextOptions:
 
     ids: str = option("", "Token ids of the prompt: 1,2,3.")
     ids_file: Path | None = option(
-        None, "The same in a file, divided by commas or white space.", type=FILE
+        None, "A file of prompt ids, separated by commas or white space.", type=FILE
     )
-    tokens: int = option(64, "New ones.", type=COUNT)
-    top_k: int = option(1, "1 is greedy.", type=COUNT)
+    tokens: int = option(64, "Tokens to generate.", type=COUNT)
+    top_k: int = option(1, "Sample among so many most likely tokens; 1 is greedy.", type=COUNT)
     temperature: float = option(1.0, type=POSITIVE)
     seed: int = option(0, show_default=True)
     stop: str = option("", "Token ids that end the text.")
-    capacity: int | None = option(None, "Tokens that the cache holds.", type=click.IntRange(2))
+    capacity: int | None = option(None, "Tokens that the KV cache holds.", type=click.IntRange(2))
     prefill_rows: int = option(
-        128, "Tokens of a prompt that are read at once; 1 reads one after another.", type=COUNT
+        128, "Prompt tokens that are read at once; 1 reads them one by one.", type=COUNT
     )
     prefill: Path | None = option(
-        None, "An ONNX model of the prefill, for a decoder of fixed shapes.", type=FILE
+        None, "An ONNX model for the prefill, if the decoder has fixed shapes.", type=FILE
     )
-    seconds: float | None = option(None, "Tune both plans first.", flag="--tune", type=AT_LEAST_0)
-    bundle: Path | None = option(None, "Write a bundle that makes text.")
+    seconds: float | None = option(
+        None,
+        "Tune decode and prefill first, for so many seconds in all.",
+        flag="--tune",
+        type=AT_LEAST_0,
+    )
+    bundle: Path | None = option(None, "Write a bundle that generates text.")
     check: bool = option(False, "Compare each token with native ONNX Runtime.")
     soak: float | None = option(
         None,
-        "Make text after text for so many seconds, each with a prompt of its own.",
+        "Generate texts for so many seconds, each from another prompt.",
         type=POSITIVE,
     )
     markdown: Path | None = option(
-        None, "Append the figures of --soak to this file, as a dated section.", type=FILE
+        None, "Append the results of --soak to this file, as a dated section.", type=FILE
     )
 
     def prompt(self) -> list[int]:
@@ -80,10 +85,10 @@ def generate(
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Go on with a text: MODEL is a decoder that was exported with past keys and values.
+    """Generate text with MODEL, a decoder that was exported with past keys and values.
 
-    Takes and prints token ids; tokenising is the caller's. With --check, greedy tokens must be
-    those of native ONNX Runtime, but for ties.
+    Takes and prints token ids; tokenising is up to the caller. With --check, greedy tokens must
+    equal those of native ONNX Runtime, except for ties.
     """
     prompt, sampling = options.prompt(), options.sampling()
     with workbench(target, importing) as opened:

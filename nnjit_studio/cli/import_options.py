@@ -54,25 +54,25 @@ def _importing(
 _DIMENSIONS = {
     "dim": option(
         None,
-        "A number for an open dimension, by its name in the model.",
+        "Size of an open dimension, by its name in the model.",
         multiple=True,
         metavar="NAME=N",
         callback=_named(_number),
     ),
     "shape": option(
         None,
-        "The whole shape of an input with open dimensions.",
+        "Full shape of an input with open dimensions.",
         multiple=True,
         metavar="INPUT=D0,D1,..",
         callback=_named(_shape),
     ),
 }
 _OTHERS = {
-    "no_winograd": option(False, "Import 3x3 convolutions as they are, none in tiles by Winograd."),
+    "no_winograd": option(False, "Import 3x3 convolutions directly, without Winograd tiles."),
     "weights": option(
         "model",
-        "f16 rounds weights of products and lookups to halves: half the memory, and errors "
-        "near 1e-3, as `nnjit diff` shows.",
+        "f16 rounds weights of products and lookups to half precision: half the memory, "
+        "errors near 1e-3 (see `nnjit diff`).",
         type=click.Choice(("model", "f16")),
         show_default=False,
     ),

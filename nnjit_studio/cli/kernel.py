@@ -94,7 +94,7 @@ class KernelOptions:
     )
     backend: str = same(OPTIONS["backend"])
     tier: str | None = option(
-        None, "The backend's by default.", type=click.Choice((*TIERS, *GPU_TIERS))
+        None, "By default the backend's first choice.", type=click.Choice((*TIERS, *GPU_TIERS))
     )
     passes: str | None = option(
         None, "Optional passes to run: none, or a comma list; all by default."
@@ -104,7 +104,7 @@ class KernelOptions:
         False, "Print what each pass changed, and the numbers of the lite space."
     )
     output: Path | None = option(
-        None, "Write the Wasm module, or the kernel document of WebGPU.", flag="-o --output"
+        None, "Write the Wasm module, or for WebGPU the kernel document.", flag="-o --output"
     )
 
     def dumped_pass(self) -> str | None:

@@ -46,21 +46,21 @@ TABLES = {"text": comparison_text, "markdown": as_markdown, "csv": as_csv}
 class ProfileOptions:
     """What is measured or read, and the files and tables that come of it."""
 
-    runs: int = option(20, type=click.IntRange(1, 10_000))
-    top: int | None = option(None, "Only the slowest steps, in the table.", type=COUNT)
-    trace: Path | None = option(None, "Chrome trace events, for Perfetto.")
-    save: Path | None = option(None, "The profile as JSON, for --compare.")
+    runs: int = option(20, "Timed runs.", type=click.IntRange(1, 10_000))
+    top: int | None = option(None, "Show only so many of the slowest steps.", type=COUNT)
+    trace: Path | None = option(None, "Write Chrome trace events, for Perfetto.")
+    save: Path | None = option(None, "Write the profile as JSON, for --compare.")
     explorer: Path | None = option(
         None,
-        "Milliseconds by ONNX node, as node data of Model Explorer.",
+        "Write milliseconds per ONNX node, as node data of Model Explorer.",
         flag="--model-explorer",
     )
-    forecast: bool = option(False, "Only what the model will take in memory; needs no page.")
+    forecast: bool = option(False, "Only predict the memory that the model takes; needs no page.")
     other: Path | None = option(
-        None, "No run: MODEL and this file are profiles, first and second.", flag="--compare"
+        None, "Run nothing; compare two saved profiles, MODEL and this file.", flag="--compare"
     )
     table: str = option(
-        "text", "How --compare prints.", flag="--format", type=click.Choice([*TABLES])
+        "text", "Output format of --compare.", flag="--format", type=click.Choice([*TABLES])
     )
     inputs: Path | None = same(INPUTS)
 
@@ -73,9 +73,10 @@ def profile(
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
-    """Times of every step with the best known kernels, cold and warm apart, and memory.
+    """Profile every step with the best known kernels, cold and warm, and the memory.
 
-    With --compare, the difference of two saved profiles: nnjit profile A.json --compare B.json
+    With --compare, show the difference of two saved profiles:
+    nnjit profile A.json --compare B.json
     """
     if options.other is not None:
         print_comparison(model, options.other, options.table, as_json)
@@ -132,20 +133,20 @@ def print_forecast(model: Path, importing: ImportOptions, as_json: bool) -> None
 def diff(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
-    top: int = option(20, type=COUNT),
-    node: str = option("", "Only this tensor, step or ONNX node, in full."),
+    top: int = option(20, "Tensors shown.", type=COUNT),
+    node: str = option("", "Show only this tensor, step or ONNX node, in detail."),
     tolerance: float = option(
         TOLERANCE,
-        "Largest error that is no difference, relative to the tensor's scale.",
+        "Largest error, relative to the tensor's scale, that still counts as equal.",
         type=AT_LEAST_0,
     ),
     inputs: Path | None = INPUTS,
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
-    """Every tensor of MODEL in the page against native ONNX Runtime, the worst first.
+    """Compare every tensor of MODEL in the page with native ONNX Runtime, worst first.
 
-    Ends with 1 when a tensor differs by more than the tolerance.
+    Exits with 1 when a tensor differs by more than the tolerance.
     """
     feeds = load_inputs(inputs)
     with workbench(target, importing, read_only=True) as opened:
@@ -165,16 +166,16 @@ def diff(
 def faster(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
-    runs: int = option(20, type=click.IntRange(2, 10_000)),
+    runs: int = option(20, "Timed runs.", type=click.IntRange(2, 10_000)),
     top: int = option(20, "Steps shown.", type=COUNT),
     inputs: Path | None = INPUTS,
     target: TargetOptions = target_options("target", "gpu", "threads", "no_sandbox", "database"),
     as_json: bool = JSON,
 ) -> None:
-    """Which is faster here: Wasm on --threads, or WebGPU?
+    """Tell whether Wasm on --threads or WebGPU is faster here.
 
-    Both run MODEL on the same page with their best known kernels, whole and step by step;
-    what moving inputs and outputs costs is measured apart, and the answer says why.
+    Both run MODEL in the same page with their best known kernels, whole and step by step;
+    transfers of inputs and outputs are timed apart, and the result says why one is faster.
     """
     feeds = load_inputs(inputs)
     with workbench(replace(target, backend="webgpu"), importing, read_only=True) as opened:

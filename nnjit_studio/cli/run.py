@@ -34,11 +34,11 @@ def run_model(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
     inputs: Path | None = INPUTS,
-    outputs: Path = option(None, required=True),
+    outputs: Path = option(None, "Write the outputs to this .npz file.", required=True),
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
-    """One inference in the target with the best known kernels: arrays in, arrays out."""
+    """Run one inference in the target with the best known kernels."""
     feeds = load_inputs(inputs)
     with workbench(target, importing, read_only=True) as opened:
         bench = opened.bench
@@ -76,7 +76,7 @@ def export(
     output: Path = option(None, flag="-o --output", required=True),
     webgpu: bool | None = option(
         None,
-        "Kernels for WebGPU too; by default where the database has a winner of a GPU.",
+        "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
         flag="--webgpu/--no-webgpu",
     ),
     inputs: Path | None = INPUTS,
@@ -85,7 +85,7 @@ def export(
 ) -> None:
     """Write MODEL with its best known kernels as a bundle for any static server.
 
-    Arrays given with --inputs travel in the bundle, as its sample inputs.
+    Arrays of --inputs are stored in the bundle as sample inputs.
     """
     feeds = load_inputs(inputs)
     bench = Workbench(

@@ -18,13 +18,14 @@ def sample(
     output: Path = option(None, flag="-o --output", required=True),
     sequence: int | None = option(
         None,
-        "Tokens; 128 for minilm, 384 for the others. gpt2-decode counts past and present ones.",
+        "Sequence length in tokens, past ones included for gpt2-decode; by default 128 for "
+        "minilm, 384 for the others.",
         type=click.IntRange(1, 1024),
     ),
-    batch: int = option(1, "Of minilm alone.", type=click.IntRange(1, 64)),
+    batch: int = option(1, "Batch size; for minilm only.", type=click.IntRange(1, 64)),
     as_json: bool = JSON,
 ) -> None:
-    """Write a model as ONNX.
+    """Write a sample model as ONNX.
 
     minilm is all-MiniLM-L6-v2 with its trained weights. The others have their real sizes
     and the operators that torch.onnx writes, with seeded random weights.

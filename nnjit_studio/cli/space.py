@@ -26,17 +26,22 @@ from nnjit_studio.space import build_lite_space, explain
 from nnjit_studio.support.tables import text_table
 
 
-@verb(help=f"The lite space of WORKLOAD, or of each tunable workload of a MODEL (.onnx).\n\n{HELP}")
+@verb(
+    help=f"List the lite space of WORKLOAD, or of each tunable workload of MODEL (.onnx).\n\n{HELP}"
+)
 def space(
     importing: ImportOptions = IMPORTING,
     subject: str = argument(metavar="WORKLOAD|MODEL"),
     settings: str | None = option(
-        None, "Why it is in or out, by rule.", flag="--explain", metavar="CANDIDATE"
+        None,
+        "Explain rule by rule why this candidate is in the space or not.",
+        flag="--explain",
+        metavar="CANDIDATE",
     ),
     backend: str = OPTIONS["backend"],
     on: str = option(
         UNKNOWN_GPU,
-        "WebGPU: the GPU whose typical limits and constants are taken.",
+        "For WebGPU: a GPU whose typical limits and constants are assumed.",
         type=click.Choice((UNKNOWN_GPU, *filter(None, CONSTANTS))),
     ),
     as_json: bool = JSON,

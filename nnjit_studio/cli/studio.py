@@ -26,12 +26,12 @@ class ScriptOptions:
     """What the window does by itself, and leaves behind."""
 
     seconds: float | None = option(
-        None, "Tune at once, for so many seconds.", flag="--tune", type=AT_LEAST_0
+        None, "Tune the model right away, for so many seconds.", flag="--tune", type=AT_LEAST_0
     )
-    screenshot: Path | None = option(None, "Picture of the window, PNG.")
+    screenshot: Path | None = option(None, "Write a screenshot of the window, PNG.")
     bundle: Path | None = option(None, "Write the bundle at the end.")
     report: Path | None = same(REPORT)
-    quit_at_end: bool = option(False, "Leave when the tuning is over.", flag="--quit")
+    quit_at_end: bool = option(False, "Quit when tuning ends.", flag="--quit")
 
 
 @verb()

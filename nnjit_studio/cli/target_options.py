@@ -15,17 +15,15 @@ TARGET_HELP = "embedded, chromium, chrome, edge, firefox, or the path of a brows
 OPTIONS: dict[str, Any] = {
     "target": option("embedded", TARGET_HELP),
     "backend": option(
-        "wasm", "Kernels on the processor, or on a GPU.", type=click.Choice(BACKENDS)
+        "wasm", "Run kernels on the CPU (wasm) or on a GPU.", type=click.Choice(BACKENDS)
     ),
     "gpu": option(
         "auto",
-        "auto: the target's own GPU; software: also an adapter that is none; "
-        "bridge: through the Studio, as embedded always does.",
+        "auto: the target's own GPU; software: a software adapter too; "
+        "bridge: through the Studio, as the embedded engine always does.",
         type=click.Choice(GPU_CHOICES),
     ),
-    "threads": option(
-        1, "How many a kernel may run on; of Wasm alone.", type=click.IntRange(1, 64)
-    ),
+    "threads": option(1, "Threads of a kernel; Wasm only.", type=click.IntRange(1, 64)),
     "lab": option(
         None,
         "An experimental mode of the embedded engine; its results never enter a bundle.",
@@ -33,11 +31,11 @@ OPTIONS: dict[str, Any] = {
         callback=lambda context, option, name: name or "",
     ),
     "no_sandbox": option(
-        False, "Run the web engine without its sandbox; needed as root, never chosen by itself."
+        False, "Run the web engine without its sandbox; needed as root, never automatic."
     ),
     "database": option(
         None,
-        "The kernel database; by default in the user's data folder.",
+        "Path of the kernel database; by default in the user's data folder.",
         type=FILE,
         envvar="NNJIT_DATABASE",
     ),

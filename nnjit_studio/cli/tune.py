@@ -33,7 +33,7 @@ from nnjit_studio.workbench import jobs
 
 REPORT: Any = option(
     None,
-    "Write the report at the end: Markdown for a name in .md, else HTML with plots.",
+    "Write a report at the end: Markdown if the name ends in .md, else HTML with plots.",
     type=FILE,
 )
 
@@ -44,23 +44,25 @@ class SessionOptions:
 
     seconds: float = option(
         30.0,
-        "At most so long, from the lite spaces on; less when nothing more is expected.",
+        "Time limit, counted from the first search space; tuning ends earlier when no "
+        "further gain is expected.",
         type=AT_LEAST_0,
     )
     exhaustive: bool = option(False, "Try every candidate that time allows.")
     interval_ms: float | None = option(
         None,
-        "Run the model meanwhile: every so many ms, or back to back without a number.",
+        "Serve the model meanwhile: an inference every so many ms, or back to back "
+        "without a number.",
         flag="--serve",
         type=AT_LEAST_0,
         is_flag=False,
         flag_value=0.0,
     )
     budget: float = same(BUDGET)
-    full_speed: bool = option(False, "Tune without regard for the running model.")
+    full_speed: bool = option(False, "Tune at full speed, whatever it costs the serving model.")
     inputs: Path | None = same(INPUTS)
     plot: Path | None = option(
-        None, "Picture of the progress by rounds and seconds; .png or .svg.", type=FILE
+        None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=FILE
     )
     report: Path | None = same(REPORT)
 
@@ -73,7 +75,7 @@ def tune(
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
-    """Tune MODEL in the target; the events are JSON lines, the last is the summary."""
+    """Tune MODEL in the target; with --json, print events as JSON lines, the summary last."""
     if options.plot is not None:
         check_plot(options.plot)
     feeds = load_inputs(options.inputs)

@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.database.connection import Connection, OlderSchemaError
-from nnjit_studio.database.rows import (
-    NUMBERS,
-    TEXTS,
-    insert_records,
-    make_record,
-    select_records,
-)
+from nnjit_studio.database.rows import NUMBERS, TEXTS, insert_records, make_record, select_records
 from nnjit_studio.errors import DatabaseError
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.support.files import replacing

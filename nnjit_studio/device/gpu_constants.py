@@ -1,4 +1,4 @@
-"""What heuristics need of a GPU and no adapter tells: a small table by vendor and architecture."""
+"""Constants of GPUs that no adapter tells: a small table by vendor and architecture."""
 
 from __future__ import annotations
 
@@ -127,22 +127,13 @@ def with_constants(gpu: GpuProfile) -> GpuProfile:
     tells one.
     """
     row = constants_of(gpu)
+    values = {name: getattr(row, name) for name in _NAMES}
     sources = dict.fromkeys(_NAMES, row.source)
     sources["cores"] = f"typical: {row.source}"
-    cores, warp = row.cores, row.warp
     for pattern, count in CORES:
         if re.search(pattern, f"{gpu.description} {gpu.device}", re.IGNORECASE):
-            cores, sources["cores"] = count, "data sheet of the device"
+            values["cores"], sources["cores"] = count, "data sheet of the device"
             break
     if gpu.subgroup_min:
-        warp, sources["warp"] = gpu.subgroup_min, "the adapter's smallest subgroup"
-    return replace(
-        gpu,
-        cores=cores,
-        registers_per_core=row.registers_per_core,
-        registers_per_thread=row.registers_per_thread,
-        threads_per_core=row.threads_per_core,
-        shared_bytes_per_core=row.shared_bytes_per_core,
-        warp=warp,
-        sources={**gpu.sources, **sources},
-    )
+        values["warp"], sources["warp"] = gpu.subgroup_min, "the adapter's smallest subgroup"
+    return replace(gpu, **values, sources={**gpu.sources, **sources})

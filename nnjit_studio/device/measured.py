@@ -1,10 +1,12 @@
-"""What the device experiments found on one device in one target: samples, and limits by rules."""
+"""Measured devices: samples of the device experiments, and the limits that follow from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from nnjit_studio.device.curves import break_point, cache_levels, register_file
 from nnjit_studio.device.primitives import Effect, consistent_primitives
@@ -118,19 +120,10 @@ class MeasuredDevice:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
+        ValueError
             When it is not such a document.
         """
-        plain = {name: value for name, value in data.items() if name != "limits"}
-        curves = {
-            name: Curve(tuple(c["x"]), tuple(tuple(s) for s in c["samples"]))
-            for name, c in plain.pop("curves").items()
-        }
-        effects = tuple(
-            Effect(**{**e, "samples_ms": tuple(e["samples_ms"]), "base_ms": tuple(e["base_ms"])})
-            for e in plain.pop("effects")
-        )
-        made = cls(curves=curves, effects=effects, **plain)
+        made = msgspec.convert(data, cls)
         if not {SPILL, LATENCY, READ, COPY} <= set(made.curves):
             raise ValueError("a curve is missing")
         for name, curve in made.curves.items():

@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnjit_studio.bench.gpu.gemv4_chain import (
-    BLOCK,
-    CHAIN_BYTES,
-    DTYPES,
-    Chain,
-    chain_of,
-    prepare,
-)
+from nnjit_studio.bench.gpu.gemv4_chain import BLOCK, CHAIN_BYTES, DTYPES, Chain, chain_of, prepare
 from nnjit_studio.bench.gpu.kernels import GpuPolicy
 from nnjit_studio.bench.gpu.page import GpuPage, gpu_page
 from nnjit_studio.bench.gpu.tables import adapter_text
@@ -99,8 +92,7 @@ def _job(chain: Chain, page: GpuPage) -> dict[str, Any]:
     }
     if not all(made.values()):
         raise UserError(
-            f"No setting of our 4-bit kernels fits {chain.name}.",
-            "Give --sizes of at least 64x64.",
+            f"No setting of our 4-bit kernels fits {chain.name}.", "Give --sizes of at least 64x64."
         )
     return {"type": chain.dtype, "matrices": chain.matrices, "variants": made}
 

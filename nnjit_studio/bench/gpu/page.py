@@ -16,6 +16,7 @@ from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.bench.server import BenchServer, serve, visit
 from nnjit_studio.device.gpu_constants import with_constants
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.gpu_profile import GpuProfile
 
@@ -84,18 +85,7 @@ class GpuPage:
     @property
     def profile(self) -> GpuProfile:
         """The adapter as the spaces want it."""
-        names = ("vendor", "architecture", "device", "description", "driver", "implementation")
-        told = GpuProfile(
-            **{name: self.adapter[name] for name in names},
-            is_fallback=self.adapter["is_fallback"],
-            features=tuple(self.adapter["features"]),
-            language_features=tuple(self.adapter["language_features"]),
-            limits=self.adapter["limits"],
-            subgroup_min=self.adapter["subgroup_min"],
-            subgroup_max=self.adapter["subgroup_max"],
-            timestamp_quantum_ns=self.adapter["timestamp_quantum_ns"],
-        )
-        return with_constants(told)
+        return with_constants(read(self.adapter, GpuProfile))
 
 
 @contextmanager

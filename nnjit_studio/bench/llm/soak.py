@@ -74,9 +74,7 @@ def soak(
 
 
 def _summary(
-    bench: Workbench,
-    texts: Sequence[Mapping[str, Any]],
-    before: list[float],
+    bench: Workbench, texts: Sequence[Mapping[str, Any]], before: list[float]
 ) -> dict[str, Any]:
     device = bench.page.connect()
     rates = [t["tokens_per_s"] for t in texts]
@@ -92,11 +90,7 @@ def _summary(
         "seconds": texts[-1]["t_s"],
         "texts": len(texts),
         "tokens": sum(t["tokens"] for t in texts),
-        "tokens_per_s": {
-            "first": rates[0],
-            "median": statistics.median(rates),
-            "last": rates[-1],
-        },
+        "tokens_per_s": {"first": rates[0], "median": statistics.median(rates), "last": rates[-1]},
         "wasm_bytes": sorted({t["wasm_bytes"] for t in texts}),
         "resident_bytes": {"least": min(settled), "most": max(settled), "last": settled[-1]}
         if settled

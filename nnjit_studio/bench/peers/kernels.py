@@ -86,9 +86,7 @@ def parse_peers(text: str) -> list[str]:
 
 
 def find_node_modules(
-    peers: Sequence[str],
-    given: Path | None,
-    packages_of: Mapping[str, Sequence[str]] = PEERS,
+    peers: Sequence[str], given: Path | None, packages_of: Mapping[str, Sequence[str]] = PEERS
 ) -> tuple[Path | None, dict[str, str]]:
     """The folder that holds the peers' packages by npm's names, and their versions.
 

@@ -69,7 +69,7 @@ def dispatches(
     gpu: str = ADAPTER,
     given: PeerOptions = peer_options("ort,tfjs", "ort, tfjs"),
 ) -> None:
-    """What many tiny GPU dispatches cost, compared with the peers in one browser page.
+    """Time many tiny GPU dispatches, compared with the peers in one browser page.
 
     A chain of COUNT additions to four numbers, from the first call to its result in the
     page's memory.
@@ -84,7 +84,7 @@ def gemv4(
     gpu: str = ADAPTER,
     given: PeerOptions = peer_options("ort", "ort"),
 ) -> None:
-    """Products of one row with 4-bit weights, as a decoder makes them, and MatMulNBits.
+    """Time products of one row with 4-bit weights, as in a decoder, against MatMulNBits.
 
     Chains of weights that are larger than a GPU's cache; f16 where the adapter has it.
     """

@@ -25,14 +25,14 @@ from nnjit_studio.samples.zoo import MODELS, write_model
 class TableOptions:
     """The models beyond the arguments, and the files of their rows."""
 
-    zoo: bool = option(False, "Also every model of `nnjit sample`.")
+    zoo: bool = option(False, "Also import every model of `nnjit sample`.")
     results: Path | None = option(
-        None, "Rows as JSON lines; models that are in it already are not run again.", type=FILE
+        None, "File of rows as JSON lines; models that it already has are skipped.", type=FILE
     )
     title: str = option("Models", "The table's heading.")
     markdown: Path | None = option(
         None,
-        "Write the table into this file, in place of the one with the same title.",
+        "Write the table to this file, replacing the one with the same title.",
         type=FILE,
     )
 

@@ -25,17 +25,17 @@ SIZES["splits"] = option(
 
 
 RUN = {
-    "prompt_tokens": option(32, "Tokens that are there already.", flag="--prompt", type=COUNT),
+    "prompt_tokens": option(32, "Tokens of the prompt.", flag="--prompt", type=COUNT),
     "tokens": option(128, type=COUNT),
     "rounds": option(5, type=COUNT),
     "weights": option(
         "gpu",
-        "Made on the GPU, or written to a file here and streamed from it; equal.",
+        "Generate the weights on the GPU, or stream the same ones from a file.",
         type=click.Choice(["gpu", "file"]),
     ),
     "tune": option(
         True,
-        "Measure settings of the 4-bit kernels, or take the first guess.",
+        "Measure settings of the 4-bit kernels, or use the first guess.",
         flag="--tune/--no-tune",
     ),
     "f16": option(
@@ -53,9 +53,9 @@ def llama(
     no_sandbox: bool = OPTIONS["no_sandbox"],
     output: Output = group(Output),
 ) -> None:
-    """Tokens a second of a Llama-shaped decoder with seeded 4-bit weights, on WebGPU.
+    """Measure tokens per second of a Llama-shaped decoder with seeded 4-bit weights on WebGPU.
 
-    By default of Llama 2 7B's shape. Small ones are checked against float64, token by token.
+    The default shape is that of Llama 2 7B. Small ones are checked against float64, token by token.
     """
     published = output.markdown is not None
     with scratch() as folder:

@@ -27,8 +27,8 @@ MARKDOWN: Any = option(None, "Append the results to this file, as a dated sectio
 BROWSER: Any = option("chromium", "A browser, or its path.", flag="--target")
 ADAPTER: Any = option(
     "hardware",
-    "Which adapter WebGPU is to have; a software one says nothing of a GPU. "
-    "lab: a GPU with features that browsers keep behind switches.",
+    "Adapter for WebGPU; results of a software one say nothing about a GPU. "
+    "lab: a GPU with features that browsers hide behind switches.",
     flag="--gpu",
     type=click.Choice(("hardware", "software", "lab")),
 )

@@ -46,15 +46,15 @@ class KernelsOptions:
     threads: int = option(1, type=click.IntRange(1, 64))
     seconds: float = option(
         15.0,
-        "At most so many seconds of trying candidates, for each shape; of wasm.",
+        "For wasm: seconds of tuning per shape, at most.",
         flag="--tune",
         type=click.FloatRange(0.5),
     )
     candidates: int | None = option(
-        None, "Of webgpu: try the first so many of each space, not all.", type=COUNT
+        None, "For webgpu: try only the first so many candidates of each space.", type=COUNT
     )
     native: Path | None = option(
-        None, "Of webgpu: what benchmarks/cublas.py wrote, for a column of its own.", type=FILE
+        None, "For webgpu: a file by benchmarks/cublas.py, shown as a column of its own.", type=FILE
     )
 
 
@@ -64,7 +64,7 @@ def kernels(
     gpu: str = ADAPTER,
     given: PeerOptions = peer_options("ort,tfjs", "ort, tfjs"),
 ) -> None:
-    """Kernels of the lite spaces' best candidates and the peers, in one browser page.
+    """Compare the lite spaces' best kernels with the peers, in one browser page.
 
     All are called as a page would call them: our session's and ONNX Runtime's
     `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
@@ -106,7 +106,7 @@ def models(
     importing: ImportOptions = IMPORTING_FIXED,
     given: PeerOptions = peer_options("ort", "ort"),
 ) -> None:
-    """Whole models, tuned, and ONNX Runtime Web: speed, memory, cold start.
+    """Compare whole tuned models with ONNX Runtime Web: speed, memory, cold start.
 
     FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
     as a page would call them; each cold start is a page of its own in a fresh browser.
@@ -139,7 +139,7 @@ def compile_times(
     ours_only: bool = option(False, "Leave TVM + LLVM + wasm-ld and emcc out."),
     output: Output = group(Output),
 ) -> None:
-    """Compile times of all candidates, and those of TVM + LLVM + wasm-ld and + emcc."""
+    """Compare compile times of all candidates with TVM + LLVM + wasm-ld and + emcc."""
     wanted = kernel_job.parse_shapes(shapes)
     with closing(CompileProcess()) as process:
         result = bench_compile(Compiler(process), wanted, note, not ours_only)
@@ -153,7 +153,7 @@ def passes(
     target: TargetOptions = target_options("target", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
-    """Compile and kernel times with passes switched off, after Table 5 of the paper."""
+    """Time compilation and kernels with passes switched off, after Table 5 of the paper."""
     ((_, spec),) = kernel_job.parse_shapes(workload)
     candidate = Candidate.parse(settings)
     with scratch() as folder, cold(folder, target) as opened:

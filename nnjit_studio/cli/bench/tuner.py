@@ -34,7 +34,7 @@ def serving(
     seconds: float = option(60.0, type=click.FloatRange(1)),
     interval_ms: float = option(
         0.0,
-        "Ms from one request to the next; by default each follows the last answer.",
+        "Milliseconds between requests; by default each follows the last answer.",
         flag="--interval",
         type=AT_LEAST_0,
         show_default=False,
@@ -44,7 +44,7 @@ def serving(
     target: TargetOptions = target_options("target", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
-    """Latency of MODEL while it serves, with tuning and without, in blocks of one session."""
+    """Measure latency of MODEL while it serves, with and without tuning, in one session."""
     feeds = load_inputs(inputs)
     options = ServeOptions(interval_ms, budget / 100)
     with scratch() as folder, cold(folder, target, importing) as opened:
@@ -56,20 +56,18 @@ def serving(
 
 @verb()
 def regret(
-    shapes: str | None = option(
-        None, "The first so many, or names or workloads; all 30 by default."
-    ),
+    shapes: str | None = option(None, "A count, names or workloads; by default all 30."),
     times: int = option(
         10,
-        "How many times the lite space the larger one is.",
+        "Size of the wider space, as a multiple of the lite space.",
         flag="--wide",
         type=click.IntRange(1, 100),
     ),
-    rounds: int = option(16, "Within so many the best should be found.", type=COUNT),
+    rounds: int = option(16, "Rounds within which the best should be found.", type=COUNT),
     target: TargetOptions = target_options("target", "backend", "gpu", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
-    """A cold tuning session compared with exhaustive search of the lite and a wider space."""
+    """Compare a cold tuning session with exhaustive search of the lite and a wider space."""
     wanted = parse_shapes(shapes)
     with scratch() as folder, cold(folder, target) as opened:
         result = opened.run(lambda: bench_regret(opened.bench, wanted, times, rounds, note))
@@ -118,9 +116,9 @@ def duels(
     target: TargetOptions = target_options("target", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
-    """How often a swap is decided right: a kernel against itself, 5 % slower, 5 % faster, wrong.
+    """Count right decisions on swaps: a kernel against itself, 5 % slower, 5 % faster, wrong.
 
-    The options say how many duels of each, and how many wrong kernels; 0 leaves a part out.
+    The options set the number of duels of each kind and of wrong kernels; 0 skips a kind.
     """
     others = counts.aa + counts.slower + counts.faster
     if not others + counts.mutants:

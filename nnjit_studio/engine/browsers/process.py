@@ -49,11 +49,7 @@ class Instance:
     """
 
     def __init__(
-        self,
-        browser: Browser,
-        url: str,
-        how: HowToStart,
-        on_exit: Callable[[str], None],
+        self, browser: Browser, url: str, how: HowToStart, on_exit: Callable[[str], None]
     ) -> None:
         self._cleaning = threading.Lock()
         self._profile = Path(tempfile.mkdtemp(prefix="nnjit-browser-"))

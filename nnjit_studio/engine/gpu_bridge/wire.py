@@ -6,6 +6,7 @@ mean to a device is checked there.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,9 +16,9 @@ CREATE, DESTROY, WRITE, DISPATCH, COPY, STAMP = 1, 2, 3, 4, 5, 6
 
 COMPILER_THREAD = "nnjit-gpu-compile"
 MAX_BINDINGS = 64
-WORDS_OF_A_BINDING = 5
-_WORDS = {CREATE: 4, DESTROY: 2, WRITE: 5, DISPATCH: 6, COPY: 9, STAMP: 2}
-"""Of each command, its operation included; a dispatch has its bindings behind them."""
+_DISPATCH = struct.Struct("<6I")
+"""Operation, pipeline, workgroups, and the number of bindings, which come behind it."""
+_BINDING = struct.Struct("<IQQ")
 
 
 class GpuFault(Exception):
@@ -71,6 +72,15 @@ bytes are an equal bind group."""
 
 Command = Create | Destroy | Write | Copy | Stamp | Dispatch
 
+_FORMS: dict[int, tuple[type[Create | Destroy | Write | Copy | Stamp], struct.Struct]] = {
+    CREATE: (Create, struct.Struct("<4xIQ")),
+    DESTROY: (Destroy, struct.Struct("<4xI")),
+    WRITE: (Write, struct.Struct("<4xIQI")),
+    COPY: (Copy, struct.Struct("<4xIQIQQ")),
+    STAMP: (Stamp, struct.Struct("<4xI")),
+}
+"""Of each command but a dispatch; the operation is its first word."""
+
 
 def unpack(data: bytes) -> Iterator[Command]:
     """The commands of a batch, in order.
@@ -82,53 +92,33 @@ def unpack(data: bytes) -> Iterator[Command]:
     """
     if len(data) % 4:
         raise _bad(f"{len(data)} bytes are no whole words")
-    words = memoryview(data).cast("I")
-    at, end = 0, len(words)
-    while at < end:
-        op = words[at]
-        length = _WORDS.get(op)
-        if length is None:
-            raise _bad(f"there is no operation {op}")
-        if at + length > end:
-            raise _bad("the last command is cut off")
-        if op == DISPATCH:
-            _, pipeline, x, y, z, count = words[at : at + 6]
-            begin = at + 6
-            at = begin + WORDS_OF_A_BINDING * count
-            if count > MAX_BINDINGS:
-                raise _bad(f"{count} bindings are more than {MAX_BINDINGS}")
-            if at > end:
-                raise _bad("the last command is cut off")
-            yield pipeline, x, y, z, data[4 * begin : 4 * at]
-            continue
-        fields = words[at + 1 : at + length].tolist()
-        at += length
-        if op == CREATE:
-            yield Create(fields[0], _wide(fields, 1))
-        elif op == DESTROY:
-            yield Destroy(fields[0])
-        elif op == WRITE:
-            yield Write(fields[0], _wide(fields, 1), fields[3])
-        elif op == COPY:
-            offsets = (_wide(fields, 1), fields[3], _wide(fields, 4), _wide(fields, 6))
-            yield Copy(fields[0], *offsets)
-        else:
-            yield Stamp(fields[0])
+    at = 0
+    while at < len(data):
+        op = int.from_bytes(data[at : at + 4], "little")
+        try:
+            if op == DISPATCH:
+                _, pipeline, x, y, z, count = _DISPATCH.unpack_from(data, at)
+                begin = at + _DISPATCH.size
+                at = begin + _BINDING.size * count
+                if count > MAX_BINDINGS:
+                    raise _bad(f"{count} bindings are more than {MAX_BINDINGS}")
+                if at > len(data):
+                    raise _bad("the last command is cut off")
+                yield pipeline, x, y, z, data[begin:at]
+            elif op in _FORMS:
+                made, form = _FORMS[op]
+                yield made(*form.unpack_from(data, at))
+                at += form.size
+            else:
+                raise _bad(f"there is no operation {op}")
+        except struct.error as error:
+            raise _bad("the last command is cut off") from error
 
 
 def bindings(packed: bytes) -> list[tuple[int, int, int]]:
     """Buffer, offset and size of each binding of a dispatch, in bytes."""
-    words = memoryview(packed).cast("I").tolist()
-    return [
-        (words[i], _wide(words, i + 1), _wide(words, i + 3))
-        for i in range(0, len(words), WORDS_OF_A_BINDING)
-    ]
-
-
-def _wide(words: list[int], at: int) -> int:
-    """A number of 64 bits, the low word first."""
-    return words[at] | words[at + 1] << 32
+    return list(_BINDING.iter_unpack(packed))
 
 
 def _bad(why: str) -> PageError:
-    return PageError(f"A batch of GPU commands is malformed: {why}.")
+    return PageError(f"A batch of GPU commands is malformed: {why}.", "Load the page again.")

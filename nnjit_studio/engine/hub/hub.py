@@ -10,7 +10,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import uvicorn
@@ -65,9 +64,7 @@ class Hub:
     """
 
     def __init__(
-        self,
-        on_log: LogCallback | None = None,
-        on_lost: Callable[[str], None] | None = None,
+        self, on_log: LogCallback | None = None, on_lost: Callable[[str], None] | None = None
     ) -> None:
         self._on_log = on_log
         self.on_lost = on_lost
@@ -120,12 +117,7 @@ class Hub:
     def __enter__(self) -> Hub:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def wait_for_page(self, timeout_s: float = 30.0) -> dict[str, Any]:

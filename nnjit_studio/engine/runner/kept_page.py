@@ -46,12 +46,7 @@ def keep_page(
         timer.start()
 
     with launch(
-        browser,
-        hub.url,
-        no_sandbox,
-        on_exit=hub.report_lost,
-        gpu=gpu,
-        on_return=hub.expect_page,
+        browser, hub.url, no_sandbox, on_exit=hub.report_lost, gpu=gpu, on_return=hub.expect_page
     ) as running:
         before = hub.on_page, hub.on_lost
         hub.expect_page()

@@ -18,10 +18,7 @@ class Ask(Protocol):
     """Sends a request and waits for its reply."""
 
     def __call__(
-        self,
-        header: Mapping[str, Any],
-        blobs: Sequence[Blob] = (),
-        timeout_s: float | None = None,
+        self, header: Mapping[str, Any], blobs: Sequence[Blob] = (), timeout_s: float | None = None
     ) -> Frame: ...
 
 
@@ -48,9 +45,7 @@ class PageLink:
         cancels = self.hub.cancels
 
         def ask(
-            header: Mapping[str, Any],
-            blobs: Sequence[Blob] = (),
-            timeout_s: float | None = None,
+            header: Mapping[str, Any], blobs: Sequence[Blob] = (), timeout_s: float | None = None
         ) -> Frame:
             limit_s = timeout_s or self.timeout_s
             if self.serving:

@@ -193,11 +193,7 @@ def decoder_plan(
 
 
 def _variant(
-    c: LlamaConfig,
-    shape: tuple[int, int, int],
-    setting: Setting,
-    source: Activation,
-    end: Epilogue,
+    c: LlamaConfig, shape: tuple[int, int, int], setting: Setting, source: Activation, end: Epilogue
 ) -> Variant:
     k, n, rows = shape
     dispatch = gemv_4bit(

@@ -15,7 +15,7 @@ from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.panel import Panel, vbox
 from nnjit_studio.ui.window.features import ACTIONS, FEATURES
 
-UI = Path(__file__).parents[2] / "ui"
+UI = Path(__file__).parents[3] / "ui"
 
 
 class ToyPanel(Panel):

@@ -14,7 +14,7 @@ from nnjit_studio.ui.commands.dialogs import OTHER_KEYS
 from nnjit_studio.ui.window.features import ACTIONS
 from nnjit_studio.ui.window.preferences import SETTINGS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("window.md", "tour.md"))]
 NAMES = [page.name for page in PAGES]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from replay_groups import GROUPS
 
-RECORDS = Path(__file__).parents[1] / "replay"
+RECORDS = Path(__file__).parents[2] / "replay"
 
 
 def recorded(group: str) -> dict[str, str]:

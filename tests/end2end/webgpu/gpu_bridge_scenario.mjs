@@ -1,6 +1,6 @@
 /** bridge.js against a real hub: `node gpu_bridge_scenario.mjs ADDRESS ORIGIN`; silent when all is well. */
 import assert from "node:assert/strict";
-import { openGpu } from "../../resources/studio/gpu/open.js";
+import { openGpu } from "../../../resources/studio/gpu/open.js";
 
 const [, , bridge, origin] = process.argv;
 const Socket = globalThis.WebSocket;

@@ -87,7 +87,7 @@ def test_the_picture_shows_the_page(tmp_path):
     model.write_bytes(b"")
     code = f"""
         import http.server, sys, threading
-        sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r}
+        sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[1:3]]!r}
         from pathlib import Path
         from nnjit_studio.ui.page.host import EngineView
         from nnjit_studio.ui.startup.app import run_studio

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_page import FakePage, fake_page
-from test_link_page_runner import FEEDS, KERNEL, MEASURED, PROBED, plan, says
+from test_page_runner import FEEDS, KERNEL, MEASURED, PROBED, plan, says
 from tuner_fakes import Stage
 
 from nnjit_studio.bench.tuner.serving import ENOUGH, compared, latencies

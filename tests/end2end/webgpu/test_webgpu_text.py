@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nnjit_command import SANDBOX, json_lines, nnjit
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "compiler"))
 from decoder_models import POSITIONS, decoder
 
 pytestmark = pytest.mark.chromium
