@@ -1,4 +1,4 @@
-"""The window, with its views as attributes: ``window.graph`` is ``window.panel("graph")``."""
+"""The window with its views as attributes, ``window.graph`` for ``window.panel("graph")``."""
 
 from __future__ import annotations
 
@@ -13,3 +13,9 @@ class StudioWindow(main_window.StudioWindow):
 for feature in FEATURES:
     name = feature.key
     setattr(StudioWindow, name, property(lambda window, name=name: window.panel(name)))
+
+
+def wait_job(qtbot, window, job, start):
+    """Start a job and wait until it has returned."""
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda name, _: name == job):
+        assert start()

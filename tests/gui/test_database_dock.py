@@ -197,7 +197,7 @@ def test_import_shows_what_is_in_the_file_first(qtbot, panel, database, tmp_path
     assert "2 records of 1 workloads from other.db" in box.text() and database.count() == 6
     progress = []
     panel.store.progressed.connect(lambda *at: progress.append(at))
-    with qtbot.waitSignal(panel.store.said) as said:
+    with qtbot.waitSignal(panel.store.told) as said:
         next(b for b in box.buttons() if b.text() == "Import").click()
     assert said.args == ["Added 2 records of other.db."] and database.count() == 8
     assert progress == [(0, 2), (0, 0)] and panel.progress.isHidden()
@@ -209,7 +209,7 @@ def test_import_shows_what_is_in_the_file_first(qtbot, panel, database, tmp_path
 
 def test_export_writes_what_import_reads(qtbot, panel, tmp_path):
     out = tmp_path / "out.json"
-    with qtbot.waitSignal(panel.store.said):
+    with qtbot.waitSignal(panel.store.told):
         panel.store.export_to(out)
     assert len(KernelDatabase.look_into(out)) == 6
 

@@ -65,7 +65,7 @@ class History(QObject):
         self._make(step, step.undo, self.done, self.undone, sentence)
 
     def redo(self) -> None:
-        """Make the change that was undone last once more."""
+        """Redo the change that was undone last."""
         if not self.undone:
             self.told.emit("There is nothing to redo.", "plain")
             return

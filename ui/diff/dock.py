@@ -115,7 +115,7 @@ class DiffPanel(JobTable):
         return started
 
     def show_result(self, result: Diff | None) -> None:
-        # A node is added to what was compared before, unless kernels may have changed meanwhile.
+        # A node is added to what was compared before, unless kernels may have changed since.
         before = self.result if self._asked and not self.outdated else None
         self._whole = not self._asked or (before is not None and self._whole)
         super().show_result(merged(before, result) if before and result else result)

@@ -1,4 +1,4 @@
-"""What the window offers its docks."""
+"""The services that a window offers to its docks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that a job of the session fills: its button, its result, and whether that still holds."""
+"""A table that a job of the session fills: its button, its result, and whether that is outdated."""
 
 from __future__ import annotations
 

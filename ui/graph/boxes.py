@@ -37,7 +37,7 @@ class Box:
 
     @property
     def node(self) -> Node | None:
-        """The node of a box that stands for one."""
+        """The node of a box; None for a group or a port."""
         return self.unit.node
 
     def pos(self) -> QPointF:

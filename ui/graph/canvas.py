@@ -1,7 +1,7 @@
 """The scene item that paints every box, edge and frame in view.
 
-Where things are stands in arrays, so a step of the view costs what is seen, not
-what there is. From afar there are plain rectangles and lines, and no text.
+Places are kept in arrays, so the cost of a frame depends on what is in view, not on the size of
+the graph. At small scales there are plain rectangles and lines, and no text.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Canvas(QGraphicsItem):
 
 
 def _curve(line: QLineF) -> QPainterPath:
-    """From the start straight down, and so into the end."""
+    """A curve that leaves the start and enters the end vertically."""
     bend = line.dy() / 2
     path = QPainterPath(line.p1())
     path.cubicTo(line.x1(), line.y1() + bend, line.x2(), line.y2() - bend, line.x2(), line.y2())
@@ -208,7 +208,7 @@ def _curve(line: QLineF) -> QPainterPath:
 
 
 def _elided(box: Box, words: str, metrics: QFontMetricsF, room: float, pixels: int = 0) -> str:
-    """Measured once for each text and size: eliding costs more than drawing."""
+    """The text as it fits, kept for each text and size: eliding costs more than drawing."""
     shown = box.shown.get((words, pixels))
     if shown is None:
         if len(box.shown) >= KEPT_TEXTS:

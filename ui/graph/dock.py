@@ -143,7 +143,7 @@ class GraphPanel(Panel):
         if split and self.runs.compared is None and self._session.state.node_ms_before:
             self.runs.compare_with(BEFORE)
         if split and self._by.id == "delta":
-            self.colour.setCurrentIndex(0)  # each side tells of one run
+            self.colour.setCurrentIndex(0)  # each side shows one run
         self._learn()
         self._mark_hits()
         self.split_changed.emit(split)

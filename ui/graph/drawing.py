@@ -1,4 +1,4 @@
-"""Where the boxes, edges and frames of a folded graph go. Knows no Qt, so any thread may ask."""
+"""Places of the boxes, edges and frames of a folded graph. Knows no Qt, so any thread may ask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH, HEIGHT, PORT_HEIGHT = 152.0, 58.0, 24.0
 GAP_X, STEP_Y = 10.0, 84.0
 FRAME_PAD, FRAME_TITLE = 5.0, 11.0
 ARROW = 5.0
-"""How far above its target an edge ends: the length of an arrow's tip."""
+"""Distance between the end of an edge and its target: the length of an arrow's tip."""
 Area = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 Segment = tuple[Point, Point]
@@ -93,7 +93,7 @@ def _frames(groups: Groups, closed: frozenset[str], areas: Mapping[str, Area]) -
         holder, end = titled.get(top, (group, ""))
         title = group if holder == group else ""
         if around and end == around[-1]:
-            # Two titles would stand in one place: the outer one tells of both.
+            # Two titles would overlap: the outer one names both.
             outer = found[holder]
             joined = f"{outer.title} › {group.rsplit('/')[-1]}"  # noqa: RUF001
             found[holder] = Frame(holder, joined, outer.area)

@@ -56,7 +56,7 @@ class Folding(QObject):
     """Opens and closes groups; of several layouts that are asked for, the last one counts.
 
     ``index`` is None until a graph is indexed; ``goal`` is the node to show with the next sheet.
-    ``current`` gives what the current box stands for.
+    ``current`` gives the unit of the current box.
 
     Signals
     -------
@@ -153,7 +153,7 @@ class Folding(QObject):
         return outer[-1] if outer else ""
 
     def _work(self, work: Callable[[], object], nodes: int) -> None:
-        """Have something made of the graph: in a thread, after what runs there, if it is large."""
+        """Run ``work``: for a large graph in a thread, after the work that runs there."""
         if nodes <= AT_ONCE:
             self._made(work())
         elif not self._worker.start("layout", lambda _: work()):

@@ -33,7 +33,7 @@ def scopes(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Unit:
-    """What one box stands for: nodes of a closed group, one node, or a port without any."""
+    """The content of one box: nodes of a closed group, one node, or a port without any."""
 
     key: str
     title: str
@@ -106,7 +106,7 @@ class Groups:
         place = {node.name: self.shown_as(node.name, closed) for node in graph.nodes}
         maker = {name: f"in:{name}" for name in graph.inputs}
         maker |= {out: place[node.name] for node in graph.nodes for out in node.outputs}
-        # A tensor that nobody makes is a weight: weights are not drawn.
+        # A tensor that no node makes is a weight: weights are not drawn.
         pairs = [(maker[i], place[n.name]) for n in graph.nodes for i in n.inputs if i in maker]
         for name in graph.outputs:
             units[f"out:{name}"] = Unit(f"out:{name}", name, tensor=name)

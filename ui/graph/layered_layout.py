@@ -21,9 +21,9 @@ Point = tuple[float, float]
 SWEEPS = 12
 WAYPOINT_WIDTH = 14.0
 NODE_WEIGHT, WAYPOINT_WEIGHT = 8.0, 1.0
-"""How much a node resists being moved off its wanted place, beside a waypoint."""
+"""Resistance of a node and of a waypoint to a move from the place that it wants."""
 WAYPOINT_PULL = 0.1
-"""Of a waypoint beside a node's 1, so that the main chain runs straight down."""
+"""Pull of a waypoint; a node pulls by 1, so the main chain runs straight down."""
 AT_REST = 0.5
 """Pixels of the largest move of a sweep, below which the places are settled."""
 

@@ -1,4 +1,4 @@
-"""The colours of the graph and what they say, with units."""
+"""The colours of the graph, and a legend of their scale with units."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def colour_of(theme: Theme, by: ColourBy, place: float) -> QColor:
 def colour_boxes(
     sides: Sequence[tuple[GraphView, Facts]], by: ColourBy, warnings: Mapping[str, str]
 ) -> tuple[tuple[float, float] | None, int]:
-    """Colour the boxes of all sides on one scale, and mark what its workload is warned of.
+    """Colour the boxes of all sides on one scale, and mark those whose workload has a warning.
 
     Returns
     -------
@@ -66,15 +66,15 @@ def colour_boxes(
             if value is not None and ends is not None:
                 shade = round(place(by, value, *ends) * (SHADES - 1))
                 box.fill, box.ink = shades[shade], inks[shade]
-            said = (warnings.get(node.workload, "") for node in box.unit.nodes)
-            box.warning = next(filter(None, said), "")
+            found = (warnings.get(node.workload, "") for node in box.unit.nodes)
+            box.warning = next(filter(None, found), "")
         marked = sum(bool(box.warning) for box, _ in side)
         view.redraw()
     return ends, marked
 
 
 class Legend(QWidget):
-    """The scale in use with its ends; while nothing is known it says what would change that."""
+    """The scale in use with its ends; while there are no values, how to get some."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -94,12 +94,12 @@ class Legend(QWidget):
     @property
     def words(self) -> str:
         if self.ends is None:
-            said = f"Boxes are neutral {self.by.missing}."
+            words = f"Boxes are neutral {self.by.missing}."
         else:
             low, high = self.by.number(self.ends[0]), self.by.say(self.ends[1])
             faster = " (blue is faster)" if self.by.scale == "delta" else ""
-            said = f"{self.by.title} per box: {low} to {high}{faster}"
-        return said + (f"   ·   {self.marked} in red" if self.marked else "")
+            words = f"{self.by.title} per box: {low} to {high}{faster}"
+        return words + (f"   ·   {self.marked} in red" if self.marked else "")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

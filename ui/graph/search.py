@@ -48,7 +48,7 @@ class GraphSearch(QWidget):
         self.field.selectAll()
 
     def search(self) -> None:
-        """Search anew: the text or the graph is another one."""
+        """Search again, after the text or the graph has changed."""
         self.found, self._place = self._find_nodes(self.field.text()), -1
         self._count()
         self.changed.emit()

@@ -1,4 +1,4 @@
-"""One or two drawings of the same graph: what is moved or selected in one is so in both."""
+"""One or two drawings of the same graph: moves and selections in one apply to both."""
 
 from __future__ import annotations
 

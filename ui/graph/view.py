@@ -75,7 +75,7 @@ class GraphView(QGraphicsView):
         self.redraw()
 
     def redraw(self) -> None:
-        """Something of the boxes changed."""
+        """Draw the boxes again, after they have changed."""
         self.canvas.update()
 
     @property

@@ -80,7 +80,7 @@ class EngineView(QWebEngineView):
         self._made = True
 
     def start(self) -> None:
-        """Load the page, anew if need be; :attr:`page_lost` tells when that fails."""
+        """Load the page, again if need be; :attr:`page_lost` tells when that fails."""
         self._loaded = False
         self._page.load(self._url)
 
@@ -99,7 +99,7 @@ class EngineView(QWebEngineView):
             self._follow_theme()
 
     def _follow_theme(self) -> None:
-        """Give the page the window's theme; by itself it knows only that of the system."""
+        """Give the page the window's theme; Qt gives it only that of the system."""
         ground = self.palette().window().color()
         scheme = "dark" if ground.lightnessF() < 0.5 else "light"
         self._page.setBackgroundColor(ground)

@@ -16,7 +16,7 @@ MOST_DEATHS = 3
 
 
 class PageKeeper(QObject):
-    """Loads the page, and again after each loss, and tells whoever asks things of the page.
+    """Loads the page, and again after each loss, and tells ``expect`` about it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What must be set before QtWebEngine starts its processes."""
+"""Settings that QtWebEngine needs before it starts its processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLATFORM_VARIABLE = "QT_QPA_PLATFORM"
 _ON_DISPLAYS = ("xcb", "wayland")
 _QUIET = "--log-level=3"
 """Only fatal lines of Chromium on stderr. What fails in the page comes as a signal of
-the view; the rest is talk about services that a machine may lack, such as D-Bus."""
+the view; the rest concerns services that a machine may lack, such as D-Bus."""
 
 
 def check_sandbox(no_sandbox: bool, lab: str = "") -> str:

@@ -78,7 +78,7 @@ FOLLOW = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
 
 
 def profile_job(cold: bool = False) -> Job:
-    """Profile the open model, ``cold`` from its file anew."""
+    """Profile the open model, ``cold`` with its file opened again."""
     return Job(
         "profile",
         "Profiling the model",

@@ -31,7 +31,7 @@ def _make(host: Host) -> DatabasePanel:
     store = RecordStore(host.session.workbench.database, host.history)
     panel = DatabasePanel(host.session, host.theme, store, host.actions)
     store.setParent(panel)
-    store.said.connect(lambda sentence: host.message.say(sentence, "good"))
+    store.told.connect(lambda sentence: host.message.say(sentence, "good"))
     store.looked.connect(partial(_ask_import, host, store))
     store.problem.connect(host.tell)
     panel.picked.connect(lambda row: host.workload_wanted.emit(row.workload))

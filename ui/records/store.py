@@ -66,8 +66,8 @@ class RecordStore(QObject):
         An import or export has done so many records of so many; both 0 at its end.
     looked(Path, list of Measurement)
         A file was looked into; nothing was added.
-    said(str)
-        Something was done: one sentence.
+    told(str)
+        A sentence about something that was done.
     problem(JobProblem)
         Something was not done.
     """
@@ -75,7 +75,7 @@ class RecordStore(QObject):
     listed = Signal(object)
     progressed = Signal(int, int)
     looked = Signal(object, list)
-    said = Signal(str)
+    told = Signal(str)
     problem = Signal(object)
 
     def __init__(self, records: Records, history: History) -> None:
@@ -137,7 +137,7 @@ class RecordStore(QObject):
             count, listing = result
             self.listed.emit(listing)
             known = "" if count else " The database has all of its records already."
-            self.said.emit(f"Added {count:,} records of {path.name}.{known}")
+            self.told.emit(f"Added {count:,} records of {path.name}.{known}")
 
         self._put(_Job("import", work, then))
 
@@ -147,7 +147,7 @@ class RecordStore(QObject):
         def work(emit: Callable[[Any], None]) -> int:
             return self._records.export_to(path, on_progress=self._progress(emit))
 
-        self._put(_Job("export", work, lambda n: self.said.emit(f"Wrote {n:,} records: {path}")))
+        self._put(_Job("export", work, lambda n: self.told.emit(f"Wrote {n:,} records: {path}")))
 
     def cancel(self) -> None:
         """End an import or export; nothing of it stays."""

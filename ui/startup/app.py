@@ -73,7 +73,7 @@ def run_studio(
 
 @dataclass(frozen=True)
 class Script:
-    """Things that a window does by itself; see :func:`run_studio`."""
+    """Steps of a scripted run; see :func:`run_studio`."""
 
     model: Path | None
     tune_seconds: float | None

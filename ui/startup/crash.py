@@ -1,4 +1,4 @@
-"""When something breaks that nobody expected: a report on this machine, and a dialog with it."""
+"""Reports of unexpected errors: a file on this machine, and a dialog that shows it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEPT = 20
 
 
 def report_folder() -> Path:
-    """Where reports are; nothing takes them from there."""
+    """The folder of reports; they stay on this machine."""
     return Path(platformdirs.user_log_dir("nnjit-studio", appauthor=False)) / "crashes"
 
 
@@ -68,7 +68,7 @@ def write_report(folder: Path, words: str) -> Path | None:
 
 
 class CrashReporter(QObject):
-    """Takes what no code caught, in any thread; one dialog at a time, the first is the cause."""
+    """Takes uncaught errors of any thread; one dialog at a time, as the first is the cause."""
 
     happened = Signal(str, str)
 
@@ -104,13 +104,13 @@ class CrashDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Something went wrong")
         where = f"The report is in {path}." if path else "The report could not be written."
-        said = QLabel(
+        message = QLabel(
             "The Studio met an error that it did not expect. What was measured is in the "
             f"database; save your session and start the Studio again.\n{where} "
             "It stays on this machine: copy it into a bug report if you like.",
             wordWrap=True,
         )
-        said.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.report = named(QPlainTextEdit(words, readOnly=True), "Crash report")
         self.report.setFont(scaled_font(self.report.font(), 0.95))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -120,7 +120,7 @@ class CrashDialog(QDialog):
         )
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
-        for widget in (said, self.report, buttons):
+        for widget in (message, self.report, buttons):
             column.addWidget(widget)
         self.resize(720, 420)
 

@@ -16,7 +16,7 @@ from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.phases import OnPhase
 
 EXAMINE = "examine"
-"""The job that examines the machine; models that are opened meanwhile wait for its end."""
+"""The job that examines the machine; a model that is opened during it waits for its end."""
 Work = Callable[[Workbench, OnPhase], Any]
 
 

@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 FIRST_CAPACITY = 64
 BY_ROUND, BY_SECONDS = "round", "t_s"
-"""What a horizontal axis counts: names of columns."""
+"""Units of a horizontal axis: names of columns."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Records(Protocol):
         """Bring deleted records back."""
 
     def look_into(self, path: Path) -> list[Measurement]:
-        """What an import would read of a file."""
+        """The records of a file, without importing them."""
 
     def import_from(self, path: Path, on_progress: OnProgress) -> int:
         """Add the records of a file, all or none; how many were new."""
@@ -43,7 +43,7 @@ class Records(Protocol):
 
 @runtime_checkable
 class PageView(Protocol):
-    """What the engine's view can do besides being a widget."""
+    """An engine view that can be started and shut down."""
 
     page_lost: Any
 

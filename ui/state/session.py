@@ -53,7 +53,7 @@ class StudioSession(QObject):
 
     Signals
     -------
-    imported(OpenedModel)
+    imported(OpenModel)
         A model that is about to be open, unless ``problem`` tells otherwise.
     refreshed(frozenset)
         What changed: names of ``state.VIEWS``.
@@ -66,7 +66,7 @@ class StudioSession(QObject):
     records(list)
         What the kernel database has of the open model's workloads, newest first.
     device_changed(MeasuredDevice or None)
-        What is known of this device was read or measured anew.
+        The measurements of this device were read or taken again.
     """
 
     imported = Signal(object)
@@ -329,7 +329,7 @@ def _problems(events: list[ev.Event]) -> Iterator[JobProblem]:
     fell_back = any(isinstance(event, ev.FellBack) for event in events)
     for event in events:
         if isinstance(event, ev.FellBack):
-            hint = "The model runs in Wasm now; choose WebGPU again to try it once more."
+            hint = "The model runs in Wasm now; choose WebGPU to try it again."
             yield JobProblem(ev.FellBack.name, event.reason, hint, kind="user")
         elif isinstance(event, ev.Failed) and not fell_back:
             error, hint, kind = (str(event.error.get(k, "")) for k in ("error", "hint", "kind"))

@@ -12,9 +12,9 @@ from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 
 NOT_TRIED, MEASURING, INCUMBENT = "not tried", "measuring", "incumbent"
 INVALID, TIMED_OUT = "invalid", "timed out"
-"""How a candidate failed: it could not be built, or did not end."""
+"""States of a failed candidate: it could not be built, or did not end."""
 FROM_DATABASE = "known from the database"
-_LIMIT = re.compile(r"\bwithin [\d.]+ s\b")  # how errors of page and compile process say it
+_LIMIT = re.compile(r"\bwithin [\d.]+ s\b")  # as in the errors of page and compiler
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _has_verdict(row: CandidateRow) -> bool:
 
 
 def shown_state(state: str, reason: str, built: bool = True) -> str:
-    """A verdict's state; of what failed, how it did where that is known."""
+    """The state of a verdict; for a failure its kind, where that is known."""
     if state != "failed":
         return state
     return TIMED_OUT if _LIMIT.search(reason) else state if built else INVALID

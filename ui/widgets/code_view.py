@@ -13,7 +13,7 @@ from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 MOST_MARKS = 2000
-"""Lines that are coloured at most; Qt lays out each one anew."""
+"""Lines that are coloured at most; Qt lays out each one again."""
 
 
 class CodeLines(QPlainTextEdit):

@@ -51,7 +51,7 @@ class ElidedLabel(QLabel):
 class SteadyLabel(ElidedLabel):
     """A line whose size does not depend on its text, for what changes many times a second.
 
-    Each text of a QLabel lays out the whole window anew, up to 25 ms on a busy machine.
+    Each new text of a QLabel lays out the whole window, up to 25 ms on a busy machine.
     """
 
     def __init__(

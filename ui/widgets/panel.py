@@ -51,7 +51,7 @@ class Panel(QWidget):
 
 
 def ground(widget: W) -> W:
-    """Give a widget the ground of a panel; a bare ``QWidget`` paints none by itself."""
+    """Give a widget the ground of a panel; a plain ``QWidget`` paints none."""
     widget.setObjectName("panel")
     widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     return widget

@@ -180,7 +180,7 @@ class RowsProxy(QSortFilterProxyModel):
 
 
 class OwnOrder(QIdentityProxyModel):
-    """Leaves rows in the model's order and says what order is wanted.
+    """Leaves rows in the model's order and passes on the order that is wanted.
 
     Qt's sorting proxy asks Python for two values at each comparison; sorting 10,000 rows by it
     takes half a second, sorting the list itself milliseconds.

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 log = logging.getLogger(__name__)
 
 REFRESH_MS = 33
-"""About 30 refreshes a second: one repaint for all that came in meanwhile."""
+"""About 30 refreshes a second: one repaint for all that came in since the last."""
 BATCH = 500
 """Items handed over per refresh at most; a longer burst takes several refreshes."""
 

@@ -11,7 +11,7 @@ from nnjit_studio.ui.dock.host import Host
 log = logging.getLogger(__name__)
 
 CLOSE_WAIT_S = 5.0
-"""How long a closing window waits for its threads."""
+"""Time that a closing window waits for its threads."""
 
 
 class Closing(QObject):

@@ -173,7 +173,7 @@ class Header(QFrame):
             self._show_progress(0, 0)
 
     def _show_progress(self, most: int, value: int) -> None:
-        """Without updates meanwhile: Qt repaints the window at once for each call of its own."""
+        """Set the bar with updates off: Qt repaints the window at once for each call of its own."""
         if (self.progress.maximum(), self.progress.value()) == (most, value):
             return
         self.progress.setUpdatesEnabled(False)

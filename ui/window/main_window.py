@@ -189,7 +189,7 @@ class StudioWindow(QMainWindow):
         session = self.session
         has_model = session.state.model is not None
         registry.enable(self.actions_by_id, self._specs, session.busy, has_model, session.paused)
-        if session.busy == EXAMINE:  # what is opened meanwhile waits for its end
+        if session.busy == EXAMINE:  # a model that is opened now waits for its end
             for name in ("open", "sample"):
                 self.actions_by_id[name].setEnabled(True)
 

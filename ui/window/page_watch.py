@@ -1,4 +1,4 @@
-"""The engine page of the window: kept alive, and what the user is told when it is lost."""
+"""The engine page of the window: kept alive, and messages about its loss."""
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+"""Dropped files: what they are, and what the window does with them."""
+
+import json
+import zipfile
+
+import pytest
+from gui_fakes import profile_of, record
+from gui_window import wait_job
+from PySide6.QtWidgets import QMessageBox
+
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.errors import UserError
+from nnjit_studio.ui.window import dropped_files as drops
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("m.ONNX", b"", drops.MODEL),
+        ("t.json", b'{"traceEvents": [{}, {}]}', drops.TRACE),
+        ("r.json", b'{"format": "nnjit-records"}', drops.DATABASE),
+        ("s.json", b' {"format": "nnjit-session"}', drops.SAVED_SESSION),
+        ("p.json", b'{"model": "m", "steps": []}', drops.PROFILE_FILE),
+        ("k.sqlite", b"SQLite format 3\0 and more", drops.DATABASE),
+    ],
+)
+def test_files_are_recognised_by_what_they_hold(tmp_path, name, content, kind):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert drops.recognise(path).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\x89PNG", "Studio cannot open"),
+        (b"", "Studio cannot open"),
+        (b"{ no", "not valid JSON"),
+        (b"[1]", "JSON of a kind"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"PK\x03\x04 cut off", "cut.bin"),
+    ],
+)
+def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
+    path = tmp_path / "cut.bin"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=sentence) as caught:
+        drops.recognise(path)
+    assert caught.value.hint
+
+
+def test_a_damaged_bundle_and_a_folder_are_answered(qtbot, window, tmp_path):
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("hello.txt", "hi")
+    for dropped in (path, tmp_path):
+        window.message.hide()
+        assert window.dropped.drop([dropped])
+        qtbot.waitUntil(window.message.isVisible)
+        assert dropped.name in window.message.text.text()
+
+
+def test_a_dropped_database_asks_before_it_imports(qtbot, window, workbench, tmp_path):
+    with KernelDatabase.open(tmp_path / "other.db") as other:
+        other.add_records([record(workbench.model.workloads[0], "x", "failed", 0.0, 1)])
+    workbench.database.look_into = KernelDatabase.look_into
+    assert window.dropped.drop([tmp_path / "other.db"])
+    qtbot.waitUntil(lambda: window.findChild(QMessageBox) is not None)
+    assert "1 records of 1 workloads from other.db" in window.findChild(QMessageBox).text()
+
+
+def test_a_dropped_profile_is_compared_with_the_model_that_is_open(
+    qtbot, window, workbench, model_file, tmp_path
+):
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(profile_of(workbench.model).to_json()))
+    window.dropped.drop([path])
+    qtbot.waitUntil(lambda: "open its model first" in window.message.text.text())
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    window.dropped.drop([path])
+    qtbot.waitUntil(lambda: window.profile.compare.before is not None)
+    assert "Comparing with p.json" in window.message.text.text()
+
+
+def test_a_dropped_trace_says_where_it_opens(qtbot, window, tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": []}')
+    window.dropped.drop([path])
+    qtbot.waitUntil(lambda: "Perfetto" in window.message.text.text())
