@@ -1,4 +1,4 @@
-"""Which kernels a page runs: Wasm on the processor, or WGSL on a GPU."""
+"""Backends: Wasm kernels on the processor, or WGSL kernels on a GPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Backend:
         return "WebGPU" if self.is_gpu else "Wasm"
 
     def threads_note(self, threads: int) -> str:
-        """What a number of threads means beside this backend, where it is not what it says."""
+        """A remark on the number of threads where this backend does not use it; else empty."""
         if not self.is_gpu or threads == 1:
             return ""
         return (

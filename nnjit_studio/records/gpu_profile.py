@@ -1,4 +1,4 @@
-"""What is known of a GPU adapter and of the WebGPU implementation that drives it."""
+"""The profile of a GPU adapter and of the WebGPU implementation that drives it."""
 
 from __future__ import annotations
 

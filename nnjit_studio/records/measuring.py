@@ -26,7 +26,7 @@ class MeasurePolicy:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What the page measured for a challenger beside the incumbent.
+    """The page's measurement of a challenger, compared with the incumbent.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the rules of Table 1 have to know of matmuls with quantised weights."""
+"""Storage of matmuls with quantised weights, as the rules of Table 1 need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a serving model's inferences took, with and without tuning."""
+"""Latencies of a serving model, with and without tuning."""
 
 from __future__ import annotations
 
