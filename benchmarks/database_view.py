@@ -27,8 +27,9 @@ from PySide6.QtWidgets import QApplication
 import nnjit_studio.ui
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.records import KernelKey, TuningRecord
+from nnjit_studio.ui.commands.history import History
 from nnjit_studio.ui.records.dock import DatabasePanel
-from nnjit_studio.ui.records.store import Listing
+from nnjit_studio.ui.records.store import Listing, RecordStore
 from nnjit_studio.ui.widgets.theme import LIGHT
 
 assert nnjit_studio.ui
@@ -84,8 +85,9 @@ def main() -> None:
         start = time.perf_counter()
         db.add_records(records(count))
         print(f"write {count:,} records, in the database's thread: {_ms(start):.0f} ms")
-        names = ("undo", "redo", "note", "delete", "restore", "import", "export_records")
-        panel = DatabasePanel(_Session(db), LIGHT, {name: QAction(name) for name in names})
+        names = ("note", "delete", "restore", "import", "export_records")
+        actions = {name: QAction(name) for name in names}
+        panel = DatabasePanel(_Session(db), LIGHT, RecordStore(db, History()), actions)
         panel.resize(1200, 330)
         panel.show()
         start = time.perf_counter()

@@ -198,7 +198,7 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
     from nnjit_studio.ui.page.host import EngineView
     from nnjit_studio.ui.page.process import check_sandbox
     from nnjit_studio.ui.startup.app import _application
-    from nnjit_studio.ui.state.session import Problem
+    from nnjit_studio.ui.state.jobs import JobProblem
     from nnjit_studio.ui.window.main_window import StudioWindow
     from nnjit_studio.workbench import Workbench
 
@@ -257,7 +257,7 @@ def kills(model: Path, times: int) -> tuple[list[str], bool]:
                     bench.database.delete([row.id for row in bench.database.measurements()])
                 QTimer.singleShot(0, partial(session.tune, None))
 
-        def failed(problem: Problem) -> None:
+        def failed(problem: JobProblem) -> None:
             complaints.append(f"{problem.job} failed: {problem.error}")
             leave()
 

@@ -20,12 +20,13 @@ from PySide6.QtWidgets import QApplication
 
 import nnjit_studio.ui
 from nnjit_studio.model import Graph, Node, TensorSpec
+from nnjit_studio.ui.graph.boxes import Sheet
 from nnjit_studio.ui.graph.drawing import arrange
 from nnjit_studio.ui.graph.facts import COLOUR_BY
 from nnjit_studio.ui.graph.groups import Groups
 from nnjit_studio.ui.graph.legend import colour_of
-from nnjit_studio.ui.graph.scene import GraphView, Sheet
 from nnjit_studio.ui.graph.sides import Sides
+from nnjit_studio.ui.graph.view import GraphView
 from nnjit_studio.ui.widgets.theme import LIGHT, ink_on
 
 assert nnjit_studio.ui

@@ -65,7 +65,7 @@ class Filter(QObject):
 
     def look_at(self, window: StudioWindow) -> None:
         for widget in (window, *window.findChildren(QWidget)):
-            if widget is not window.engine_view and not window.engine_view.isAncestorOf(widget):
+            if widget is not window.page.view and not window.page.view.isAncestorOf(widget):
                 widget.installEventFilter(self)
 
     def eventFilter(self, receiver: QObject, event: QEvent) -> bool:
@@ -263,7 +263,7 @@ class Run:
 
     def _step(self) -> None:
         """Move the view a 24th of its width, back and forth; then the next scale."""
-        box = self.window.rounds.item.getViewBox()
+        box = self.window.panel("rounds").item.getViewBox()
         share = min(2, int(3 * (time.perf_counter() - self._begun) / self._seconds))
         points = self.filled._points
         width = SCALES[share] * points

@@ -178,7 +178,7 @@ def match(program: Program) -> Match | None:
 
 
 def subject_of(program: Program) -> Subject | None:
-    """What a template works on in a program.
+    """The part of a program that its template works on.
 
     A convolution that is a plain matmul (1x1, stride 1, no padding) counts as
     one; so does any other contraction whose B has neighbouring columns or can

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """What must come has come by then; a test that passes does not wait for it."""
 
 

@@ -18,7 +18,8 @@ from nnjit_studio.model import DTYPE_BYTES, PlanBuffer
 from nnjit_studio.model.plan import HALF_BYTES, WORD_BYTES
 
 SMALLEST_SHARED = 1 << 20
-"""Bytes of an input that an output may lie over: a step in place cannot be timed by repeats."""
+"""Smallest input, in bytes, that an output may overwrite: a step in place cannot be timed by
+repeated runs."""
 
 
 class Buffers:
@@ -74,7 +75,8 @@ class Buffers:
         return self._weights[use]
 
     def overwritten(self, call: ProgramCall, position: int) -> int | None:
-        """The buffer of a large input that the step's output may lie over, since it ends there."""
+        """The buffer of a large input that the step's output may overwrite, because nothing reads
+        it later."""
         name = overwritten(call.program)
         given = zip(call.program.buffers, call.inputs, strict=False)
         value = next((value for buffer, value in given if buffer.name == name), None)

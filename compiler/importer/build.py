@@ -1,4 +1,4 @@
-"""From fused calls to Graph, Workloads, Plan and the weights file."""
+"""Graph, workloads, plan and weights file from fused calls."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from nnjit_studio.model import Graph, Plan, Workload
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """What one import yields; ``programs`` by workload key.
+    """The result of one import; ``programs`` by workload key.
 
     ``gpu`` is the same model as a GPU runs it, where steps are fused that Wasm runs apart.
     """

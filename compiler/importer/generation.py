@@ -1,4 +1,4 @@
-"""A decoder with past keys and values in; a decode and a prefill plan over one cache out."""
+"""Import of a decoder with past keys and values: a decode and a prefill plan over one cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static memory plan: where each intermediate tensor lives in the arena."""
+"""Static memory plan: an offset in the arena for each intermediate tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX file in, graph, workloads, plan, programs and weights out: the steps around the passes."""
+"""Import of one ONNX file: reading, the graph passes, TVM, and the assembly of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of tensors and nodes in the window: those of the ONNX model wherever it has one."""
+"""Names of tensors and nodes for people: those of the ONNX model wherever it has one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.model import Node, Workload
 
 PART_OF_WINOGRAD = {INPUT: " (tiles)", PRODUCT: " (winograd)"}
-"""Of a step's name; the last of the three steps has the convolution's own."""
+"""Suffix of a step's name; the last of the three steps has the convolution's own name."""
 
 
 @dataclass(frozen=True)

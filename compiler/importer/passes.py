@@ -33,7 +33,7 @@ _Form = TypeVar("_Form")
 
 @dataclass
 class Import:
-    """What the passes of one import are told, and what they leave behind.
+    """Options of the passes of one import, and their side results.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ PLAN_PASSES: Stage[BuiltModel] = Stage(
     steps_text,
     (("fuse_attention", lambda built, imports: fuse_attention(built)),),
 )
-"""What a GPU runs in another form than Wasm."""
+"""Passes that give a GPU another form of the model than Wasm."""
 
 GRAPH_PASSES = tuple(
     name for stage in (MODEL_PASSES, CALL_PASSES, PLAN_PASSES) for name, _ in stage.passes

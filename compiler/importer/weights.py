@@ -1,4 +1,4 @@
-"""The weights file of one or more plans: what two plans have in common is there once."""
+"""The weights file of one or more plans; weights that two plans share are stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices as sums of variables: what is proven of them, and what a schedule needs to know.
+"""Affine indices: linear forms, bounds and strides of index expressions.
 
 Two forms, for two questions. :func:`linear_form` proves that an expression is a
 constant plus coefficients of variables, or says no; recognition builds on it.
@@ -98,14 +98,14 @@ def value_range(form: LinearForm, extents: Mapping[str, int]) -> tuple[int, int]
 def linear_expr(form: LinearForm) -> Expr:
     """The inverse of :func:`linear_form`, largest coefficient first."""
     terms: list[Expr] = [
-        Var(v) if c == 1 else Binary("mul", Var(v), Const(c, "i32"))
+        Var(v) if c == 1 else Var(v) * c
         for v, c in sorted(form[1].items(), key=lambda item: (-item[1], item[0]))
     ]
     if form[0] or not terms:
         terms.append(Const(form[0], "i32"))
     result = terms[0]
     for term in terms[1:]:
-        result = Binary("add", result, term)
+        result = result + term
     return result
 
 

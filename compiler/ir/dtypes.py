@@ -1,4 +1,4 @@
-"""Dtypes of tensor IR expressions: what they are computed in, so f16 counts as f32."""
+"""Dtypes of tensor IR expressions, as they are computed: f16 counts as f32."""
 
 from __future__ import annotations
 

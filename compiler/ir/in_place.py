@@ -1,4 +1,4 @@
-"""Workspaces that lie where an output lies: a fact of a program, known to plan and kernels."""
+"""Workspaces that may alias an output buffer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program, Stage, stage_exp
 
 
 def in_place(program: Program) -> dict[str, str]:
-    """Workspaces that may lie where an output lies, by name.
+    """Workspaces that may alias an output, with that output, by name.
 
     The output is written by the one stage that reads the workspace last, each
     element where the same element was read; nobody reads the output.
@@ -45,7 +45,7 @@ def _size(buffer: Buffer) -> tuple[str, int]:
 
 
 def _same_element(stage: Stage, source: str, target: str) -> bool:
-    extents = {a.var: a.extent for a in stage.axes}
+    extents = stage.extents
     (place, *more) = (linear_form(s.index, extents) for s in stage.body if s.buffer == target)
     places = [
         linear_form(load.index, extents)

@@ -1,4 +1,4 @@
-"""Whether and how well an expression runs on four lanes along a variable."""
+"""Vectorisability: whether an expression can be computed on four lanes along a variable."""
 
 from __future__ import annotations
 

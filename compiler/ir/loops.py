@@ -1,9 +1,8 @@
 """The scheduled program: loops with an order, vector lanes and accumulators in locals.
 
-What a schedule decides is written down here; what follows from it (addresses,
-instructions) is the lowering's work. Expressions are those of the tensor IR
-and a few that only exist after scheduling. Loops that a schedule unrolls are
-unrolled when it writes them.
+It records what a schedule decides; addresses and instructions follow from that in the lowering.
+Expressions are those of the tensor IR and a few that only exist after scheduling. Loops that a
+schedule unrolls are unrolled when it writes them.
 """
 
 from __future__ import annotations

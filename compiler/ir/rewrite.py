@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Const,
     Expr,
     If,
     Load,
     Loop,
+    Stage,
     Statement,
     Store,
     Var,
@@ -27,6 +28,11 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 def substitute_store(store: Store, values: Mapping[str, Expr]) -> Store:
     return Store(store.buffer, substitute(store.index, values), substitute(store.value, values))
+
+
+def map_stores(stage: Stage, change: Callable[[Store], Store]) -> Stage:
+    """The stage with every store of its body and its start changed."""
+    return replace(stage, body=tuple(map(change, stage.body)), init=tuple(map(change, stage.init)))
 
 
 def replace_loads(expr: Expr, values: Mapping[tuple[str, Expr], Expr]) -> Expr:
@@ -93,11 +99,11 @@ def int32(value: int) -> Const:
 
 
 def plus(a: Expr, b: int) -> Expr:
-    return Binary("add", a, int32(b)) if b else a
+    return a + b if b else a
 
 
 def times(a: Expr, b: int) -> Expr:
-    return a if b == 1 else Binary("mul", a, int32(b))
+    return a if b == 1 else a * b
 
 
 def unflatten(axes: Sequence[Axis], flat: Expr) -> list[tuple[Axis, Expr]]:
@@ -108,8 +114,8 @@ def unflatten(axes: Sequence[Axis], flat: Expr) -> list[tuple[Axis, Expr]]:
         inner //= axis.extent
         value = flat
         if inner > 1:
-            value = Binary("floordiv", value, int32(inner))
+            value = value // inner
         if i > 0:
-            value = Binary("floormod", value, int32(axis.extent))
+            value = value % axis.extent
         result.append((axis, value))
     return result

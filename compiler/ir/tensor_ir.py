@@ -1,4 +1,4 @@
-"""Tensor IR: what the importer hands to the schedules, free of TVM.
+"""Tensor IR: the programs that the importer hands to the schedules, free of TVM.
 
 A :class:`Program` is the body of one fused operator: a list of stages, each a
 perfect nest of loops around a few statements, which are stores or, for
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 BINARY_OPS = (
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod",
@@ -28,8 +29,37 @@ of what is not positive, is one that schedules make."""
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or")
 
 
+class _Arithmetic:
+    """Expressions are put together with Python's operators; a plain int is an i32 constant, a
+    plain float an f32 one."""
+
+    def __add__(self, other: Expr | float) -> Binary:
+        return _binary("add", self, other)
+
+    def __sub__(self, other: Expr | float) -> Binary:
+        return _binary("sub", self, other)
+
+    def __mul__(self, other: Expr | float) -> Binary:
+        return _binary("mul", self, other)
+
+    def __truediv__(self, other: Expr | float) -> Binary:
+        return _binary("div", self, other)
+
+    def __floordiv__(self, other: Expr | int) -> Binary:
+        return _binary("floordiv", self, other)
+
+    def __mod__(self, other: Expr | int) -> Binary:
+        return _binary("floormod", self, other)
+
+
+def _binary(op: str, a: Any, b: Any) -> Binary:
+    if isinstance(b, int | float):
+        b = Const(b, "i32" if isinstance(b, int) else "f32")
+    return Binary(op, a, b)
+
+
 @dataclass(frozen=True)
-class Const:
+class Const(_Arithmetic):
     """A scalar constant; ``bool`` constants are 0 or 1."""
 
     value: float | int
@@ -37,14 +67,14 @@ class Const:
 
 
 @dataclass(frozen=True)
-class Var:
+class Var(_Arithmetic):
     """A loop variable: i32, 0 <= value < the extent of its axis."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Load:
+class Load(_Arithmetic):
     """Element ``index`` of a flat buffer."""
 
     buffer: str
@@ -52,7 +82,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(_Arithmetic):
     """``op`` is one of ``BINARY_OPS``; both operands have one dtype, comparisons give bool.
 
     Integers wrap; a division or remainder by zero gives 0; ``shr`` repeats the
@@ -66,7 +96,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(_Arithmetic):
     """``fn`` is one of ``CALLS``, elementwise, the dtype of its argument."""
 
     fn: str
@@ -74,14 +104,14 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Select:
+class Select(_Arithmetic):
     condition: Expr
     then: Expr
     otherwise: Expr
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(_Arithmetic):
     """From floats to integers truncating and saturating, to bool by ``!= 0``.
 
     To f16 rounding to the nearest even; the value is computed on as f32.
@@ -148,6 +178,11 @@ class Stage:
     body: tuple[Store, ...] = ()
     init: tuple[Store, ...] = ()
     steps: tuple[Statement, ...] = ()
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """Of its axes, by variable."""
+        return {axis.var: axis.extent for axis in self.axes}
 
 
 @dataclass(frozen=True)

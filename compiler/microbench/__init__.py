@@ -1,1 +1,1 @@
-"""Kernels that show what a device can do: one property each, nothing else in the way."""
+"""Microbenchmark kernels: each measures one property of a device."""

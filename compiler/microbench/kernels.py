@@ -30,7 +30,7 @@ SPILL_STEPS = 2
 SPILL_COLUMNS = 2
 """Vectors of B in a step of a spill kernel: with one alone, loads would be the limit."""
 SPILL_OPERANDS = SPILL_COLUMNS + 1
-"""Registers of a step beside the accumulators: vectors of B, and one element of A in all lanes."""
+"""Registers of a step other than the accumulators: vectors of B, one element of A in all lanes."""
 CHASE_HOPS = 8
 """Hops that the chase is unrolled by; iterations come in multiples of it."""
 BLOCK_BYTES = 64 * 1024

@@ -1,7 +1,7 @@
 """The common matmul with one primitive changed at a time (NNJIT paper, section 5.1).
 
-What settings of a candidate, passes and tiers cannot say is a tile of its own
-here; loops, lowering and passes are those of every kernel.
+Variants that candidates, passes and tiers cannot express have a tile of their own here; loops,
+lowering and passes are those of every kernel.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MATMUL_SIZE = 576
 """M, K and N of the common matmul: 0.4 GFLOP, a few milliseconds. The paper's 4096 would take
 seconds a run; this one outgrows L1 and L2 too, and every tile tried divides it."""
 BASE = Candidate(8, 6, 4, 8, 6, MATMUL_SIZE)
-"""What every variant differs from in one primitive."""
+"""The candidate that every variant differs from in one primitive."""
 TILE_BUFFER = "tile"
 """Workspace of all variants, for the one that copies."""
 
@@ -175,8 +175,8 @@ def _scalar_tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
         for (i, j), name in names.items():
             place = {PANEL: plan.columns * c.k, K: plan.columns}
             b = Load(c.b.buffer, linear_expr((step * plan.columns + j, place)))
-            product = Binary("mul", Load(c.a.buffer, _a_index(plan, i, step)), b)
-            body.append(_assign(name, Binary("add", Var(name), product)))
+            product = Load(c.a.buffer, _a_index(plan, i, step)) * b
+            body.append(_assign(name, Var(name) + product))
     stores: list[Statement] = []
     for (i, j), name in names.items():
         terms, constant = plan.epilogue.raw_index(i, j)

@@ -1,7 +1,7 @@
 """Arrays of ONNX tensors; large external data is mapped from its file, not read into the model.
 
 A protobuf message never gives memory back, so weights that were read into it would stay
-beside the importer's own copy until the end.
+in addition to the importer's own copy until the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes of an ONNX file as text. Runs in the compile process: the file is a stranger's."""
+"""Nodes of an ONNX file as text. Runs in the compile process, because the file is untrusted."""
 
 from __future__ import annotations
 

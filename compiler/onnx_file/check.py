@@ -1,4 +1,4 @@
-"""Reading a stranger's ONNX file: every way it can be wrong, in one sentence each.
+"""Reading of an untrusted ONNX file, with one sentence for every way it can be wrong.
 
 Runs in the compile process. Nothing outside the model's own folder is read.
 """
@@ -17,7 +17,7 @@ from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 MAX_NODES = 200_000
 WASM_BYTES = 4 * 2**30
-"""What 32-bit addresses reach."""
+"""The address space of 32-bit Wasm, in bytes."""
 _BITS = {onnx.TensorProto.INT4: 4, onnx.TensorProto.UINT4: 4}
 DOMAINS = ("", "ai.onnx", "com.microsoft")
 """Domains whose operators have converters; the last one is ONNX Runtime's."""
@@ -82,7 +82,7 @@ def _check_fits(model: onnx.ModelProto) -> None:
 
 
 def check_memory(nbytes: int, what: str) -> None:
-    """Refuse what no Wasm memory holds.
+    """Refuse a model that does not fit into a Wasm memory.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without functions of its own: their nodes stand where they are called."""
+    """The model with its local functions inlined."""
     if not model.functions:
         return model
     from onnx import inliner

@@ -181,7 +181,7 @@ def _reads(expr: Expr, buffer: Buffer) -> bool:
 
 
 def _step(index: Expr, buffer: Buffer) -> int:
-    """What one more in ``buffer``'s value adds to the index."""
+    """The change of the index when ``buffer``'s value grows by one."""
     if isinstance(index, Binary):
         if index.op == "mul":
             for factor, other in ((index.a, index.b), (index.b, index.a)):

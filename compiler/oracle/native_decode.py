@@ -1,4 +1,4 @@
-"""A decoder in native ONNX Runtime, fed as exported: what text generation must match."""
+"""A decoder in native ONNX Runtime, fed as exported: the reference for text generation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NativeDecoder:
         self._waiting = list(prompt)
 
     def compare(self, tokens: Sequence[int]) -> list[NativeChoice]:
-        """What ONNX Runtime would have said in place of each token, given those before it."""
+        """ONNX Runtime's choice in place of each token, given those before it."""
         choices = []
         for token in tokens:
             logits = self._read()

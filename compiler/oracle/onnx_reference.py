@@ -1,7 +1,7 @@
 """Every tensor of an ONNX model as native ONNX Runtime computes it.
 
-Runs in the compile process: the model is a stranger's file, and ONNX Runtime is
-not ours. Nothing is optimised there, so that every tensor of the file exists.
+Runs in the compile process: the model is untrusted, and ONNX Runtime may crash on it. Nothing is
+optimised there, so that every tensor of the file exists.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a program computes, in float64, with a bound on the error of any f32 kernel.
+"""Reference results of a program in float64, with a bound on the error of any f32 kernel.
 
 Each stage runs over its whole iteration space with NumPy: a loop variable is
-an index grid along its own dimension. Beside each float value goes, where
+an index grid along its own dimension. With each float value goes, where
 asked for, a running error bound (Higham, "Accuracy and Stability of Numerical
 Algorithms", section 3.3; the rules are in :mod:`nnjit_studio.compiler.oracle.rounding`).
 """
@@ -77,7 +77,7 @@ def evaluate(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def evaluate_with_bound(
     program: Program, inputs: Mapping[str, Array]
 ) -> dict[str, tuple[Array, Array]]:
-    """As :func:`evaluate`, each output beside the absolute error that an f32 kernel may have."""
+    """As :func:`evaluate`, each output with the absolute error that an f32 kernel may have."""
     result = {}
     for name, (value, error) in _run(program, inputs, track=True).items():
         result[name] = value, np.broadcast_to(error, value.shape)
@@ -250,7 +250,7 @@ class _Machine:
         product = term.b
         if term.op != "add" or not isinstance(product, Binary) or product.op != "mul":
             return False
-        extents = {a.var: a.extent for a in stage.axes}
+        extents = stage.extents
         forms = []
         for load in (product.a, product.b):
             if not isinstance(load, Load) or self.memory[load.buffer][0].dtype != np.float64:

@@ -1,4 +1,4 @@
-"""Arithmetic on (value, error): float64 values beside a bound on an f32 kernel's error.
+"""Arithmetic on pairs: a float64 value and a bound on an f32 kernel's error.
 
 The rules are those of running error analysis (Higham, "Accuracy and Stability
 of Numerical Algorithms", 2nd ed., section 3.3): an operation adds one unit
@@ -51,7 +51,7 @@ def sum_factor(terms: int, alike: bool = False) -> float:
 
 
 def stored(value: Value, dtype: str) -> Value:
-    """What a buffer of ``dtype`` keeps: overflow to infinity, f16 rounding."""
+    """A value as a buffer of ``dtype`` stores it: overflow to infinity, f16 rounding."""
     data, error = value
     if dtype == "f16":
         # A value near a tie may round either way: two half steps.

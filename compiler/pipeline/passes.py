@@ -1,4 +1,4 @@
-"""A list of kernel passes, run: their times, and the text after one of them."""
+"""Running a list of kernel passes: the time of each, and the text after one."""
 
 from __future__ import annotations
 

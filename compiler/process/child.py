@@ -47,6 +47,7 @@ class Child:
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._programs: dict[str, bytes] = {}
+        self._killed = threading.Event()
         handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
         os.close(handle)
 
@@ -64,6 +65,7 @@ class Child:
 
     def kill(self) -> None:
         """End whatever runs; a waiting caller gets its error. For any thread."""
+        self._killed.set()
         process = self.process
         if process is not None and process.is_alive():
             process.kill()
@@ -120,12 +122,15 @@ class Child:
         kind = type(request).__name__
         row = OPERATIONS[kind]
         types = {"reply": row.reply, "failure": Failure, "phase": str}
+        self._killed.clear()
         try:
             codec.send(pipe, kind, request)
             while True:
                 if not pipe.poll(row.timeout_s):
                     raise _Lost(f"no answer within {row.timeout_s:.0f} s")
                 kind, body = codec.receive(pipe)
+                if self._killed.is_set():  # the pipe holds what was sent before
+                    raise EOFError
                 message = codec.decode(body, types.get(kind, row.reply))
                 if kind != "phase":
                     answer: Reply | Failure = message

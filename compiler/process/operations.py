@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler.process.kernel_texts import PassText
 from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
 from nnjit_studio.errors import CompileError, NnjitError
-from nnjit_studio.model import Generation, GenerationRequest, GivenShapes, Workload
+from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 
@@ -76,9 +76,7 @@ class Imported(WithPrograms):
 class ImportRequest(Request[Imported]):
     path: Path
     weights: Path
-    given: GivenShapes
-    winograd: bool
-    half_weights: bool
+    importing: ImportOptions
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,7 @@ class ImportGenerationRequest(Request[ImportedGeneration]):
 class GraphTextRequest(Request[str]):
     path: Path
     dump_after: str
-    given: GivenShapes
-    winograd: bool
-    half_weights: bool
+    importing: ImportOptions
 
 
 @dataclass(frozen=True)

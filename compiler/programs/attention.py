@@ -57,19 +57,19 @@ def attention(
     row = plus(times("h", queries), Var("i"))
     shapes, q, k, v = _operands(heads, queries, keys, depth, joined, transposed)
     inputs = [Buffer(f"in{n}", "f32", shape, "input") for n, shape in enumerate(shapes)]
-    score: Expr = Binary("mul", Load("ws0", place), f32(1 / math.sqrt(depth)))
+    score: Expr = Load("ws0", place) * f32(1 / math.sqrt(depth))
     if mask:
         shape = (keys,) if mask == "keys" else (queries, keys)
         inputs.append(Buffer("in3", "f32", shape, "input"))
         at = Var("j") if mask == "keys" else plus(times("i", keys), Var("j"))
-        score = Binary("add", score, Load("in3", at))
-    weight: Expr = Binary("div", Load("ws3", place), Load("ws4", row))
+        score = score + Load("in3", at)
+    weight: Expr = Load("ws3", place) / Load("ws4", row)
     if guarded:
         weight = Select(Binary("ne", weight, weight), f32(0.0), weight)
     out = plus(times("i", width), times("h", depth), Var("d"))
-    raised = Call("exp", (Binary("sub", Load("ws1", place), Load("ws2", row)),))
-    dot = Binary("mul", Load("in0", q), Load("in1", k))
-    share = Binary("mul", Load("ws5", place), Load("in2", v))
+    raised = Call("exp", (Load("ws1", place) - Load("ws2", row),))
+    dot = Load("in0", q) * Load("in1", k)
+    share = Load("ws5", place) * Load("in2", v)
     over_keys = (heads_i, queries_i, Axis("d", depth), Axis("j", keys))
     stages = (
         _reduced("dots", (*grid, Axis("r", depth)), "ws0", place, "add", dot),
@@ -125,13 +125,13 @@ def plus(*terms: Expr) -> Expr:
     """A sum."""
     result = terms[0]
     for term in terms[1:]:
-        result = Binary("add", result, term)
+        result = result + term
     return result
 
 
 def times(var: str, factor: int) -> Expr:
     """A variable times a constant."""
-    return Binary("mul", Var(var), int32(factor))
+    return Var(var) * factor
 
 
 def _spelt(kind: str, dims: tuple[int, ...], epilogue: tuple[str, ...]) -> Program:

@@ -19,11 +19,9 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.programs.parts import Spelling, axes, f32
+from nnjit_studio.compiler.programs.parts import Spelling, axes, epilogue_of, f32
 from nnjit_studio.errors import UserError
 from nnjit_studio.space.wasm.conv2d import CONV2D, CONV2D_DIMS
-
-EPILOGUES = ("bias", "relu", "relu6", "hardswish", "residual")
 
 
 def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program:
@@ -34,7 +32,7 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     dims
         As ``CONV2D_DIMS`` names them.
     epilogue
-        Of :data:`EPILOGUES`, in order.
+        ``bias``, ``residual`` or one of :data:`.POINTWISE`, in order.
 
     Raises
     ------
@@ -66,32 +64,31 @@ def conv2d_program(dims: Sequence[int], epilogue: Sequence[str] = ()) -> Program
     taps = (("i4", c // groups), ("i5", kh), ("i6", kw))
     channel = _flat((("i4", c // groups, 1),))
     if groups > 1:
-        group: Expr = Binary("floordiv", Var("i1"), int32(o // groups))
+        group: Expr = Var("i1") // (o // groups)
         group = Var("i1") if o == groups else group
-        first = Binary("mul", group, int32(c // groups)) if c > groups else group
-        channel = Binary("add", first, channel) if c > groups else first
+        first = group * (c // groups) if c > groups else group
+        channel = first + channel if c > groups else first
     row = _flat((("i2", oh, stride), ("i5", kh, dilation)))
     column = _flat((("i3", ow, stride), ("i6", kw, dilation)))
-    index: Expr = Binary("mul", channel, int32(ph * pw))
+    index: Expr = channel * (ph * pw)
     if n > 1:
-        index = Binary("add", Binary("mul", Var("i0"), int32(c * ph * pw)), index)
-    index = Binary("add", Binary("add", index, Binary("mul", row, int32(pw))), column)
-    product = Binary("mul", Load(source, index), Load("in1", _dense((("i1", o), *taps))))
+        index = Var("i0") * (c * ph * pw) + index
+    index = index + row * pw + column
+    product = Load(source, index) * Load("in1", _dense((("i1", o), *taps)))
     place = _dense(points)
     stages.append(
         Stage(
             "conv2d_nchw",
             (*axes(points), *(Axis(v, e, "reduce") for v, e in taps if e > 1)),
-            (Store(target, place, Binary("add", Load(target, place), product)),),
+            (Store(target, place, Load(target, place) + product),),
             (Store(target, place, f32(0.0)),),
         )
     )
     out = Buffer("out0", "f32", (n, o, oh, ow), "output")
     if epilogue:
-        value: Expr = Load(target, place)
-        for word in epilogue:
-            value, extra = _apply(word, value, points, f"in{len(inputs)}")
-            inputs += extra
+        bias = "i1", (1, o, 1, 1)
+        value, more = epilogue_of(epilogue, Load(target, place), out.shape, bias, len(inputs))
+        inputs += more
         stages.append(Stage("tail", axes(points), (Store("out0", place, value),)))
         spaces.append(Buffer(target, "f32", out.shape, "workspace"))
     return Program("_".join((CONV2D, *epilogue)), (*inputs, out, *spaces), tuple(stages))
@@ -108,30 +105,9 @@ def _pad(shape: tuple[int, int, int, int], pad: int) -> Stage:
         inside = here if inside is None else Binary("and", inside, here)
     assert inside is not None
     source = _flat((("i0", n, c * h * w), ("i1", c, h * w), ("i2", 2, w), ("i3", 2, 1)))
-    load = Load("in0", Binary("sub", source, int32(pad * w + pad)))
+    load = Load("in0", source - (pad * w + pad))
     store = Store("ws0", _dense(points), Select(inside, load, f32(0.0)))
     return Stage("pad_temp", axes(points), (store,))
-
-
-def _apply(
-    word: str, value: Expr, points: Sequence[tuple[str, int]], name: str
-) -> tuple[Expr, list[Buffer]]:
-    if word == "bias":
-        var, extent = points[1]
-        bias = Buffer(name, "f32", (1, extent, 1, 1), "input", True)
-        return Binary("add", value, Load(name, _dense(((var, extent),)))), [bias]
-    if word == "residual":
-        other = Buffer(name, "f32", tuple(e for _, e in points), "input")
-        return Binary("add", value, Load(name, _dense(points))), [other]
-    if word == "relu":
-        return Binary("max", value, f32(0.0)), []
-    if word == "relu6":
-        return Binary("min", Binary("max", value, f32(0.0)), f32(6.0)), []
-    if word == "hardswish":
-        gate = Binary("min", Binary("add", value, f32(3.0)), f32(6.0))
-        gate = Binary("div", Binary("max", gate, f32(0.0)), f32(6.0))
-        return Binary("mul", value, gate), []
-    raise UserError(f"The epilogue {word!r} is not known.", f"Use {', '.join(EPILOGUES)}.")
 
 
 def _dense(points: Sequence[tuple[str, int]]) -> Expr:
@@ -148,8 +124,8 @@ def _flat(terms: Sequence[tuple[str, int, int]]) -> Expr:
     total: Expr | None = None
     for var, extent, step in terms:
         if extent > 1:
-            term: Expr = Var(var) if step == 1 else Binary("mul", Var(var), int32(step))
-            total = term if total is None else Binary("add", total, term)
+            term: Expr = Var(var) if step == 1 else Var(var) * step
+            total = term if total is None else total + term
     return int32(0) if total is None else total
 
 

@@ -1,4 +1,4 @@
-"""Pieces that programs are put together from."""
+"""Building blocks of the programs: spellings, epilogues, row-major indices."""
 
 from __future__ import annotations
 
@@ -49,32 +49,64 @@ Points = Sequence[tuple[str, int]]
 
 
 def epilogue_of(
-    words: Sequence[str], value: Expr, points: Points, n_inputs: int
+    words: Sequence[str],
+    total: Load,
+    shape: tuple[int, ...],
+    bias: tuple[str, tuple[int, ...]],
+    n_inputs: int,
 ) -> tuple[Expr, list[Buffer]]:
-    """Apply an epilogue to the finished sum at ``points``; the last axis is the bias's.
+    """Apply an epilogue to a finished sum.
+
+    Parameters
+    ----------
+    shape
+        Of the result, which a residual has too.
+    bias
+        The variable of its axis, and the shape of its buffer.
 
     Returns
     -------
     tuple
         The value, and the input buffers that it reads, named from ``in<n_inputs>`` on.
     """
+    value: Expr = total
     buffers: list[Buffer] = []
     for word in words:
         name = f"in{n_inputs + len(buffers)}"
         if word == "bias":
-            var, extent = points[-1]
-            buffers.append(Buffer(name, "f32", (extent,), "input", True))
-            value = Binary("add", value, Load(name, row_major(((var, extent),))))
+            var, extents = bias
+            buffers.append(Buffer(name, "f32", extents, "input", True))
+            at = row_major(((var, math.prod(extents)),))
+            value = value + Load(name, at)
         elif word == "residual":
-            buffers.append(Buffer(name, "f32", tuple(e for _, e in points), "input"))
-            value = Binary("add", value, Load(name, row_major(points)))
-        elif word == "relu":
-            value = Binary("max", value, f32(0.0))
+            buffers.append(Buffer(name, "f32", shape, "input"))
+            value = value + Load(name, total.index)
         else:
-            erf = Call("erf", (Binary("div", value, f32(math.sqrt(2))),))
-            gate = Binary("add", f32(1.0), erf)
-            value = Binary("mul", Binary("mul", value, gate), f32(0.5))
+            value = POINTWISE[word](value)
     return value, buffers
+
+
+def _gelu(value: Expr) -> Expr:
+    erf = Call("erf", (value / math.sqrt(2),))
+    gate = f32(1.0) + erf
+    return value * gate * 0.5
+
+
+def _relu6(value: Expr) -> Expr:
+    return Binary("min", Binary("max", value, f32(0.0)), f32(6.0))
+
+
+def _hardswish(value: Expr) -> Expr:
+    gate = Binary("min", value + 3.0, f32(6.0))
+    return value * (Binary("max", gate, f32(0.0)) / 6.0)
+
+
+POINTWISE: dict[str, Callable[[Expr], Expr]] = {
+    "relu": lambda value: Binary("max", value, f32(0.0)),
+    "relu6": _relu6,
+    "hardswish": _hardswish,
+    "gelu": _gelu,
+}
 
 
 def row_major(points: Points) -> Expr:
@@ -85,8 +117,8 @@ def row_major(points: Points) -> Expr:
         if extent > 1:
             term: Expr = Var(var)
             if stride > 1:
-                term = Binary("mul", term, Const(stride, "i32"))
-            index = term if index is None else Binary("add", term, index)
+                term = term * stride
+            index = term if index is None else term + index
         stride *= extent
     return Const(0, "i32") if index is None else index
 

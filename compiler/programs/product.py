@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Buffer, Load, Program, Stage, Store
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store
 from nnjit_studio.compiler.programs.parts import Spelling, axes, epilogue_of, f32, row_major
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 
@@ -37,21 +37,18 @@ def product_program(
     ]
     place = row_major(points)
     target = "ws0" if epilogue else "out0"
-    product = Binary(
-        "mul",
-        Load("in0", row_major((*outer, ("i", m), ("r", k)))),
-        Load("in1", row_major((*outer, *of_b))),
-    )
+    a = Load("in0", row_major((*outer, ("i", m), ("r", k))))
+    b = Load("in1", row_major((*outer, *of_b)))
     total = Stage(
         "sum",
         (*axes(points), Axis("r", k, "reduce")),
-        (Store(target, place, Binary("add", Load(target, place), product)),),
+        (Store(target, place, Load(target, place) + a * b),),
         (Store(target, place, f32(0.0)),),
     )
     result = Buffer("out0", "f32", shape, "output")
     if not epilogue:
         return Program(kind, (*buffers, result), (total,))
-    value, more = epilogue_of(epilogue, Load("ws0", place), points, len(buffers))
+    value, more = epilogue_of(epilogue, Load("ws0", place), shape, ("j", (n,)), len(buffers))
     tail = Stage("tail", axes(points), (Store("out0", place, value),))
     buffers += [*more, result, Buffer("ws0", "f32", shape, "workspace")]
     return Program("_".join((kind, *epilogue)), tuple(buffers), (total, tail))

@@ -1,4 +1,4 @@
-"""Finds attention in a program: two products with a softmax between, whose scores may stay on chip.
+"""Recogniser of attention: two products with a softmax between them.
 
 ``out = finish(softmax(score(Q K^T)) V)``. The program has the stages of all three, as the
 importer's :mod:`nnjit_studio.compiler.importer.program.fuse_attention` joins them.
@@ -36,7 +36,7 @@ _SOFTMAX_STAGES = 4
 
 @dataclass(frozen=True)
 class Attention:
-    """What the templates need to know; extents in elements.
+    """Parameters of the templates; extents in elements.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def recognize_attention(program: Program) -> Attention | None:
     """Read a program as attention of float32; None when it is anything else.
 
     Heads are multiples of :data:`DEPTH_STEP` wide, at most :data:`DEPTHS`, in Q, K and V
-    alike. Of one query, keys lie along the head or beside each other: they are read in whole lines.
+    alike. Of one query, keys lie along the head or side by side, and are read in whole lines.
     """
     stages = program.stages
     for first in range(1, len(stages) - _SOFTMAX_STAGES):

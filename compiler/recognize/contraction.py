@@ -1,4 +1,4 @@
-"""The matmul inside a program: ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``."""
+"""A recognised matmul: ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Contraction:
-    """What the matmul templates need to know.
+    """Parameters of the matmul templates.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Finds the convolution in a program: padding, a sum over taps, and what follows it pointwise.
+"""Recogniser of convolutions: padding, a sum over taps, and pointwise stages behind it.
 
 TVM makes of ONNX's Conv a stage that pads into a workspace (none without
 padding), the sum over ``(channel, ky, kx)``, and pointwise stages. The sum is
@@ -20,22 +20,13 @@ from nnjit_studio.compiler.ir.affine import (
     rewrite,
     walk,
 )
-from nnjit_studio.compiler.ir.tensor_ir import (
-    Axis,
-    Binary,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Store,
-    Var,
-)
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.sums import Fused, SumOfProducts, fuse, sum_of_products
-from nnjit_studio.compiler.recognize.zero_padding import Padding, extents_of, padding_of, strides_of
+from nnjit_studio.compiler.recognize.zero_padding import Padding, padding_of, strides_of
 
 
 def with_staging(program: Program) -> Program:
@@ -91,7 +82,7 @@ def _with_rows(program: Program) -> Program:
 def _with_groups(program: Program) -> Program | None:
     """The sum's output channel as two variables, group and channel in the group."""
     stage = program.stages[0]
-    extents = extents_of(stage)
+    extents = stage.extents
     forms = [
         (load, linear_form(load.index, extents))
         for load in (e for s in stage.body for e in walk(s.value) if isinstance(e, Load))
@@ -121,20 +112,13 @@ def _split(program: Program, var: str, groups: int, size: int) -> Program:
     stage = program.stages[0]
     position: Expr = Var(f"{var}g")
     if size > 1:
-        position = Binary("mul", position, Const(size, "i32"))
-        position = Binary("add", position, Var(f"{var}o"))
-
-    def change(expr: Expr) -> Expr | None:
-        return position if expr == Var(var) else None
+        position = position * size
+        position = position + Var(f"{var}o")
 
     parts = (Axis(f"{var}g", groups), *((Axis(f"{var}o", size),) if size > 1 else ()))
     axes = tuple(p for a in stage.axes for p in (parts if a.var == var else (a,)))
-    body, init = (
-        tuple(Store(s.buffer, rewrite(s.index, change), rewrite(s.value, change)) for s in stores)
-        for stores in (stage.body, stage.init)
-    )
-    first = replace(stage, axes=axes, body=body, init=init)
-    return replace(program, stages=(first, *program.stages[1:]))
+    first = map_stores(stage, lambda s: substitute_store(s, {var: position}))
+    return replace(program, stages=(replace(first, axes=axes), *program.stages[1:]))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The convolution inside a program: a sum over taps, and what follows it pointwise."""
+"""A recognised convolution: a sum over taps and its pointwise epilogue."""
 
 from __future__ import annotations
 

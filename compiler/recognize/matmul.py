@@ -1,4 +1,4 @@
-"""Finds the matmul in a program: one sum of products, and the pointwise stages behind it.
+"""Recogniser of matmuls: one sum of products, and the pointwise stages behind it.
 
 All spatial axes are first written over one set of axes: the digits of the flat
 position in the accumulator, cut wherever any stage cuts it. Then axes are

@@ -1,9 +1,9 @@
-"""Finds matmuls whose weights are stored in 8 or 4 bits.
+"""Recognisers of matmuls whose weights are stored in 8 or 4 bits.
 
 The importer writes such a sum with its weights in rows of 32-bit words, a word
 for each column: four int8 or eight 4-bit values, neighbours in k. Written as a
 float32 sum of products over the same axes, the program is one that
-:mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept beside it.
+:mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept separately.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
     if not weight.constant or len(weight.shape) != 3 or weight.shape[2] != INT8_IN_WORD:
         return None
     words, n, _ = weight.shape
-    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    extents = program.stages[0].extents
     form = linear_form(b.index, extents)
     if form is None:
         return None
@@ -180,7 +180,7 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
         return None
     words, n = weight.shape
     blocks, stride = shape
-    extents = {axis.var: axis.extent for axis in program.stages[0].axes}
+    extents = program.stages[0].extents
     at, shift, group = (linear_form(e, extents) for e in (word[0].index, word[1], scale.index))
     if at is None or shift is None or group is None or words % blocks:
         return None
@@ -205,7 +205,7 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
     index = _restrided(at, rows)
     if index is None:
         return None
-    whole = Binary("add", index, within)
+    whole = index + within
     found = _read(program, target, a, weight.name, whole, NIBBLES_IN_WORD, words, n)
     if found is None:
         return None
@@ -251,10 +251,10 @@ def _read(
         return None
     stage = program.stages[0]
     store = stage.body[0]
-    product = Binary("mul", a, Load(weight, index))
+    product = a * Load(weight, index)
     plain = replace(
         stage,
-        body=(replace(store, value=Binary("add", target, product)),),
+        body=(replace(store, value=target + product),),
         init=(replace(stage.init[0], value=Const(0.0, "f32")),),
     )
     k = words * per_word

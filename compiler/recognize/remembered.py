@@ -1,4 +1,4 @@
-"""Results of a recogniser, remembered: many candidates of one program come in a row."""
+"""A cache for recognisers: the same program is asked about for many candidates in a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The softmax of a program: four stages over the last axis of each."""
+"""Recogniser of softmax: four stages over the last axis of each."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def recognize_softmax(program: Program) -> Softmax | None:
     exponent = raised.body[0].value
     largest = Load(peak.body[0].buffer, peak.body[0].index)
     element = Load(raised.body[0].buffer, raised.body[0].index)
-    if value is None or exponent != Call("exp", (Binary("sub", value, largest),)):
+    if value is None or exponent != Call("exp", (value - largest,)):
         return None
     if _added(total, "add") != element or total.init[0].value != Const(0.0, "f32"):
         return None
-    quotient = Binary("div", element, Load(total.body[0].buffer, total.body[0].index))
+    quotient = element / Load(total.body[0].buffer, total.body[0].index)
     end = result.body[0]
     end = Store(
         end.buffer,
@@ -93,10 +93,10 @@ def recognize_softmax(program: Program) -> Softmax | None:
 
 
 def overwritten(program: Program) -> str | None:
-    """The input that a softmax's output may lie over, where nobody reads it later.
+    """The input that a softmax's output may overwrite, if nothing reads it later.
 
-    Each row is a walk's own: the first two read an element before the second writes its
-    power, to the same place, and the third reads powers alone.
+    Each row is processed alone: the first two passes read an element before the second writes its
+    exponential to the same place, and the third reads exponentials only.
     """
     softmax = recognize_softmax(program)
     if softmax is None:

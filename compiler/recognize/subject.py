@@ -1,4 +1,4 @@
-"""The subject of a program: what a recogniser found in it for a template to work on."""
+"""The subject of a program: the part that a template works on, as a recogniser found it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PackedWeight:
 
 
 class Subject(Protocol):
-    """What the name of a workload needs to know of it, whatever its template."""
+    """The properties that name a workload, whatever its template."""
 
     @property
     def kind(self) -> str:

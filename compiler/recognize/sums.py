@@ -76,7 +76,7 @@ def _factors(expr: Expr) -> list[Expr]:
 
 def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
     """Read a stage as a sum of products of two inputs that are computed in f32, if it is one."""
-    extents = extents_of(stage.axes)
+    extents = stage.extents
     if len(stage.body) != 1 or len(stage.init) != 1:
         return None
     store, init = stage.body[0], stage.init[0]
@@ -149,7 +149,7 @@ def fuse(program: Program, total: SumOfProducts) -> Fused | None:
         if digits is None:
             return None
         later.append((stage, digits))
-        extents = extents_of(stage.axes)
+        extents = stage.extents
         for store in stage.body:
             form = linear_form(store.index, extents)
             if form is not None and form == (0, digits):
@@ -173,7 +173,7 @@ def fuse(program: Program, total: SumOfProducts) -> Fused | None:
     value: Expr = Var(ACCUMULATOR)
     if total.scale:
         scale = math.prod(float(constant.value) for constant in total.scale)
-        value = Binary("mul", value, Const(scale, "f32"))
+        value = value * Const(scale, "f32")
     flat: LinearForm = (0, {f"p{c}": c for c in cuts[:-1]})
     known = {total.target.buffer: value}
     stores: list[Store] = []
@@ -200,7 +200,7 @@ def fuse(program: Program, total: SumOfProducts) -> Fused | None:
 
 
 def _digits_of_stage(stage: Stage, aligned: set[str], size: int) -> dict[str, int] | None:
-    extents = extents_of(stage.axes)
+    extents = stage.extents
     points = 1
     for extent in extents.values():
         points *= extent

@@ -130,7 +130,7 @@ def product_program(w: Winograd) -> Program:
     data = linear_expr((0, {"p": w.channels * w.tiles, "c": w.tiles, "t": 1}))
     weight = linear_expr((0, {"c": w.points * w.out_channels, "p": w.out_channels, "n": 1}))
     place = linear_expr((0, {"t": w.points * w.out_channels, "p": w.out_channels, "n": 1}))
-    product = Binary("mul", Load("in0", data), Load("in1", weight))
+    product = Load("in0", data) * Load("in1", weight)
     stage = Stage(
         PRODUCT,
         (
@@ -139,7 +139,7 @@ def product_program(w: Winograd) -> Program:
             Axis("n", w.out_channels),
             Axis("c", w.channels, "reduce"),
         ),
-        (Store("out0", place, Binary("add", Load("out0", place), product)),),
+        (Store("out0", place, Load("out0", place) + product),),
         (Store("out0", place, Const(0.0, "f32")),),
     )
     buffers = (
@@ -249,7 +249,7 @@ def recognize_input(program: Program) -> Winograd | None:
         b.shape for b in program.buffers[:2]
     )
     value = program.stages[0].body[0].value
-    extents = {a.var: a.extent for a in program.stages[0].axes}
+    extents = program.stages[0].extents
     box = limits_of(value.condition, extents) if isinstance(value, Select) else None
     if box is None or not {ROW, COLUMN} <= box.keys():
         return None
@@ -268,7 +268,7 @@ def recognize_output(program: Program) -> tuple[Winograd, tuple[Store, ...]] | N
     if program.name != OUTPUT or len(program.stages) != 3 or len(program.buffers[0].shape) != 4:
         return None
     (_, _, points, channels), tail = program.buffers[0].shape, program.stages[2]
-    extents = {a.var: a.extent for a in tail.axes}
+    extents = tail.extents
     if list(extents) != [CHANNEL, ROW, COLUMN]:
         return None
     size = extents[ROW], extents[COLUMN]
@@ -284,7 +284,7 @@ def recognize_output(program: Program) -> tuple[Winograd, tuple[Store, ...]] | N
 
 
 def winograd_labels(program: Program) -> tuple[str, ...]:
-    """What the last of the three programs does behind the sums; empty for any other."""
+    """Labels of the epilogue of the last of the three programs; empty for any other program."""
     found = recognize_output(program)
     return epilogue_labels(found[1][0].value, program, ROW, CHANNEL) if found else ()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Var
+from nnjit_studio.compiler.ir.tensor_ir import Expr, Var
 
 _Matrix = tuple[tuple[float, ...], ...]
 
@@ -41,37 +41,27 @@ def transformed_weights(weights: NDArray[np.float32], m: int) -> NDArray[np.floa
 def into_tiles(m: int, v: Sequence[Expr]) -> tuple[Lines, list[Expr]]:
     """``B^T d`` along one dimension: values that are needed twice, by name, then the results."""
     if m == 2:
-        return [], [_less(v[0], v[2]), _sum(v[1], v[2]), _less(v[2], v[1]), _less(v[1], v[3])]
+        return [], [v[0] - v[2], v[1] + v[2], v[2] - v[1], v[1] - v[3]]
     p, q, r, s = (Var(name) for name in "pqrs")
     lines: Lines = [
-        ("p", _sum(v[4], v[2], -4)),
-        ("q", _sum(v[3], v[1], -4)),
-        ("r", _less(v[4], v[2])),
-        ("s", _less(v[3], v[1])),
+        ("p", v[4] + v[2] * -4.0),
+        ("q", v[3] + v[1] * -4.0),
+        ("r", v[4] - v[2]),
+        ("s", v[3] - v[1]),
     ]
-    first, last = (_sum(_sum(v[b + 4], v[b + 2], -5), v[b], 4) for b in (0, 1))
-    return lines, [first, _sum(p, q), _less(p, q), _sum(r, s, 2), _sum(r, s, -2), last]
+    first, last = (v[b + 4] + v[b + 2] * -5.0 + v[b] * 4.0 for b in (0, 1))
+    return lines, [first, p + q, p - q, r + s * 2.0, r + s * -2.0, last]
 
 
 def out_of_tiles(m: int, v: Sequence[Expr]) -> tuple[Lines, list[Expr]]:
     """``A^T d`` along one dimension, as :func:`into_tiles`."""
     if m == 2:
-        return [], [_sum(_sum(v[0], v[1]), v[2]), _less(_less(v[1], v[2]), v[3])]
+        return [], [v[0] + v[1] + v[2], v[1] - v[2] - v[3]]
     p, q, r, s = (Var(name) for name in "pqrs")
     lines: Lines = [
-        ("p", _sum(v[1], v[2])),
-        ("q", _less(v[1], v[2])),
-        ("r", _sum(v[3], v[4])),
-        ("s", _less(v[3], v[4])),
+        ("p", v[1] + v[2]),
+        ("q", v[1] - v[2]),
+        ("r", v[3] + v[4]),
+        ("s", v[3] - v[4]),
     ]
-    first, last = _sum(_sum(v[0], p), r), _sum(_sum(q, v[5]), s, 8)
-    return lines, [first, _sum(q, s, 2), _sum(p, r, 4), last]
-
-
-def _sum(a: Expr, b: Expr, factor: int = 1) -> Expr:
-    term = b if factor == 1 else Binary("mul", b, Const(float(factor), "f32"))
-    return Binary("add", a, term)
-
-
-def _less(a: Expr, b: Expr) -> Expr:
-    return Binary("sub", a, b)
+    return lines, [v[0] + p + r, q + s * 2.0, p + r * 4.0, q + v[5] + s * 8.0]

@@ -1,4 +1,4 @@
-"""The zeros around a convolution's input, read as a copy into the middle of a workspace."""
+"""Recogniser of zero padding: a copy into the middle of a workspace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_form
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Select, Stage
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Select
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,6 @@ class Padding:
     data: str
     top: int
     left: int
-
-
-def extents_of(stage: Stage) -> dict[str, int]:
-    return {a.var: a.extent for a in stage.axes}
 
 
 def strides_of(shape: Sequence[int]) -> list[int]:
@@ -31,7 +27,7 @@ def padding_of(program: Program) -> Padding | None:
     stage = program.stages[0]
     if stage.init or len(stage.body) != 1 or not isinstance(stage.body[0].value, Select):
         return None
-    store, extents = stage.body[0], extents_of(stage)
+    store, extents = stage.body[0], stage.extents
     value = store.value
     assert isinstance(value, Select)
     load, zero = value.then, value.otherwise

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
 from nnjit_studio.compiler.ir.loops import (
-    BEGIN,
-    END,
     AssignVector,
     Element,
     For,
@@ -38,13 +36,13 @@ from nnjit_studio.compiler.schedule.depthwise import (
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.matmul import acc, check_tile
 from nnjit_studio.compiler.schedule.staging import Staging
 from nnjit_studio.compiler.schedule.tiles import (
-    acc,
-    check_operations,
-    check_tile,
+    check_pixels,
     finish,
     over_tiles,
+    per_image,
     pixels,
     start,
 )
@@ -88,11 +86,7 @@ def schedule_conv2d(program: Program, conv: Conv2d, candidate: Candidate) -> Sch
     body += _compute(plan, candidate.order)
     end = Binary("min", plus(Var(FIRST_ROW), rows), int32(conv.out_height))
     body = [Let(END_ROW, end, body)]
-    block = Binary("floormod", Var("$p"), int32(blocks)) if conv.batch > 1 else Var("$p")
-    body = [Let(FIRST_ROW, times(block, rows), body)]
-    if conv.batch > 1:
-        body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(blocks)), body)]
-    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * blocks)
+    return per_image(conv, blocks, lambda block: [Let(FIRST_ROW, times(block, rows), body)])
 
 
 def guess_conv2d(conv: Conv2d) -> Candidate:
@@ -109,7 +103,7 @@ def guess_conv2d(conv: Conv2d) -> Candidate:
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
-    check_tile(candidate, conv.out_width, conv.out_channels, "output channels")
+    check_pixels(candidate, conv.out_width, conv.out_channels, "output channels")
     kernel_rows = conv.kernel[0]
     if candidate.r0 % kernel_rows and kernel_rows % candidate.r0:
         raise CompileError(
@@ -119,7 +113,7 @@ def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
         )
     widths = pixels(candidate.x0, conv.out_width)
     step = len(widths) + candidate.y0 * (1 + len(widths))
-    check_operations(candidate, candidate.r0 * conv.kernel[1] * step)
+    check_tile(candidate, candidate.r0 * conv.kernel[1] * step)
     return _Plan(
         conv,
         Staging(conv, by_channel=False),

@@ -95,7 +95,7 @@ def _blocked(plan: StagePlan) -> Scheduled:
     (axis,) = plan.spatial
     begin = times(Var(PARALLEL), _BLOCK)
     end = Binary("min", plus(begin, _BLOCK), int32(axis.extent))
-    whole = times(Binary("floordiv", Var("$end_of_block"), int32(LANES)), LANES)
+    whole = times(Var("$end_of_block") // LANES, LANES)
     body: list[Statement] = [For(axis.var, begin, Var("$whole"), LANES, _point(plan, axis.var))]
     if axis.extent % LANES:
         body.append(For(axis.var, Var("$whole"), Var("$end_of_block"), 1, _point(plan, "")))

@@ -1,4 +1,4 @@
-"""The plan of a default schedule: the axes that stages run on lanes, and those that all share."""
+"""Planning of a default schedule: lanes of each stage, and the axes that all stages share."""
 
 from __future__ import annotations
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
 from nnjit_studio.compiler.ir.loops import (
-    BEGIN,
-    END,
     AssignVector,
     Element,
     For,
@@ -24,18 +22,18 @@ from nnjit_studio.compiler.ir.loops import (
     Statement,
 )
 from nnjit_studio.compiler.ir.rewrite import int32
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
+from nnjit_studio.compiler.ir.tensor_ir import Program, Var
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.matmul import acc, check_tile
 from nnjit_studio.compiler.schedule.staging import STAGED_CHANNEL, Staging
 from nnjit_studio.compiler.schedule.tiles import (
-    acc,
-    check_operations,
-    check_tile,
+    check_pixels,
     finish,
     over_tiles,
+    per_image,
     pixels,
     start,
 )
@@ -87,11 +85,8 @@ def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> 
         For(CHANNEL, int32(0), int32(conv.out_channels), 1, [*_taps(plan), *tiles])
     ]
     body = [*plan.staging.fill(int32(0), int32(conv.reach[0])), *body]
-    group = Binary("floormod", Var("$p"), int32(conv.groups)) if conv.batch > 1 else Var("$p")
-    body = [Let(GROUP, group, [Let(STAGED_CHANNEL, Var(GROUP), body)])]
-    if conv.batch > 1:
-        body = [Let(BATCH, Binary("floordiv", Var("$p"), int32(conv.groups)), body)]
-    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], conv.batch * conv.groups)
+    body = [Let(STAGED_CHANNEL, Var(GROUP), body)]
+    return per_image(conv, conv.groups, lambda group: [Let(GROUP, group, body)])
 
 
 def guess_depthwise(conv: Conv2d) -> Candidate:
@@ -102,7 +97,7 @@ def guess_depthwise(conv: Conv2d) -> Candidate:
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
-    check_tile(candidate, conv.out_width, conv.out_height, "output rows")
+    check_pixels(candidate, conv.out_width, conv.out_height, "output rows")
     if candidate.r0 not in (1, conv.kernel[0]):
         raise CompileError(
             f"r0={candidate.r0} is neither 1 nor the kernel's {conv.kernel[0]} rows.",
@@ -118,7 +113,7 @@ def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
     )
     vectors, users = len(plan.widths), sum(len(users) for *_, users in plan.uses)
     splats = 0 if plan.held else users
-    check_operations(candidate, len(plan.uses) * vectors + users * vectors + splats)
+    check_tile(candidate, len(plan.uses) * vectors + users * vectors + splats)
     return plan
 
 

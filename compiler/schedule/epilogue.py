@@ -1,4 +1,4 @@
-"""What follows the sum of a matmul: on the accumulators, or in a second sweep over the tile.
+"""The epilogue of a matmul: on the accumulators, or in a second sweep over the tile.
 
 A short epilogue runs on the accumulators before they are stored. A long one
 (an error function for each of 12 accumulators would be hundreds of operations)
@@ -34,7 +34,8 @@ ROW, COLUMN = "$m", "$n"
 
 _INLINE_COST = 160
 _INLINE_COST_AT_MOST = 640
-"""Where no output can hold sums until a sweep, as u8 and i8 ones: a long kernel, but a tile."""
+"""The limit where no output can hold sums until a sweep (u8, i8): the kernel is long, but keeps its
+tile."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Epilogue:
 def plan_epilogue(
     program: Program, contraction: Contraction, total: Store | None = None
 ) -> Epilogue:
-    """Decide once what no candidate changes.
+    """The part of the plan that no candidate changes.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import ORDERS, Candidate
 
 MAX_TILE_OPERATIONS = 400
-"""SIMD operations of one unrolled step; more meets the cliffs of optimising compilers."""
+"""SIMD operations of one unrolled step; beyond that, optimising compilers become slow."""
 
 BUSY_ACCUMULATORS = 8
 """Independent sums that keep two multiply-add units busy at a latency of four cycles."""
@@ -80,8 +80,8 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
 def guess_matmul(c: Contraction) -> Candidate:
     """One good tile, whatever the device.
 
-    What tuning finds on a given device is better by tens of percent, what the
-    schedule of any program makes of a sum of products is worse by five to ten times.
+    Tuning finds settings that are tens of percent faster on a given device; the default schedule of
+    a sum of products is five to ten times slower.
     """
     rows, columns = min(c.m, _GUESSED_ROWS), guessed_panel(c)
     unroll = min(c.k, GUESSED_UNROLL)
@@ -112,7 +112,7 @@ def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
     extent = outer.blocks
     body = [Let(outer.block, _modulo(Var("$p"), outer.blocks, bool(c.batch)), body)]
     for axis in reversed(c.batch):
-        position = Binary("floordiv", Var("$p"), int32(extent)) if extent > 1 else Var("$p")
+        position = Var("$p") // extent if extent > 1 else Var("$p")
         extent *= axis.extent
         body = [Let(axis.var, _modulo(position, axis.extent, axis is not c.batch[0]), body)]
     body = [For("$p", Var(BEGIN), Var(END), 1, body)]
@@ -122,7 +122,7 @@ def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
 
 
 def _modulo(value: Expr, extent: int, wraps: bool) -> Expr:
-    return Binary("floormod", value, int32(extent)) if wraps else value
+    return value % extent if wraps else value
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,24 @@ class _Side:
         return [For(self.var, begin, end, 1, body)]
 
 
+def check_tile(candidate: Candidate, operations: int) -> None:
+    """Refuse an unknown order, and a body that engines compile badly.
+
+    Raises
+    ------
+    CompileError
+        When there are too many SIMD operations.
+    """
+    if candidate.order not in ORDERS:
+        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
+    if operations > MAX_TILE_OPERATIONS:
+        raise CompileError(
+            f"The tile {candidate.y0}x{candidate.x0} with r0={candidate.r0} is {operations} "
+            "SIMD operations.",
+            f"Stay at or below {MAX_TILE_OPERATIONS}.",
+        )
+
+
 def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
     """Sizes of a candidate.
 
@@ -166,14 +184,7 @@ def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
         raise CompileError(
             f"x0={columns} is not a multiple of {LANES}.", "Vectors hold four columns."
         )
-    if candidate.order not in ORDERS:
-        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
-    operations = unroll * (vectors + rows + vectors * rows)
-    if operations > MAX_TILE_OPERATIONS:
-        raise CompileError(
-            f"The tile {rows}x{columns} with r0={unroll} is {operations} SIMD operations.",
-            f"Stay at or below {MAX_TILE_OPERATIONS}.",
-        )
+    check_tile(candidate, unroll * (vectors + rows + vectors * rows))
     if candidate.pack and not c.packable:
         raise CompileError("B is not a packable weight.", "Choose pack=0.")
     if candidate.pack and -(-c.n // columns) * columns > -(-c.n // WIDEST_PANEL) * WIDEST_PANEL:
@@ -273,7 +284,7 @@ def _tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
 
 
 def finish(plan: Plan, rows: int, columns: int) -> list[Statement]:
-    """What makes results of a tile's accumulators."""
+    """The statements that turn a tile's accumulators into results."""
     epilogue = plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]

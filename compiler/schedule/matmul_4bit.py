@@ -90,7 +90,7 @@ def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
 
 def _group_index(quantised: Quantised, column: int) -> Expr:
     row = times(Var(BLOCK), quantised.group_stride)
-    return Binary("add", row, plus(Var(COLUMN), column))
+    return row + plus(Var(COLUMN), column)
 
 
 def _steps(
@@ -126,4 +126,4 @@ def _decoded(quantised: Quantised, j: int, r: int) -> Expr:
     value = Cast(Binary("bitand", low, int32(15)), "f32")
     held = isinstance(quantised.zero, str)
     zero = Var(f"zero{j}") if held else Const(float(quantised.zero), "f32")
-    return Binary("mul", Binary("sub", value, zero), Var(f"scale{j}"))
+    return (value - zero) * Var(f"scale{j}")

@@ -1,4 +1,4 @@
-"""The matmul whose operands both lie along the reduction: dot products, four steps at once.
+"""The template of matmuls whose operands both lie along the reduction: dot products.
 
 ``A @ B^T`` with B row-major: attention's scores read K as it is, and the head
 of a language model reads the table of embeddings that its first step looks up.
@@ -28,18 +28,18 @@ from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     GUESSED_UNROLL,
-    MAX_TILE_OPERATIONS,
     PANEL,
     TILE,
     K,
     Plan,
     acc,
+    check_tile,
     finish,
     over_tiles,
     terms,
 )
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import Candidate
 
 _GUESSED_ROWS, _GUESSED_COLUMNS, _GUESSED_COLUMNS_OF_ROW = 2, 6, 8
 
@@ -54,8 +54,6 @@ def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Sche
         output can hold a sum that its epilogue cannot finish in registers.
     """
     rows, columns, unroll = candidate.y0, candidate.x0, candidate.r0
-    if candidate.order not in ORDERS:
-        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
     if candidate.pack:
         raise CompileError("B is read along the reduction, never from panels.", "Choose pack=0.")
     if candidate.r1 < c.k:
@@ -63,12 +61,7 @@ def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Sche
             f"r1={candidate.r1} cuts the reduction of {c.k}; dot products are summed at once.",
             "Choose r1 >= K.",
         )
-    operations = unroll * (rows * columns + rows + columns)
-    if operations > MAX_TILE_OPERATIONS:
-        raise CompileError(
-            f"The tile {rows}x{columns} with r0={unroll} is {operations} SIMD operations.",
-            f"Stay at or below {MAX_TILE_OPERATIONS}.",
-        )
+    check_tile(candidate, unroll * (rows * columns + rows + columns))
     epilogue = plan_epilogue(program, c)
     plan = Plan(c, epilogue, columns, rows, unroll, c.k, False, _tile)
     return over_tiles(program, plan, candidate)

@@ -24,13 +24,13 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
-    MAX_TILE_OPERATIONS,
     PANEL,
     TILE,
     WIDEST_PANEL,
     K,
     Plan,
     acc,
+    check_tile,
     finish,
     guessed_panel,
     nonzero,
@@ -38,7 +38,7 @@ from nnjit_studio.compiler.schedule.matmul import (
     terms,
 )
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import Candidate
 
 WORD_BYTES = 4
 HALVES = 2
@@ -107,19 +107,12 @@ def check(candidate: Candidate, quantised: Quantised, operations: int) -> None:
             f"x0={columns} is no width for panels of {n} columns.",
             f"Use a multiple of {LANES} that divides {WIDEST_PANEL}.",
         )
-    if candidate.order not in ORDERS:
-        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
     if not candidate.pack or candidate.r1 < quantised.contraction.k:
         raise CompileError(
             "Quantised weights are read from panels, over all of K at once.",
             f"Choose pack=1 and r1={quantised.contraction.k}.",
         )
-    if operations > MAX_TILE_OPERATIONS:
-        raise CompileError(
-            f"The tile {candidate.y0}x{candidate.x0} with r0={candidate.r0} is {operations} "
-            "SIMD operations.",
-            f"Stay at or below {MAX_TILE_OPERATIONS}.",
-        )
+    check_tile(candidate, operations)
 
 
 def _sum(row: int, vector: int, half: int) -> str:

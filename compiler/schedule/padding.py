@@ -1,4 +1,4 @@
-"""Stages that copy into a box and fill the space around it: padding, as pools and Pad write it.
+"""Schedules of padding: copies into a box, with a constant around it.
 
 A condition on each element would keep the copy from running on lanes, because
 it guards a load. Loops over the box and over what lies around it need none.

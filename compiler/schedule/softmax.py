@@ -1,8 +1,8 @@
-"""The softmax template: three walks along each row, where its stages as written take four.
+"""The softmax template: three passes over each row, where its stages as written take four.
 
-The first walk finds the largest value, the second raises, keeps and sums, the
-third multiplies by one over the sum. What follows the division in the same
-stage (a guard of NaN, a mask) is part of the third walk.
+The first pass finds the largest value, the second computes, stores and sums the exponentials, the
+third multiplies by the reciprocal of the sum. Operations after the division in the same stage (a
+guard against NaN, a mask) are part of the third pass.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ def _raise(softmax: Softmax) -> list[Statement]:
     store = softmax.raised
 
     def power(peak: str, value: Expr) -> Expr:
-        return Call("exp_below", (Binary("sub", value, Var(peak)),))
+        return Call("exp_below", (value - Var(peak),))
 
     def step(u: int) -> list[Statement]:
         return [
             _set(f"power{u}", power("peaks", _at(softmax.value, u)), COLUMN),
             Put((Store(store.buffer, _at(store.index, u), Var(f"power{u}")),), COLUMN),
-            _set(f"total{u}", Binary("add", Var(f"total{u}"), Var(f"power{u}")), COLUMN),
+            _set(f"total{u}", Var(f"total{u}") + Var(f"power{u}"), COLUMN),
         ]
 
     last: list[Statement] = [
         _set("power", power("peak", softmax.value)),
         Put((Store(store.buffer, store.index, Var("power")),)),
-        _set("total", Binary("add", Var("total"), Var("power"))),
+        _set("total", Var("total") + Var("power")),
     ]
     zero = Const(0.0, "f32")
     return [
@@ -97,12 +97,12 @@ def _divide(softmax: Softmax) -> list[Statement]:
         value = substitute(_at(result.value, u), {QUOTIENT: Var(name)})
         power = Load(raised.buffer, _at(raised.index, u))
         return [
-            _set(name, Binary("mul", power, Var(scale)), along),
+            _set(name, power * Var(scale), along),
             Put((Store(result.buffer, _at(result.index, u), value),), along),
         ]
 
     return [
-        _set("scale", Binary("div", Const(1.0, "f32"), Var("total"))),
+        _set("scale", Const(1.0, "f32") / Var("total")),
         _set("scales", Var("scale"), COLUMN),
         *_walk(softmax, step, step(0, "scale", "")),
     ]

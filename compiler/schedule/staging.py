@@ -1,4 +1,4 @@
-"""A convolution's input rearranged: padded, and columns sorted so that taps read neighbours.
+"""Staging of a convolution's input: padded, columns sorted so that taps read neighbours.
 
 A row of the stage holds the columns that are read, first those that a
 horizontal stride of s reaches from column 0, then those from column 1, and so
@@ -135,7 +135,7 @@ class Staging:
         parts = [times(e, c) for e, c in terms if e != Var(BATCH) or self.conv.batch > 1]
         total = parts[0]
         for part in parts[1:]:
-            total = Binary("add", total, part)
+            total = total + part
         return total
 
 

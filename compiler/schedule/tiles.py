@@ -1,25 +1,21 @@
-"""What the convolution templates share: checks of a tile, its start and its end."""
+"""Parts of the convolution templates: checks of a tile, its start and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.compiler.ir.loops import AssignVector, For, Let, Statement
+from nnjit_studio.compiler.ir.loops import BEGIN, END, AssignVector, For, Let, Scheduled, Statement
 from nnjit_studio.compiler.ir.rewrite import int32, times
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Var
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Var
+from nnjit_studio.compiler.recognize.convolution import BATCH, Conv2d
 from nnjit_studio.compiler.schedule.epilogue import Epilogue
-from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS
+from nnjit_studio.compiler.schedule.matmul import acc
 from nnjit_studio.errors import CompileError
-from nnjit_studio.records.candidate import ORDERS, Candidate
+from nnjit_studio.records.candidate import Candidate
 
 
-def acc(row: int, vector: int) -> str:
-    """Name of an accumulator."""
-    return f"acc{row}_{vector}"
-
-
-def check_tile(candidate: Candidate, columns: int, rows: int, what: str) -> None:
+def check_pixels(candidate: Candidate, columns: int, rows: int, what: str) -> None:
     """Refuse a tile that is no tile of ``rows`` x ``columns`` outputs.
 
     Raises
@@ -35,26 +31,8 @@ def check_tile(candidate: Candidate, columns: int, rows: int, what: str) -> None
         )
     if candidate.y0 > rows:
         raise CompileError(f"y0={candidate.y0} exceeds the {rows} {what}.", "Use fewer.")
-    if candidate.order not in ORDERS:
-        raise CompileError(f"order={candidate.order} is unknown.", "Use nm or mn.")
     if candidate.pack:
         raise CompileError("A convolution's weights are not packed.", "Choose pack=0.")
-
-
-def check_operations(candidate: Candidate, operations: int) -> None:
-    """Refuse a body that engines compile badly.
-
-    Raises
-    ------
-    CompileError
-        When there are too many SIMD operations.
-    """
-    if operations > MAX_TILE_OPERATIONS:
-        raise CompileError(
-            f"The tile {candidate.y0}x{candidate.x0} with r0={candidate.r0} is {operations} "
-            "SIMD operations.",
-            f"Stay at or below {MAX_TILE_OPERATIONS}.",
-        )
 
 
 def pixels(columns: int, width: int) -> tuple[int, ...]:
@@ -92,3 +70,14 @@ def finish(epilogue: Epilogue, rows: int, widths: Sequence[int]) -> list[Stateme
         for statement in epilogue.store_raw(acc(i, j), i, LANES * j, widths[j])
     ]
     return body + epilogue.sweep(rows, sum(widths))
+
+
+def per_image(conv: Conv2d, parts: int, body: Callable[[Expr], list[Statement]]) -> Scheduled:
+    """The parallel loop: ``parts`` of each image, the body of one from its number."""
+    number = Var("$p")
+    if conv.batch == 1:
+        inner = body(number)
+    else:
+        inner = body(number % parts)
+        inner = [Let(BATCH, number // parts, inner)]
+    return Scheduled([For("$p", Var(BEGIN), Var(END), 1, inner)], conv.batch * parts)

@@ -35,8 +35,9 @@ from nnjit_studio.compiler.recognize.winograd_lines import Lines, into_tiles, ou
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
+from nnjit_studio.compiler.schedule.matmul import acc
 from nnjit_studio.compiler.schedule.padding import padded, padding_of
-from nnjit_studio.compiler.schedule.tiles import acc, finish
+from nnjit_studio.compiler.schedule.tiles import finish
 
 BLOCK = 16
 """Output channels of one parallel step, a row of tiles: a cache line of each point."""
@@ -54,7 +55,7 @@ def schedule_winograd(program: Program) -> Scheduled | None:
 def _input(program: Program, w: Winograd) -> Scheduled:
     rows, columns = w.grid
     stage = program.stages[0]
-    padding = padding_of(stage.body, {a.var: a.extent for a in stage.axes})
+    padding = padding_of(stage.body, stage.extents)
     assert padding is not None
     body = padded(padding, stage.axes[1:], COLUMN)
     body.append(For("ty", int32(0), int32(rows), 1, [*_down(w), *_right(w, columns)]))
@@ -127,10 +128,8 @@ def _output(program: Program, w: Winograd, stores: Sequence[Store]) -> Scheduled
     )
     epilogue = plan_epilogue(program, sums)
     rows = w.grid[0]
-    block = Binary("floordiv", Var("$p"), int32(rows))
-    body: list[Statement] = [
-        Let("ty", Binary("floormod", Var("$p"), int32(rows)), _tiles(w, epilogue))
-    ]
+    block = Var("$p") // rows
+    body: list[Statement] = [Let("ty", Var("$p") % rows, _tiles(w, epilogue))]
     body = [Let("$first", times(block, BLOCK), body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], w.out_channels // BLOCK * rows)
 

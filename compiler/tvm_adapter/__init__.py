@@ -1,4 +1,4 @@
-"""The only room that names TVM (0.27): ONNX in, calls of tensor-IR programs out."""
+"""The only room that imports TVM (0.27): ONNX in, calls of tensor-IR programs out."""
 
 from nnjit_studio.compiler.tvm_adapter.kv_cache import APPEND_COLUMNS, APPEND_OP, is_append
 from nnjit_studio.compiler.tvm_adapter.origins import Origin

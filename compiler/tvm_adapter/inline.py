@@ -1,4 +1,4 @@
-"""Pointwise blocks of a PrimFunc put in place where they are read, by TVM's own schedule."""
+"""Inlining of a PrimFunc's pointwise blocks, by TVM's own schedule."""
 
 from __future__ import annotations
 

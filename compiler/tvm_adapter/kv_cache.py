@@ -9,22 +9,12 @@ from typing import Any
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from nnjit_studio.compiler.ir.tensor_ir import (
-    Axis,
-    Binary,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Stage,
-    Store,
-    Var,
-)
+from nnjit_studio.compiler.ir.rewrite import int32
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Cast, Load, Program, Stage, Store, Var
 
 APPEND_OP = "CacheAppend"
-"""The ONNX operator that ``compiler.importer.cache`` writes: cache, rows and maybe a slot."""
+"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.kv_cache` writes: cache, rows
+and an optional slot."""
 CARRIER = "relax.call_pure_packed"
 APPEND_ROWS = "cache_append_rows"
 APPEND_COLUMNS = "cache_append_columns"
@@ -56,24 +46,12 @@ def append_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
     heads, columns = math.prod(batch), name == APPEND_COLUMNS
     capacity = output.shape[-1 if columns else -2]
     head, row, column = Var("h"), Var("r"), Var("w")
-    slot = _plus(Cast(Load("in2", _int(0)), "i32"), row) if len(inputs) > 2 else row
-    source = _plus(_times(_plus(_times(head, rows), row), width), column)
+    slot = Cast(Load("in2", int32(0)), "i32") + row if len(inputs) > 2 else row
+    source = (head * rows + row) * width + column
     if columns:
-        target = _plus(_times(_plus(_times(head, width), column), capacity), slot)
+        target = (head * width + column) * capacity + slot
     else:
-        target = _plus(_times(_plus(_times(head, capacity), slot), width), column)
+        target = (head * capacity + slot) * width + column
     axes = (Axis("h", heads), Axis("r", rows), Axis("w", width))
     step = Store("out0", target, Load("in1", source))
     return Program(name, tuple(buffers), (Stage(name, axes, steps=(step,)),))
-
-
-def _int(value: int) -> Const:
-    return Const(value, "i32")
-
-
-def _plus(a: Expr, b: Expr) -> Expr:
-    return Binary("add", a, b)
-
-
-def _times(a: Expr, b: int) -> Expr:
-    return Binary("mul", a, _int(b))

@@ -1,9 +1,8 @@
-"""Which ONNX nodes a fused call came from, and which ONNX tensors it computes.
+"""Origins of fused calls: the ONNX nodes that they contain, the ONNX tensors that they compute.
 
-TVM's frontend forgets the model's names, but a variable keeps its name up to the
-fusion. So all that an ONNX node becomes is bound to variables with the node's
-number. The fusion renames what leaves a group; a value is found again by what
-computes it, which is the same before and after.
+TVM's frontend drops the model's names, but variables keep their names until fusion. So everything
+that an ONNX node becomes is bound to variables with the node's number. Fusion renames the results
+of a group; a value is found again by its computation, which is the same before and after.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A TVM PrimFunc becomes a tensor-IR program: inlined, flattened, with canonical names.
+"""Conversion of TVM PrimFuncs to tensor IR: inlined, flattened, with canonical names.
 
-The inlining is TVM's own, done once a model, so that a candidate's schedule
-never waits for TVM.
+TVM inlines once per model, so that a candidate's schedule never waits for TVM.
 """
 
 from __future__ import annotations
@@ -273,8 +272,8 @@ class _Converter:
             stride *= extent
         out: Expr = Const(0, "i32") if flat is None else self.index(self.analyzer.simplify(flat))
         for part, by in dynamic:
-            scaled = part if by == 1 else Binary("mul", part, Const(by, "i32"))
-            out = scaled if out == Const(0, "i32") else Binary("add", scaled, out)
+            scaled = part if by == 1 else part * by
+            out = scaled if out == Const(0, "i32") else scaled + out
         return out
 
     def index(self, expr: Any) -> Expr:

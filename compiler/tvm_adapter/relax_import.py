@@ -1,4 +1,4 @@
-"""ONNX through TVM's Relax importer: calls of tensor-IR programs come out."""
+"""Import of ONNX through TVM's Relax importer, as calls of tensor-IR programs."""
 
 from __future__ import annotations
 

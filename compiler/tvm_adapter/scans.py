@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -23,16 +24,6 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 _ALONG = "k"
 
 
-def _int(value: int) -> Const:
-    return Const(value, "i32")
-
-
-def _add(a: Expr, b: Expr | int) -> Expr:
-    if isinstance(b, int):
-        return Binary("add", a, _int(b)) if b else a
-    return Binary("add", a, b)
-
-
 def _lines(shape: Sequence[int], axis: int) -> tuple[Axis, ...]:
     """The axes of a tensor but one."""
     return tuple(Axis(f"i{d}", e) for d, e in enumerate(shape) if d != axis and e > 1)
@@ -40,13 +31,13 @@ def _lines(shape: Sequence[int], axis: int) -> tuple[Axis, ...]:
 
 def _index(shape: Sequence[int], axis: int, along: Expr) -> Expr:
     """Row-major index of a point, with ``along`` on one axis."""
-    step, total = 1, _int(0)
+    step, total = 1, int32(0)
     result: Expr = total
     for d in reversed(range(len(shape))):
         at = along if d == axis else Var(f"i{d}") if shape[d] > 1 else None
         if at is not None:
-            term = at if step == 1 else Binary("mul", at, _int(step))
-            result = term if result == total else _add(term, result)
+            term = at if step == 1 else at * step
+            result = term if result == total else term + result
         step *= shape[d]
     return result
 
@@ -62,11 +53,11 @@ def cumsum(shape: Sequence[int], dtype: str, axis: int, exclusive: bool) -> Prog
     zero = Const(0, dtype)
     first = Store(
         "out0",
-        _index(shape, axis, _int(0)),
-        zero if exclusive else at("in0", _int(0)),
+        _index(shape, axis, int32(0)),
+        zero if exclusive else at("in0", int32(0)),
     )
-    here, after = Var(_ALONG), _add(Var(_ALONG), 1)
-    total = Binary("add", at("out0", here), at("in0", here if exclusive else after))
+    here, after = Var(_ALONG), Var(_ALONG) + 1
+    total = at("out0", here) + at("in0", here if exclusive else after)
     rest = Loop(_ALONG, extent - 1, (Store("out0", _index(shape, axis, after), total),))
     steps: tuple[Statement, ...] = (first, rest) if extent > 1 else (first,)
     buffers = (
@@ -85,7 +76,7 @@ def top_k(
     result_shape = tuple(k if d == axis else e for d, e in enumerate(shape))
 
     def place(buffer: str, j: Expr | int) -> Load:
-        along = _int(j) if isinstance(j, int) else j
+        along = int32(j) if isinstance(j, int) else j
         return Load(buffer, _index(result_shape, axis, along))
 
     def put(j: Expr | int, value: Expr, position: Expr) -> tuple[Store, ...]:
@@ -99,19 +90,19 @@ def top_k(
         return Binary("gt" if largest else "lt", new, place("out0", j))
 
     # Places k-1, k-2, ..., 1: take over the left neighbour while the new one beats it.
-    left = Binary("sub", _int(k - 2), Var("j"))
-    right = Binary("sub", _int(k - 1), Var("j"))
+    left = int32(k - 2) - Var("j")
+    right = int32(k - 1) - Var("j")
     reached = Binary("le", right, i)
     moves = Binary("and", reached, better(left))
-    last = Binary("or", Binary("eq", right, i), Binary("eq", right, _int(k - 1)))
+    last = Binary("or", Binary("eq", right, i), Binary("eq", right, int32(k - 1)))
     shift = put(right, place("out0", left), place("out1", left))
     settle = If(Binary("and", reached, Binary("or", last, better(right))), put(right, new, i))
     insert: tuple[Statement, ...] = (
         *((Loop("j", k - 1, (If(moves, shift, (settle,)),)),) if k > 1 else ()),
-        If(Binary("or", Binary("eq", i, _int(0)), better(0)), put(0, new, i)),
+        If(Binary("or", Binary("eq", i, int32(0)), better(0)), put(0, new, i)),
     )
-    enters = Binary("or", Binary("lt", i, _int(k)), better(k - 1))
-    empty = Loop("z", k, put(Var("z"), Const(0, dtype), _int(0)))
+    enters = Binary("or", Binary("lt", i, int32(k)), better(k - 1))
+    empty = Loop("z", k, put(Var("z"), Const(0, dtype), int32(0)))
     steps = (empty, Loop(_ALONG, extent, (If(enters, insert),)))
     buffers = (
         Buffer("in0", dtype, tuple(shape), "input"),

@@ -1,4 +1,4 @@
-"""Where the lowering stands: scopes, locals, and addresses kept out of inner loops."""
+"""State of the lowering: scopes, locals, and addresses kept out of inner loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass ``load_store_to_variable``: what was just written or read stays in a local (paper, 4.3 (3)).
+"""Pass ``load_store_to_variable``: values just written or read are kept in locals (paper, 4.3 (3)).
 
 Two rewrites. Repeated loads of one address within a straight line, without a
 store to that buffer between them, read a local. A ``local.set`` whose value

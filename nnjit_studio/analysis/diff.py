@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,17 @@ def _cosine(x: NDArray[Any], y: NDArray[Any]) -> float:
     if lengths:
         return float(np.dot(x, y) / lengths)
     return 1.0 if not x.any() and not y.any() else 0.0
+
+
+def merged(before: Diff, now: Diff) -> Diff:
+    """The tensors of both, those of ``now`` in place of older ones."""
+    fresh = {t.tensor for t in now.tensors} | {m.tensor for m in now.missing}
+    tensors = (*now.tensors, *(t for t in before.tensors if t.tensor not in fresh))
+    return replace(
+        now,
+        tensors=tuple(sorted(tensors, key=lambda t: (-t.max_rel, t.position))),
+        missing=(*now.missing, *(m for m in before.missing if m.tensor not in fresh)),
+    )
 
 
 def as_text(diff: Diff, top: int) -> str:

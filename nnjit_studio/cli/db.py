@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.cli.common import database_option, default_database, json_option, print_json
+from nnjit_studio.cli.common import JSON, answer, database_path
+from nnjit_studio.cli.target_options import OPTIONS
+from nnjit_studio.cli.verbs import COUNT, PATH, argument, option, verb
+from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import UserError
-from nnjit_studio.records import code_of
+from nnjit_studio.records import TuningRecord, code_of
+from nnjit_studio.support.tables import text_table
+
+DATABASE: Any = OPTIONS["database"]
+COLUMNS = ("created", "workload", "state", "GFLOP/s", "code", "settings")
 
 
 @click.group()
 def db() -> None:
-    """The kernel database."""
+    """Query and maintain the kernel database."""
 
 
-@contextmanager
-def open_database(path: Path | None, read_only: bool) -> Iterator[Any]:
-    from nnjit_studio.database import KernelDatabase
-
-    with KernelDatabase.open(path or default_database(), read_only=read_only) as database:
-        yield database
+def opened(path: Path | None, read_only: bool = True) -> KernelDatabase:
+    return KernelDatabase.open(database_path(path), read_only=read_only)
 
 
-@db.command(name="list")
-@click.option("--workload", default="", help="Part of a workload's name.")
-@click.option("--state", default="", help="won, slower, wrong, ...")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
-@database_option
-@json_option
-def db_list(workload: str, state: str, limit: int, database: Path | None, as_json: bool) -> None:
-    """Records, newest first."""
-    with open_database(database, True) as opened:
-        records = opened.all_records(limit=limit, workload=workload, state=state)
-    if as_json:
-        print_json([record_row(r) for r in records])
-    else:
-        for r in records:
-            click.echo(
-                f"{r.created}  {r.workload.split('#')[0]:<44} {r.state:<10} "
-                f"{r.gflops:8.1f} GFLOP/s  {code_of(r.key.tier)}  {r.settings}"
-            )
+@verb("list")
+def db_list(
+    workload: str = option("", "Only workloads whose name contains this."),
+    state: str = option("", "Only records in this state: won, slower, wrong, ..."),
+    limit: int = option(50, "Records shown.", type=COUNT),
+    database: Path | None = DATABASE,
+    as_json: bool = JSON,
+) -> None:
+    """List records, newest first."""
+    with opened(database) as known:
+        records = known.all_records(limit=limit, workload=workload, state=state)
+    rows = [
+        (r.created, r.workload.split("#")[0], r.state, f"{r.gflops:.1f}", code_of(r.key.tier),
+         r.settings) for r in records
+    ]  # fmt: skip
+    text = text_table(COLUMNS, rows, left=(0, 1, 2, 4, 5))
+    answer(as_json, [record_row(r) for r in records], text)
 
 
-def record_row(record: Any) -> dict[str, Any]:
+def record_row(record: TuningRecord) -> dict[str, Any]:
     """A record without its bytes, as JSON."""
     return {
         "workload": record.workload,
@@ -72,60 +72,49 @@ def record_row(record: Any) -> dict[str, Any]:
     }
 
 
-@db.command(name="show")
-@click.argument("workload")
-@database_option
-@json_option
-def db_show(workload: str, database: Path | None, as_json: bool) -> None:
-    """Everything known of the workloads whose name contains WORKLOAD."""
-    with open_database(database, True) as opened:
-        rows = [record_row(r) for r in opened.all_records(limit=10_000, workload=workload)]
+@verb("show")
+def db_show(
+    workload: str = argument(), database: Path | None = DATABASE, as_json: bool = JSON
+) -> None:
+    """Show all records of the workloads whose name contains WORKLOAD."""
+    with opened(database) as known:
+        rows = [record_row(r) for r in known.all_records(limit=10_000, workload=workload)]
     if not rows:
         raise UserError(f"Nothing is known of {workload!r}.", "`nnjit db list` shows what is.")
-    if as_json:
-        print_json(rows)
-    else:
-        click.echo(json.dumps(rows, indent=1))
+    answer(as_json, rows, json.dumps(rows, indent=1))
 
 
-@db.command(name="export")
-@click.argument("output", type=click.Path(path_type=Path))
-@database_option
-@json_option
-def db_export(output: Path, database: Path | None, as_json: bool) -> None:
+@verb("export")
+def db_export(
+    output: Path = argument(type=PATH), database: Path | None = DATABASE, as_json: bool = JSON
+) -> None:
     """Write all records to a .db, .json or .csv file."""
-    with open_database(database, True) as opened:
-        count = opened.export_to(output)
-    if as_json:
-        print_json({"ok": True, "records": count, "path": str(output)})
-    else:
-        click.echo(f"wrote {count} records to {output}")
+    with opened(database) as known:
+        count = known.export_to(output)
+    document = {"ok": True, "records": count, "path": str(output)}
+    answer(as_json, document, f"wrote {count} records to {output}")
 
 
-@db.command(name="import")
-@click.argument("source", type=click.Path(path_type=Path))
-@database_option
-@json_option
-def db_import(source: Path, database: Path | None, as_json: bool) -> None:
+@verb("import")
+def db_import(
+    source: Path = argument(type=PATH), database: Path | None = DATABASE, as_json: bool = JSON
+) -> None:
     """Add the records of another database."""
-    with open_database(database, False) as opened:
-        count = opened.import_from(source)
-    if as_json:
-        print_json({"ok": True, "records": count})
-    else:
-        click.echo(f"added {count} records")
+    with opened(database, read_only=False) as known:
+        count = known.import_from(source)
+    answer(as_json, {"ok": True, "records": count}, f"added {count} records")
 
 
-@db.command(name="vacuum")
-@database_option
-@json_option
-def db_vacuum(database: Path | None, as_json: bool) -> None:
-    """Remove deleted records for good, and give unused space back."""
-    with open_database(database, False) as opened:
-        before = opened.path.stat().st_size
-        purged = opened.vacuum()
-        after = opened.path.stat().st_size
-    if as_json:
-        print_json({"ok": True, "purged": purged, "bytes_before": before, "bytes_after": after})
-    else:
-        click.echo(f"removed {purged} deleted records; {before} -> {after} bytes")
+@verb("vacuum")
+def db_vacuum(database: Path | None = DATABASE, as_json: bool = JSON) -> None:
+    """Erase deleted records for good and free unused space."""
+    with opened(database, read_only=False) as known:
+        before = known.path.stat().st_size
+        purged = known.vacuum()
+        after = known.path.stat().st_size
+    document = {"ok": True, "purged": purged, "bytes_before": before, "bytes_after": after}
+    answer(as_json, document, f"removed {purged} deleted records; {before} -> {after} bytes")
+
+
+for each in (db_list, db_show, db_export, db_import, db_vacuum):
+    db.add_command(each)

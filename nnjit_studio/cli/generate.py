@@ -2,162 +2,116 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnjit_studio.cli.common import (
-    backend_options,
-    database_option,
-    json_option,
-    model_argument,
-    note,
-    print_json,
-    sandbox_option,
-    target_option,
-    threads_option,
-    workbench,
-)
+from nnjit_studio.bench.llm import soak as long_run
+from nnjit_studio.bench.report import append
+from nnjit_studio.cli.common import JSON, MODEL, answer, note, print_json
+from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.running import workbench
+from nnjit_studio.cli.target_options import target_options
+from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, FILE, POSITIVE, group, option, verb
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.model import GenerationRequest, Sampling, Token
+from nnjit_studio.generation.prompts import parse_ids, read_ids
+from nnjit_studio.generation.texts import collect, compare, token_json, tokens_per_s
+from nnjit_studio.model import GenerationRequest, ImportOptions, Sampling, Token
+from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.tuner.events import Failed, Finished
+from nnjit_studio.workbench import Workbench, jobs
 
 
-@click.command()
-@model_argument
-@click.option("--ids", default="", help="Token ids of the prompt: 1,2,3.")
-@click.option(
-    "--ids-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The same in a file, divided by commas or white space.",
-)
-@click.option("--tokens", default=64, show_default=True, type=click.IntRange(1), help="New ones.")
-@click.option("--top-k", default=1, show_default=True, type=click.IntRange(1), help="1 is greedy.")
-@click.option(
-    "--temperature", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True)
-)
-@click.option("--seed", default=0, show_default=True, type=int)
-@click.option("--stop", "stop", default="", help="Token ids that end the text.")
-@click.option("--capacity", type=click.IntRange(2), help="Tokens that the cache holds.")
-@click.option(
-    "--prefill-rows",
-    default=128,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Tokens of a prompt that are read at once; 1 reads one after another.",
-)
-@click.option(
-    "--prefill",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="An ONNX model of the prefill, for a decoder of fixed shapes.",
-)
-@click.option("--tune", "seconds", type=click.FloatRange(0), help="Tune both plans first.")
-@click.option("--bundle", type=click.Path(path_type=Path), help="Write a bundle that makes text.")
-@click.option("--check", is_flag=True, help="Compare each token with native ONNX Runtime.")
-@click.option(
-    "--soak",
-    type=click.FloatRange(0, min_open=True),
-    help="Make text after text for so many seconds, each with a prompt of its own.",
-)
-@click.option(
-    "--markdown",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Append the figures of --soak to this file, as a dated section.",
-)
-@target_option
-@backend_options
-@threads_option
-@sandbox_option
-@database_option
-@json_option
+@dataclass(frozen=True)
+class TextOptions:
+    """The prompt, the decoder's plans, how to go on, and what else is done with the text."""
+
+    ids: str = option("", "Token ids of the prompt: 1,2,3.")
+    ids_file: Path | None = option(
+        None, "A file of prompt ids, separated by commas or white space.", type=FILE
+    )
+    tokens: int = option(64, "Tokens to generate.", type=COUNT)
+    top_k: int = option(1, "Sample among so many most likely tokens; 1 is greedy.", type=COUNT)
+    temperature: float = option(1.0, type=POSITIVE)
+    seed: int = option(0, show_default=True)
+    stop: str = option("", "Token ids that end the text.")
+    capacity: int | None = option(None, "Tokens that the KV cache holds.", type=click.IntRange(2))
+    prefill_rows: int = option(
+        128, "Prompt tokens that are read at once; 1 reads them one by one.", type=COUNT
+    )
+    prefill: Path | None = option(
+        None, "An ONNX model for the prefill, if the decoder has fixed shapes.", type=FILE
+    )
+    seconds: float | None = option(
+        None,
+        "Tune decode and prefill first, for so many seconds in all.",
+        flag="--tune",
+        type=AT_LEAST_0,
+    )
+    bundle: Path | None = option(None, "Write a bundle that generates text.")
+    check: bool = option(False, "Compare each token with native ONNX Runtime.")
+    soak: float | None = option(
+        None,
+        "Generate texts for so many seconds, each from another prompt.",
+        type=POSITIVE,
+    )
+    markdown: Path | None = option(
+        None, "Append the results of --soak to this file, as a dated section.", type=FILE
+    )
+
+    def prompt(self) -> list[int]:
+        return [] if self.soak is not None else prompt_ids(self.ids, self.ids_file)
+
+    def sampling(self) -> Sampling:
+        if self.check and self.top_k > 1:
+            raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
+        stop = tuple(parse_ids(self.stop, "--stop"))
+        return Sampling(self.tokens, self.top_k, self.temperature, self.seed, stop)
+
+    def request(self) -> GenerationRequest:
+        prefill = str(self.prefill) if self.prefill else ""
+        return GenerationRequest(self.capacity, self.prefill_rows, prefill)
+
+
+@verb()
 def generate(
-    model: Path,
-    ids: str,
-    ids_file: Path | None,
-    tokens: int,
-    top_k: int,
-    temperature: float,
-    seed: int,
-    stop: str,
-    capacity: int | None,
-    prefill_rows: int,
-    prefill: Path | None,
-    seconds: float | None,
-    bundle: Path | None,
-    check: bool,
-    soak: float | None,
-    markdown: Path | None,
-    target: str,
-    backend: str,
-    gpu: str,
-    threads: int,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
+    importing: ImportOptions = IMPORTING,
+    model: Path = MODEL,
+    options: TextOptions = group(TextOptions),
+    target: TargetOptions = target_options(
+        "target", "backend", "gpu", "threads", "no_sandbox", "database"
+    ),
+    as_json: bool = JSON,
 ) -> None:
-    """Go on with a text: MODEL is a decoder that was exported with past keys and values.
+    """Generate text with MODEL, a decoder that was exported with past keys and values.
 
-    Takes and prints token ids; tokenising is the caller's. With --check, greedy tokens must be
-    those of native ONNX Runtime, but for ties.
+    Takes and prints token ids; tokenising is up to the caller. With --check, greedy tokens must
+    equal those of native ONNX Runtime, except for ties.
     """
-    from nnjit_studio.bench.llm.soak import soak_markdown, soak_text
-    from nnjit_studio.bench.report import append
-    from nnjit_studio.generation.prompts import parse_ids
-    from nnjit_studio.generation.texts import collect, compare, token_json, tokens_per_s
-    from nnjit_studio.workbench.jobs import export
-
-    prompt = [] if soak is not None else prompt_ids(ids, ids_file)
-    if check and top_k > 1:
-        raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
-    request = GenerationRequest(capacity, prefill_rows, str(prefill) if prefill else "")
-    sampling = Sampling(tokens, top_k, temperature, seed, tuple(parse_ids(stop, "--stop")))
-    with workbench(target, database, no_sandbox, threads, backend=backend, gpu=gpu) as (bench, run):
-
-        def show(token: Token, index: int) -> None:
-            if as_json:
-                print_json(token_json(token, index))
-            else:
-                click.echo(f"{token.id} ", nl=False)
+    prompt, sampling = options.prompt(), options.sampling()
+    with workbench(target, importing) as opened:
+        bench = opened.bench
 
         def work() -> dict[str, Any]:
-            opened = bench.open_decoder(model, request, note)
-            if not opened.other_plans and len(prompt) > 1:
+            decoder = bench.open_decoder(model, options.request(), note)
+            if not decoder.other_plans and len(prompt) > 1:
                 note("The model has no prefill plan: the prompt is read token by token.")
-            if seconds is not None:
-                tune(bench, seconds, as_json)
+            if options.seconds is not None:
+                tune(bench, options.seconds, as_json)
             bench.model.register_best()
-            if soak is not None:
-                return run_soak(bench, soak, check, as_json)
-            made, ended = collect(bench.model.generate(prompt, sampling), show)
-            if not as_json:
-                click.echo()
-            summary = {
-                "event": "summary",
-                "tokens": ended.tokens,
-                "reason": ended.reason,
-                "prompt_tokens": len(prompt),
-                "prompt_ms": made[0].ms,
-                "tokens_per_s": tokens_per_s(made),
-                "memory_bytes": ended.memory_bytes,
-                "capacity": opened.generation.capacity,
-            }
-            if bundle is not None:
-                note(f"wrote {export(bench.model, bundle)}")
-            if check:
-                bench.compiler.native_decoder(model, prompt)
-                choices = bench.compiler.native_tokens([t.id for t in made])
-                summary["check"] = compare(made, choices)
-            return summary
+            if options.soak is not None:
+                return run_soak(bench, options.soak, options.check, as_json)
+            return make_text(bench, prompt, sampling, options, as_json)
 
-        summary = run(work)
-    if as_json:
-        print_json(summary)
-    else:
-        click.echo(as_text(summary) if soak is None else soak_text(summary))
-    if markdown is not None and soak is not None:
-        append(markdown, soak_markdown(summary))
-        note(f"appended to {markdown}")
-    if check and summary["check"]["wrong"]:
+        summary = opened.run(work)
+    text = as_text if options.soak is None else long_run.soak_text
+    answer(as_json, summary, text(summary))
+    if options.markdown is not None and options.soak is not None:
+        append(options.markdown, long_run.soak_markdown(summary))
+        note(f"appended to {options.markdown}")
+    if options.check and summary["check"]["wrong"]:
         raise NnjitError(
             f"{summary['check']['wrong']} of {summary['tokens']} tokens are not those of native "
             "ONNX Runtime.",
@@ -165,12 +119,42 @@ def generate(
         )
 
 
-def run_soak(bench: Any, seconds: float, check: bool, as_json: bool) -> dict[str, Any]:
-    """The long run, one line a text; its summary."""
-    from nnjit_studio.bench.llm.soak import soak as texts
+def make_text(
+    bench: Workbench, prompt: list[int], sampling: Sampling, options: TextOptions, as_json: bool
+) -> dict[str, Any]:
+    """One text, each token as it comes; its summary."""
 
+    def show(token: Token, index: int) -> None:
+        if as_json:
+            print_json(token_json(token, index))
+        else:
+            click.echo(f"{token.id} ", nl=False)
+
+    made, ended = collect(bench.model.generate(prompt, sampling), show)
+    if not as_json:
+        click.echo()
+    summary: dict[str, Any] = {
+        "event": "summary",
+        "tokens": ended.tokens,
+        "reason": ended.reason,
+        "prompt_tokens": len(prompt),
+        "prompt_ms": made[0].ms,
+        "tokens_per_s": tokens_per_s(made),
+        "memory_bytes": ended.memory_bytes,
+        "capacity": bench.model.decoder.capacity,
+    }
+    if options.bundle is not None:
+        note(f"wrote {jobs.export(bench.model, options.bundle)}")
+    if options.check:
+        bench.process.native_decoder(bench.model.current.path, prompt)
+        summary["check"] = compare(made, bench.process.native_tokens([t.id for t in made]))
+    return summary
+
+
+def run_soak(bench: Workbench, seconds: float, check: bool, as_json: bool) -> dict[str, Any]:
+    """The long run, one line a text; its summary."""
     last: dict[str, Any] = {}
-    for last in texts(bench, seconds, check):
+    for last in long_run.soak(bench, seconds, check):
         if last["event"] == "summary":
             continue
         if as_json:
@@ -185,10 +169,8 @@ def run_soak(bench: Any, seconds: float, check: bool, as_json: bool) -> dict[str
     return last
 
 
-def tune(bench: Any, seconds: float, as_json: bool) -> None:
+def tune(bench: Workbench, seconds: float, as_json: bool) -> None:
     """Tune both plans, with their events as JSON lines or their rounds as notes."""
-    from nnjit_studio.tuner.events import Failed, Finished
-
     for event in bench.tuning.start(seconds):
         plan, document = bench.tuning.program or "decode", event.to_json()
         if as_json:
@@ -202,8 +184,6 @@ def tune(bench: Any, seconds: float, as_json: bool) -> None:
 
 def prompt_ids(text: str, path: Path | None) -> list[int]:
     """The prompt, from its option or its file."""
-    from nnjit_studio.generation.prompts import parse_ids, read_ids
-
     if (path is None) == (not text):
         raise UserError("The prompt is given once.", "Use --ids 1,2,3 or --ids-file FILE.")
     ids = read_ids(path) if path is not None else parse_ids(text, "--ids")

@@ -1,219 +1,191 @@
-"""Verbs that look at a whole model while it runs: ``profile`` and ``diff``."""
+"""Verbs that look at a whole model while it runs: ``profile``, ``diff`` and ``faster``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import tempfile
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from nnjit_studio.analysis.diff import TOLERANCE
-from nnjit_studio.cli.common import (
-    backend_options,
-    compile_process,
-    database_option,
-    inputs_option,
-    json_option,
-    lab_option,
-    load_inputs,
-    model_argument,
-    note,
-    print_json,
-    sandbox_option,
-    say,
-    target_option,
-    threads_option,
-    workbench,
+from nnjit_studio.analysis.backends import BackendComparison
+from nnjit_studio.analysis.backends import as_text as backends_text
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, details
+from nnjit_studio.analysis.diff import as_text as diff_text
+from nnjit_studio.analysis.profile import (
+    ModelProfile,
+    as_text,
+    compare,
+    load,
+    node_data,
+    renderer_memory,
+    trace_events,
 )
+from nnjit_studio.analysis.profile.compare import as_csv, as_markdown
+from nnjit_studio.analysis.profile.compare import as_text as comparison_text
+from nnjit_studio.analysis.profile.memory import as_text as memory_text
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
+from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.running import workbench
+from nnjit_studio.cli.target_options import target_options
+from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, group, option, same, verb
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.memory import check_fits, forecast, live_bytes
+from nnjit_studio.records.backend import WASM
+from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import write_json
+from nnjit_studio.workbench import jobs
 
-TABLES = ("text", "markdown", "csv")
+TABLES = {"text": comparison_text, "markdown": as_markdown, "csv": as_csv}
 
 
-@click.command()
-@model_argument
-@click.option("--runs", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--top", type=click.IntRange(1), help="Only the slowest steps, in the table.")
-@click.option("--trace", type=click.Path(path_type=Path), help="Chrome trace events, for Perfetto.")
-@click.option("--save", type=click.Path(path_type=Path), help="The profile as JSON, for --compare.")
-@click.option(
-    "--model-explorer",
-    "explorer",
-    type=click.Path(path_type=Path),
-    help="Milliseconds by ONNX node, as node data of Model Explorer.",
-)
-@click.option(
-    "--forecast", is_flag=True, help="Only what the model will take in memory; needs no page."
-)
-@click.option(
-    "--compare",
-    "other",
-    type=click.Path(path_type=Path),
-    help="No run: MODEL and this file are profiles, first and second.",
-)
-@click.option(
-    "--format",
-    "table",
-    type=click.Choice(TABLES),
-    default=TABLES[0],
-    show_default=True,
-    help="How --compare prints.",
-)
-@inputs_option
-@target_option
-@backend_options
-@threads_option
-@lab_option
-@sandbox_option
-@database_option
-@json_option
+@dataclass(frozen=True)
+class ProfileOptions:
+    """What is measured or read, and the files and tables that come of it."""
+
+    runs: int = option(20, "Timed runs.", type=click.IntRange(1, 10_000))
+    top: int | None = option(None, "Show only so many of the slowest steps.", type=COUNT)
+    trace: Path | None = option(None, "Write Chrome trace events, for Perfetto.")
+    save: Path | None = option(None, "Write the profile as JSON, for --compare.")
+    explorer: Path | None = option(
+        None,
+        "Write milliseconds per ONNX node, as node data of Model Explorer.",
+        flag="--model-explorer",
+    )
+    forecast: bool = option(False, "Only predict the memory that the model takes; needs no page.")
+    other: Path | None = option(
+        None, "Run nothing; compare two saved profiles, MODEL and this file.", flag="--compare"
+    )
+    table: str = option(
+        "text", "Output format of --compare.", flag="--format", type=click.Choice([*TABLES])
+    )
+    inputs: Path | None = same(INPUTS)
+
+
+@verb()
 def profile(
-    model: Path,
-    runs: int,
-    top: int | None,
-    trace: Path | None,
-    save: Path | None,
-    explorer: Path | None,
-    forecast: bool,
-    other: Path | None,
-    table: str,
-    inputs: Path | None,
-    target: str,
-    backend: str,
-    gpu: str,
-    threads: int,
-    lab: str,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
+    importing: ImportOptions = IMPORTING,
+    model: Path = MODEL,
+    options: ProfileOptions = group(ProfileOptions),
+    target: TargetOptions = target_options(),
+    as_json: bool = JSON,
 ) -> None:
-    """Times of every step with the best known kernels, cold and warm apart, and memory.
+    """Profile every step with the best known kernels, cold and warm, and the memory.
 
-    With --compare, the difference of two saved profiles: nnjit profile A.json --compare B.json
+    With --compare, show the difference of two saved profiles:
+    nnjit profile A.json --compare B.json
     """
-    from nnjit_studio.analysis.profile import as_text, node_data, renderer_memory, trace_events
-    from nnjit_studio.workbench.jobs import profile as profile_open
-
-    if other is not None:
-        print_comparison(model, other, table, as_json)
+    if options.other is not None:
+        print_comparison(model, options.other, options.table, as_json)
         return
-    if forecast:
-        print_forecast(model, as_json)
+    if options.forecast:
+        print_forecast(model, importing, as_json)
         return
-    feeds = load_inputs(inputs)
-    for out in filter(None, (trace, save, explorer)):
+    feeds = load_inputs(options.inputs)
+    for out in filter(None, (options.trace, options.save, options.explorer)):
         out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
-    with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
+    with workbench(target, importing, read_only=True) as opened:
+        bench = opened.bench
 
-        def work() -> Any:
+        def work() -> ModelProfile:
             bench.page.connect()  # the page is there before the model's cold start
             before = renderer_memory()
             bench.open_model(model, note, feeds)
-            return profile_open(bench.model, note, runs, renderers_before=before)
+            return jobs.profile(bench.model, note, options.runs, renderers_before=before)
 
-        found = run(work)
-    document = found.to_json()
-    files: Mapping[Path | None, Any] = {
-        trace: trace_events(found),
-        save: document,
-        explorer: node_data(found),
-    }
-    for path, content in files.items():
+        found = opened.run(work)
+    write_files(found, options)
+    answer(as_json, found.to_json(), as_text(found, options.top))
+
+
+def write_files(found: ModelProfile, options: ProfileOptions) -> None:
+    """The forms of a profile that options ask for."""
+    for path, form in (
+        (options.trace, trace_events),
+        (options.save, ModelProfile.to_json),
+        (options.explorer, node_data),
+    ):
         if path is not None:
-            write_json(path, content)
+            write_json(path, form(found))
             note(f"wrote {path}")
-    if as_json:
-        print_json(document)
-    else:
-        say(as_text(found, top))
 
 
 def print_comparison(before: Path, after: Path, table: str, as_json: bool) -> None:
-    from nnjit_studio.analysis.profile.compare import as_csv, as_markdown, as_text, compare, load
-
     found = compare(load(before), load(after))
-    if as_json:
-        print_json(found.to_json())
-    else:
-        writers = {"text": as_text, "markdown": as_markdown, "csv": as_csv}
-        say(writers[table](found).rstrip("\n"))
+    answer(as_json, found.to_json(), TABLES[table](found).rstrip("\n"))
 
 
-def print_forecast(model: Path, as_json: bool) -> None:
+def print_forecast(model: Path, importing: ImportOptions, as_json: bool) -> None:
     """What the plan says, in bytes; a model that no page can hold is refused."""
-    import tempfile
-    from dataclasses import asdict
-
-    from nnjit_studio.analysis.profile.memory import as_text
-    from nnjit_studio.model.memory import check_fits, forecast, live_bytes
-
-    with compile_process() as compiler, tempfile.TemporaryDirectory() as folder:
-        plan = compiler.import_model(model, Path(folder) / "weights.bin", note).plan
+    with closing(CompileProcess()) as process, tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "weights.bin"
+        plan = process.import_model(model, weights, note, importing).plan
     found = forecast(plan)
     check_fits(found)
-    if as_json:
-        live = live_bytes(plan)
-        print_json(
-            {"ok": True, **asdict(found), "total_bytes": found.total_bytes, "live_bytes": live}
-        )
-    else:
-        say(as_text(found))
+    sums = {"total_bytes": found.total_bytes, "live_bytes": live_bytes(plan)}
+    answer(as_json, {"ok": True, **asdict(found), **sums}, memory_text(found))
 
 
-@click.command()
-@model_argument
-@click.option("--top", default=20, show_default=True, type=click.IntRange(1))
-@click.option("--node", default="", help="Only this tensor, step or ONNX node, in full.")
-@click.option(
-    "--tolerance",
-    default=TOLERANCE,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Largest error that is no difference, relative to the tensor's scale.",
-)
-@inputs_option
-@target_option
-@backend_options
-@threads_option
-@lab_option
-@sandbox_option
-@database_option
-@json_option
+@verb()
 def diff(
-    model: Path,
-    top: int,
-    node: str,
-    tolerance: float,
-    inputs: Path | None,
-    target: str,
-    backend: str,
-    gpu: str,
-    threads: int,
-    lab: str,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
+    importing: ImportOptions = IMPORTING,
+    model: Path = MODEL,
+    top: int = option(20, "Tensors shown.", type=COUNT),
+    node: str = option("", "Show only this tensor, step or ONNX node, in detail."),
+    tolerance: float = option(
+        TOLERANCE,
+        "Largest error, relative to the tensor's scale, that still counts as equal.",
+        type=AT_LEAST_0,
+    ),
+    inputs: Path | None = INPUTS,
+    target: TargetOptions = target_options(),
+    as_json: bool = JSON,
 ) -> None:
-    """Every tensor of MODEL in the page against native ONNX Runtime, the worst first.
+    """Compare every tensor of MODEL in the page with native ONNX Runtime, worst first.
 
-    Ends with 1 when a tensor differs by more than the tolerance.
+    Exits with 1 when a tensor differs by more than the tolerance.
     """
-    from nnjit_studio.analysis.diff import as_text, details
-    from nnjit_studio.workbench.jobs import diff as compared
-
     feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab, True, backend, gpu) as (bench, run):
+    with workbench(target, importing, read_only=True) as opened:
+        bench = opened.bench
 
-        def work() -> Any:
+        def work() -> Diff:
             bench.open_model(model, note, feeds)
-            return compared(bench.model, node, note, tolerance)
+            return jobs.diff(bench.model, node, note, tolerance)
 
-        found = run(work)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        say(details(found) if node else as_text(found, top))
+        found = opened.run(work)
+    answer(as_json, found.to_json(), details(found) if node else diff_text(found, top))
     if found.bad:
         sys.exit(1)
+
+
+@verb()
+def faster(
+    importing: ImportOptions = IMPORTING,
+    model: Path = MODEL,
+    runs: int = option(20, "Timed runs.", type=click.IntRange(2, 10_000)),
+    top: int = option(20, "Steps shown.", type=COUNT),
+    inputs: Path | None = INPUTS,
+    target: TargetOptions = target_options("target", "gpu", "threads", "no_sandbox", "database"),
+    as_json: bool = JSON,
+) -> None:
+    """Tell whether Wasm on --threads or WebGPU is faster here.
+
+    Both run MODEL in the same page with their best known kernels, whole and step by step;
+    transfers of inputs and outputs are timed apart, and the result says why one is faster.
+    """
+    feeds = load_inputs(inputs)
+    with workbench(replace(target, backend="webgpu"), importing, read_only=True) as opened:
+        bench = opened.bench
+        on_gpu = bench.page.backend
+
+        def work() -> BackendComparison:
+            jobs.use_backend(bench.model, WASM)
+            bench.open_model(model, note, feeds)
+            return jobs.compare_backends(bench.model, note, runs, on_gpu)
+
+        found = opened.run(work)
+    answer(as_json, found.to_json(), backends_text(found, top))

@@ -1,207 +1,115 @@
-"""Verbs that tune a model: ``tune``, and ``studio`` with the window around it."""
+"""The verb ``tune``: a session on the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-from click.core import ParameterSource
-
+from nnjit_studio.analysis.report import summary_table
+from nnjit_studio.analysis.tuning_plot import progress_svg
 from nnjit_studio.cli.common import (
-    backend_options,
-    budget_option,
-    database_option,
-    inputs_option,
-    json_option,
-    lab_option,
+    BUDGET,
+    INPUTS,
+    JSON,
+    MODEL,
     load_inputs,
-    model_argument,
     note,
     print_json,
-    sandbox_option,
     say,
-    target_option,
-    threads_option,
-    workbench,
 )
-from nnjit_studio.cli.import_options import shape_options
+from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.running import workbench
+from nnjit_studio.cli.target_options import target_options
+from nnjit_studio.cli.verbs import AT_LEAST_0, FILE, group, option, same, verb
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.records.serving import ServeOptions
+from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
+from nnjit_studio.tuner.events import Event, Failed, Finished
+from nnjit_studio.workbench import jobs
 
-report_option = click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report at the end: Markdown for a name in .md, else HTML with plots.",
+REPORT: Any = option(
+    None,
+    "Write a report at the end: Markdown if the name ends in .md, else HTML with plots.",
+    type=FILE,
 )
 
 
-@click.command()
-@shape_options
-@click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--tune", "seconds", type=click.FloatRange(0), help="Tune at once, for so many seconds."
-)
-@click.option("--screenshot", type=click.Path(path_type=Path), help="Picture of the window, PNG.")
-@click.option("--bundle", type=click.Path(path_type=Path), help="Write the bundle at the end.")
-@report_option
-@click.option("--quit", "quit_at_end", is_flag=True, help="Leave when the tuning is over.")
-@backend_options
-@threads_option
-@lab_option
-@sandbox_option
-@database_option
-@json_option
-@click.pass_context
-def studio(
-    context: click.Context,
-    model: Path | None,
-    seconds: float | None,
-    screenshot: Path | None,
-    bundle: Path | None,
-    report: Path | None,
-    quit_at_end: bool,
-    backend: str,
-    gpu: str,
-    threads: int,
-    lab: str,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
-) -> None:
-    """Open the window, on MODEL if one is given."""
-    from nnjit_studio.analysis.report import summary_table
-    from nnjit_studio.tuner.events import Finished
-    from nnjit_studio.workbench import jobs
+@dataclass(frozen=True)
+class SessionOptions:
+    """How long a session tunes, what runs meanwhile, and what it leaves behind."""
 
-    if not quit_at_end:  # a script does not follow what its user arranged by hand
-        from nnjit_studio.ui.window.preferences import stored
-
-        mine = stored()
-        if context.get_parameter_source("threads") is ParameterSource.DEFAULT:
-            threads = int(mine["threads"])
-        if database is None and mine["database"]:
-            database = Path(str(mine["database"]))
-    with workbench("embedded", database, no_sandbox, threads, lab, backend=backend, gpu=gpu) as (
-        bench,
-        _,
-    ):
-        from nnjit_studio.ui.page.host import EngineView
-        from nnjit_studio.ui.startup.app import run_studio
-
-        events = run_studio(
-            bench,
-            model=model,
-            tune_seconds=seconds,
-            autotune=seconds is not None,
-            screenshot=screenshot,
-            quit_when_done=quit_at_end,
-            make_engine_view=EngineView,
-        )
-        finished = next((e for e in reversed(events) if isinstance(e, Finished)), None)
-        if finished is not None:
-            if as_json:
-                print_json(finished.to_json())
-            else:
-                say(summary_table(finished.to_json()))
-        for path, write in ((bundle, jobs.export), (report, jobs.report)):
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                note(f"wrote {write(bench.model, path)}")
-        if screenshot is not None:
-            note(f"wrote {screenshot}")
+    seconds: float = option(
+        30.0,
+        "Time limit, counted from the first search space; tuning ends earlier when no "
+        "further gain is expected.",
+        type=AT_LEAST_0,
+    )
+    exhaustive: bool = option(False, "Try every candidate that time allows.")
+    interval_ms: float | None = option(
+        None,
+        "Serve the model meanwhile: an inference every so many ms, or back to back "
+        "without a number.",
+        flag="--serve",
+        type=AT_LEAST_0,
+        is_flag=False,
+        flag_value=0.0,
+    )
+    budget: float = same(BUDGET)
+    full_speed: bool = option(False, "Tune at full speed, whatever it costs the serving model.")
+    inputs: Path | None = same(INPUTS)
+    plot: Path | None = option(
+        None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=FILE
+    )
+    report: Path | None = same(REPORT)
 
 
-@click.command()
-@model_argument
-@target_option
-@backend_options
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    help="At most so long, from the lite spaces on; less when nothing more is expected.",
-)
-@click.option("--exhaustive", is_flag=True, help="Try every candidate that time allows.")
-@click.option(
-    "--serve",
-    "interval_ms",
-    type=click.FloatRange(0),
-    is_flag=False,
-    flag_value=0.0,
-    help="Run the model meanwhile: every so many ms, or back to back without a number.",
-)
-@budget_option
-@click.option("--full-speed", is_flag=True, help="Tune without regard for the running model.")
-@threads_option
-@lab_option
-@inputs_option
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Picture of the progress by rounds and seconds; .png or .svg.",
-)
-@report_option
-@sandbox_option
-@database_option
-@json_option
+@verb()
 def tune(
-    model: Path,
-    target: str,
-    backend: str,
-    gpu: str,
-    seconds: float,
-    exhaustive: bool,
-    interval_ms: float | None,
-    budget: float,
-    full_speed: bool,
-    threads: int,
-    lab: str,
-    inputs: Path | None,
-    plot: Path | None,
-    report: Path | None,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
+    importing: ImportOptions = IMPORTING,
+    model: Path = MODEL,
+    options: SessionOptions = group(SessionOptions),
+    target: TargetOptions = target_options(),
+    as_json: bool = JSON,
 ) -> None:
-    """Tune MODEL in the target; the events are JSON lines, the last is the summary."""
-    from nnjit_studio.analysis.report import summary_table
-    from nnjit_studio.records.serving import ServeOptions
-    from nnjit_studio.tuner.events import Failed, Finished
-    from nnjit_studio.workbench import jobs
-
-    if plot is not None:
-        check_plot(plot)
-    feeds = load_inputs(inputs)
-    with workbench(target, database, no_sandbox, threads, lab, backend=backend, gpu=gpu) as (
-        bench,
-        run,
-    ):
+    """Tune MODEL in the target; with --json, print events as JSON lines, the summary last."""
+    if options.plot is not None:
+        check_plot(options.plot)
+    feeds = load_inputs(options.inputs)
+    with workbench(target, importing) as opened:
+        bench, quick = opened.bench, options.full_speed
 
         def work() -> None:
             bench.open_model(model, note, feeds)
-            if interval_ms is not None:
-                bench.model.serve(ServeOptions(interval_ms, None if full_speed else budget / 100))
-            for event in bench.tuning.start(seconds, full_speed, exhaustive):
-                if as_json:
-                    print_json(event.to_json())
-                elif isinstance(event, Finished):
-                    say(summary_table(event.to_json()))
-                else:
-                    show(event.to_json())
+            if options.interval_ms is not None:
+                share = None if quick else options.budget / 100
+                bench.model.serve(ServeOptions(options.interval_ms, share))
+            for event in bench.tuning.start(options.seconds, quick, options.exhaustive):
+                tell(event, as_json)
                 if isinstance(event, Failed):
                     raise failure(event.error)
 
         try:
-            run(work)
-            if report is not None:
-                report.parent.mkdir(parents=True, exist_ok=True)
-                note(f"wrote {jobs.report(bench.model, report)}")
+            opened.run(work)
+            if options.report is not None:
+                options.report.parent.mkdir(parents=True, exist_ok=True)
+                note(f"wrote {jobs.report(bench.model, options.report)}")
         finally:
-            if plot is not None and bench.model.events:
-                write_plot(plot, [event.to_json() for event in bench.model.events])
+            if options.plot is not None and bench.model.events:
+                write_plot(options.plot, [event.to_json() for event in bench.model.events])
+
+
+def tell(event: Event, as_json: bool) -> None:
+    """Print an event."""
+    if as_json:
+        print_json(event.to_json())
+    elif isinstance(event, Finished):
+        say(summary_table(event.to_json()))
+    else:
+        show(event.to_json())
 
 
 def check_plot(path: Path) -> None:
@@ -214,8 +122,6 @@ def check_plot(path: Path) -> None:
 
 def write_plot(path: Path, events: list[dict[str, Any]]) -> None:
     """The progress of a session, finished or not."""
-    from nnjit_studio.analysis.tuning_plot import progress_svg
-
     svg = progress_svg(events)
     if path.suffix == ".svg":
         with replacing(path, "The picture") as part:
@@ -235,30 +141,33 @@ def failure(error: Mapping[str, Any]) -> NnjitError:
 
 def show(event: dict[str, Any]) -> None:
     """One line for a person who watches."""
-    if event["event"] == "round":
-        note(
-            f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} "
-            f"{event['gflops']:7.1f} GFLOP/s  best {event['best_gflops']:7.1f}"
-            + ("" if event["left_s"] is None else f"  about {event['left_s']:.0f} s left")
-        )
-    elif event["event"] == "space" and event["known"]:
-        note(
-            f"{event['t_s']:6.1f} s  {event['workload'].split('#')[0]:<44} goes on from "
-            f"{event['known']} of {len(event['candidates'])} candidates that the database knows"
-        )
-    elif event["event"] == "drift":
-        again = len(event["doubtful"])
-        note(
-            f"{event['t_s']:6.1f} s  {event['what']}" + (f" Measuring {again} again." * bool(again))
-        )
-    elif event["event"] == "served":
-        reference = event["p95_reference_ms"]
-        quiet = "" if reference is None else f", {reference:.2f} ms untouched"
-        note(
-            f"{event['t_s']:6.1f} s  served {event['inferences']}, p50 {event['p50_ms']:.2f} ms, "
-            f"p95 {event['p95_ms']:.2f} ms{quiet}, tuning {event['duty']:.0%} of the time"
-        )
-    elif event["event"] == "fell_back":
-        note(f"{event['t_s']:6.1f} s  {event['reason']} The model runs in Wasm now.")
-    elif event["event"] == "model":
-        note(f"{event['t_s']:6.1f} s  model {event['ms']:.2f} ms")
+    if text := line_of(event):
+        note(f"{event['t_s']:6.1f} s  {text}")
+
+
+def line_of(event: dict[str, Any]) -> str:
+    """An event as a line; empty where it is none for people."""
+    workload = event.get("workload", "").split("#")[0]
+    match event["event"]:
+        case "round":
+            left = "" if event["left_s"] is None else f"  about {event['left_s']:.0f} s left"
+            best = f"{event['gflops']:7.1f} GFLOP/s  best {event['best_gflops']:7.1f}"
+            return f"{workload:<44} {best}{left}"
+        case "space" if event["known"]:
+            known = f"{event['known']} of {len(event['candidates'])} candidates"
+            return f"{workload:<44} goes on from {known} that the database knows"
+        case "drift":
+            again = len(event["doubtful"])
+            return f"{event['what']}" + f" Measuring {again} again." * bool(again)
+        case "served":
+            reference = event["p95_reference_ms"]
+            quiet = "" if reference is None else f", {reference:.2f} ms untouched"
+            return (
+                f"served {event['inferences']}, p50 {event['p50_ms']:.2f} ms, "
+                f"p95 {event['p95_ms']:.2f} ms{quiet}, tuning {event['duty']:.0%} of the time"
+            )
+        case "fell_back":
+            return f"{event['reason']} The model runs in Wasm now."
+        case "model":
+            return f"model {event['ms']:.2f} ms"
+    return ""

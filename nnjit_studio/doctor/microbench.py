@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from nnjit_studio.compiler.process.client import CompileProcess, DeviceKernels
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.results import DeviceKernels
 from nnjit_studio.device.host import cpu_name
 from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, MeasuredDevice
 from nnjit_studio.device.primitives import Effect
@@ -71,7 +72,7 @@ class Lab:
     """What an experiment works with; ``kernels`` are those of the device's best tier."""
 
     target: Target
-    compiler: CompileProcess
+    process: CompileProcess
     device: DeviceProfile
     kernels: DeviceKernels
 
@@ -124,8 +125,8 @@ def bandwidth(lab: Lab, findings: Findings) -> Iterator[str]:
 def primitives(lab: Lab, findings: Findings) -> Iterator[str]:
     """One primitive of the common matmul changed at a time, in pairs with the one in force."""
     yield "reference of the common matmul"
-    workload, ((_, _, base), *others) = lab.compiler.variants(lab.device.tiers)
-    lab.target.set_fixture(lab.compiler.fixture(workload), threads=1)
+    workload, ((_, _, base), *others) = lab.process.variants(lab.device.tiers)
+    lab.target.set_fixture(lab.process.fixture(workload), threads=1)
     for number, (primitive, setting, kernel) in enumerate(others, 1):
         yield f"{primitive} {setting} ({number} of {len(others)})"
         if kernel.sha256 == base.sha256:
@@ -169,7 +170,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 def measure_device(
     target: Target,
-    compiler: CompileProcess,
+    process: CompileProcess,
     device: DeviceProfile,
     *,
     created: str,
@@ -184,8 +185,8 @@ def measure_device(
         When the page or the compile process fails; nothing is kept then.
     """
     tier = device.best_tier
-    kernels = compiler.device_kernels(tier, ACCUMULATORS, STREAM_BYTES)
-    lab, findings = Lab(target, compiler, device, kernels), Findings()
+    kernels = process.device_kernels(tier, ACCUMULATORS, STREAM_BYTES)
+    lab, findings = Lab(target, process, device, kernels), Findings()
     seconds: dict[str, float] = {}
     for number, (name, experiment) in enumerate(EXPERIMENTS.items(), 1):
         start = time.perf_counter()

@@ -113,9 +113,9 @@ class TextSession:
             page.compiler_killed_on_cancel(),
         ):
             phase("starting native ONNX Runtime")
-            page.compiler.native_decoder(request.path, request.ids)
+            page.process.native_decoder(request.path, request.ids)
             phase("following the text in native ONNX Runtime")
-            return compare(made, page.compiler.native_tokens([t.id for t in made]))
+            return compare(made, page.process.native_tokens([t.id for t in made]))
 
     def _open(self, request: TextRequest, on_phase: OnPhase) -> None:
         """Have the decoder in the page, with the best kernels that are known."""

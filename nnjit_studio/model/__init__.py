@@ -11,6 +11,7 @@ from nnjit_studio.model.graph import (
     TensorSpec,
     Workload,
 )
+from nnjit_studio.model.import_options import ImportOptions
 from nnjit_studio.model.plan import (
     ALIGNMENT_BYTES,
     PLAN_VERSION,
@@ -33,6 +34,7 @@ __all__ = [
     "GivenShapes",
     "Graph",
     "GraphPass",
+    "ImportOptions",
     "Node",
     "Plan",
     "PlanBuffer",

@@ -1,4 +1,4 @@
-"""Backends: Wasm kernels on the processor, or WGSL kernels on a GPU."""
+"""The backend of a page: Wasm on the processor, or WGSL on a GPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Backend:
         return "WebGPU" if self.is_gpu else "Wasm"
 
     def threads_note(self, threads: int) -> str:
-        """A remark on the number of threads where this backend does not use it; else empty."""
+        """An explanation of the number of threads, where this backend does not use it."""
         if not self.is_gpu or threads == 1:
             return ""
         return (

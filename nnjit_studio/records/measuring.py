@@ -26,7 +26,7 @@ class MeasurePolicy:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The page's measurement of a challenger, compared with the incumbent.
+    """The page's measurements of a challenger and of the incumbent.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Storage of matmuls with quantised weights, as the rules of Table 1 need it."""
+"""Storage of quantised matmuls, as the rules of Table 1 need to know it."""
 
 from __future__ import annotations
 

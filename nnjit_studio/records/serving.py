@@ -1,4 +1,4 @@
-"""Latencies of a serving model, with and without tuning."""
+"""Times of a serving model's inferences, with and without tuning."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ TIERS = ("simd128", "relaxed-simd")
 GPU_TIERS = ("wgsl", "wgsl-subgroups")
 """Tiers of kernels in WGSL; a tier names the backend of its kernels."""
 PACKED_WORDS = "packed_4x8_integer_dot_product"
-"""The feature of WGSL that kernels of the second tier may need in addition to subgroups."""
+"""The feature of WGSL that kernels of the second tier may need, in addition to subgroups."""
 
 
 def gpu_tiers(gpu: GpuProfile) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Candidates, the lite space, and the records that rooms exchange about them."""
+"""Spaces: the candidates of a workload, the rules that choose them, and their order."""
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, ORDERS, Candidate, settings_of
 from nnjit_studio.space.lite_space import (

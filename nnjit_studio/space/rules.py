@@ -1,4 +1,4 @@
-"""A space as its consumers see it: a problem, rules on its candidates, and what these use."""
+"""A space: a problem, the rules on its candidates, and their use of the hardware."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Space(Generic[C, P]):
     Attributes
     ----------
     problem
-        What rules look at besides the candidate.
+        The workload and device that the rules look at.
     rules, told
         Each answers for any candidate, with its numbers as text; the answers of ``told`` are a
         candidate's reason.

@@ -1,7 +1,7 @@
-"""A space about ten times the lite one: what the heuristics leave out, to check them by.
+"""A space about ten times the lite one, to check the heuristics by.
 
-Nobody tunes with it. ``nnjit bench regret`` measures it, so that a rule which
-throws away the best candidate is found out.
+It is not used for tuning: ``nnjit bench regret`` measures it, to find rules that exclude the best
+candidate.
 """
 
 from __future__ import annotations

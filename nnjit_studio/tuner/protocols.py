@@ -27,7 +27,8 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 class Compiler(Protocol):
     """The compile process. A failed build is a result with an error, not an exception."""
 
-    version: str
+    @property
+    def version(self) -> str: ...
 
     def compile(
         self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.process.client import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import (
     NUMPY_DTYPES,
@@ -30,6 +30,8 @@ from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
 
 log = logging.getLogger(__name__)
 
+Feeds = Mapping[str, NDArray[Any]]
+"""Inputs by name."""
 MAIN = ""
 """The page's name of the plan that runs when none is named."""
 PREFILL = "prefill"
@@ -101,8 +103,12 @@ class OpenModel:
         return frozenset().union(*(self.program(name).packable for name in self.programs))
 
 
-def import_model(page: EnginePage, path: Path, on_phase: OnPhase = quiet) -> OpenModel:
+def import_model(
+    page: EnginePage, path: Path, on_phase: OnPhase = quiet, feeds: Feeds | None = None
+) -> OpenModel:
     """Import a model as the page's backend runs it; ends soon once the page is cancelled.
+
+    ``feeds`` are inputs at hand: their shapes settle what the page's options leave open.
 
     Raises
     ------
@@ -112,8 +118,9 @@ def import_model(page: EnginePage, path: Path, on_phase: OnPhase = quiet) -> Ope
     weights, phases = page.weights_file(), Phases(on_phase)
     with _importing(page, weights):
         # A GPU's convolutions are direct; its kernels run a plan with tiles too.
-        winograd = not page.backend.is_gpu
-        imported = page.compiler.import_model(path, weights, phases, winograd)
+        tiles = page.importing.winograd and not page.backend.is_gpu
+        importing = replace(page.importing.with_hints(feeds), winograd=tiles)
+        imported = page.process.import_model(path, weights, phases, importing)
         opened = OpenModel.static(path, imported, import_ms=phases.ms)
         _check_fits(opened)
     phases(DONE)
@@ -133,7 +140,8 @@ def import_decoder(
     """
     weights = page.weights_file()
     with _importing(page, weights):
-        facts, programs = page.compiler.import_generation(path, weights, request, on_phase)
+        request = replace(request, half_weights=page.importing.half_weights)
+        facts, programs = page.process.import_generation(path, weights, request, on_phase)
         named = dict(zip((MAIN, PREFILL), programs, strict=False))
         opened = OpenModel(path, named, generation=facts).on(page.backend)
         _check_fits(opened)
@@ -159,7 +167,7 @@ def define_model(page: EnginePage, spec: str) -> OpenModel:
     ------
     UserError
     """
-    made = page.compiler.define_model(spec, page.weights_file())
+    made = page.process.define_model(spec, page.weights_file())
     return OpenModel.static(Path(spec), made)
 
 

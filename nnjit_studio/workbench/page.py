@@ -14,6 +14,7 @@ from typing import Protocol
 
 from nnjit_studio import __version__
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id
 from nnjit_studio.device.measured import READ, MeasuredDevice, fixed_primitives
@@ -21,6 +22,7 @@ from nnjit_studio.device.primitives import passes_off
 from nnjit_studio.engine.browsers.sandbox import Sandbox, look
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import Backend, choose_backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
@@ -69,8 +71,8 @@ class EnginePage:
 
     Parameters
     ----------
-    compiler
-        Makes the kernels that run here, and those that measure the device.
+    process
+        Imports the models and makes the kernels that run here, and those that measure the device.
     database
         Knows what was measured of devices before.
     target
@@ -83,9 +85,13 @@ class EnginePage:
         How many a kernel may run on.
     backend
         Which kernels run.
+    importing
+        How models are imported, where their files leave it open.
 
     Attributes
     ----------
+    compiler
+        Of the backend's kernels.
     device
         What the page told of itself; None until :meth:`connect`.
     fallback_reason
@@ -96,15 +102,16 @@ class EnginePage:
 
     def __init__(
         self,
-        compiler: CompileProcess,
+        process: CompileProcess,
         database: KernelDatabase,
         target: str,
         flags: str,
         sandbox: Sandbox,
         threads: int,
         backend: Backend,
+        importing: ImportOptions,
     ) -> None:
-        self.compiler, self.database = compiler, database
+        self.process, self.database, self.importing = process, database, importing
         self.threads = threads
         self.fallback_reason = ""
         self.device: DeviceProfile | None = None
@@ -113,7 +120,6 @@ class EnginePage:
         self._engine, self._flags = lab_target(target, flags), flags
         self._badges = _lab_badges(flags)
         self._fixed = fixed_primitives(database.devices())
-        compiler.passes_off = passes_off(self._fixed)
         self._tenant: Tenant | None = None
         self._cancelled = threading.Event()
         self._busy = False
@@ -124,7 +130,7 @@ class EnginePage:
     def close(self) -> None:
         """In this order: hub, compile process, files of models."""
         self.hub.close()
-        self.compiler.close()
+        self.process.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -162,7 +168,8 @@ class EnginePage:
         """Settle the backend; the page is asked anew what it can do on it."""
         self.backend, self.device = backend, None
         self.target = backend.target(self._engine)
-        self.compiler.version = compiler_version(backend)
+        version = compiler_version(backend)
+        self.compiler = Compiler(self.process, version, passes_off(self._fixed))
         self.runner = make_runner(self.hub, self._engine, backend, self._flags, self.threads)
 
     def webgpu(self) -> Backend:
@@ -180,7 +187,7 @@ class EnginePage:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
             self.sandbox = look(self.sandbox)
             self.device = connect_device(
-                self.runner, self.target, self.compiler, self.database, self._fixed
+                self.runner, self.target, self.process, self.database, self._fixed
             )
         return self.device
 
@@ -296,7 +303,7 @@ class EnginePage:
         def watch() -> None:
             while not stop.wait(0.1):
                 if self._cancelled.is_set():
-                    self.compiler.kill()
+                    self.process.kill()
                     return
 
         watcher = threading.Thread(target=watch, daemon=True)

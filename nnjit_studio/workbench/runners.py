@@ -49,7 +49,7 @@ def tiers_of_backend(backend: Backend) -> tuple[str, ...]:
 def connect_device(
     runner: PageRunner,
     target: str,
-    compiler: CompileProcess,
+    process: CompileProcess,
     database: KernelDatabase,
     fixed: dict[str, str],
 ) -> DeviceProfile:
@@ -61,9 +61,9 @@ def connect_device(
         When the page lacks what the backend needs.
     """
     if runner.backend.is_gpu:
-        peak, _ = compiler.gpu_limit_kernels(COPY_BYTES)
+        peak, _ = process.gpu_limit_kernels(COPY_BYTES)
         return runner.probe_gpu(peak)
-    probed = runner.probe(compiler.peak_kernels(TIERS, is_lab(target)))
+    probed = runner.probe(process.peak_kernels(TIERS, is_lab(target)))
     return known_device(database, replace(probed, primitive_vector=primitive_vector(fixed)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import CompileError, PageError
 from nnjit_studio.model import Plan, Workload
@@ -33,7 +33,7 @@ class _Option:
 
 
 def choose_together(
-    model: OpenModel, device: DeviceProfile, compiler: CompileProcess, database: KernelDatabase
+    model: OpenModel, device: DeviceProfile, compiler: Compiler, database: KernelDatabase
 ) -> dict[str, AnyCandidate | None]:
     """Settings of every workload: for each group over common weights the cheapest layout.
 
@@ -78,7 +78,7 @@ def _options(
     workload: Workload,
     packable: bool,
     device: DeviceProfile,
-    compiler: CompileProcess,
+    compiler: Compiler,
     database: KernelDatabase,
 ) -> dict[Width, _Option]:
     """The best kernel for each layout of the weight: measured here, or the first untried."""

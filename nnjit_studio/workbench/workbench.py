@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-from numpy.typing import NDArray
+from typing import Concatenate, ParamSpec, TypeVar
 
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
-from nnjit_studio.model import GenerationRequest
+from nnjit_studio.model import GenerationRequest, ImportOptions
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import (
+    Feeds,
     OpenModel,
     define_model,
     import_decoder,
@@ -25,7 +25,7 @@ from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import OnPhase, Phases, quiet
 from nnjit_studio.workbench.tuning import Tuning
 
-Feeds = Mapping[str, NDArray[Any]]
+AS_IT_IS = ImportOptions()
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Workbench:
     ----------
     database
         Path of the kernel database; made when missing.
-    target, flags, sandbox, threads, backend
+    target, flags, sandbox, threads, backend, importing
         As of :class:`EnginePage`.
     read_only
         Nothing is tuned, so the database stays as it is; another Studio may be writing it.
@@ -50,8 +50,8 @@ class Workbench:
     ----------
     database
         What is known of kernels and devices.
-    compiler
-        The process that imports models and makes kernels.
+    process
+        Imports models and makes kernels.
     page
         Where kernels run.
     model
@@ -69,20 +69,26 @@ class Workbench:
         threads: int = 1,
         read_only: bool = False,
         backend: Backend = WASM,
+        importing: ImportOptions = AS_IT_IS,
     ) -> None:
         reads = KernelDatabase.open_for_reading
         self.database = reads(database) if read_only else KernelDatabase.open(database)
-        self.compiler = CompileProcess()
+        self.process = CompileProcess()
         self.page = EnginePage(
-            self.compiler, self.database, target, flags, sandbox, threads, backend
+            self.process, self.database, target, flags, sandbox, threads, backend, importing
         )
         self.model = ModelOnPage(self.page)
         self.tuning = Tuning(self.model)
 
+    @property
+    def compiler(self) -> Compiler:
+        """Of the kernels that run now."""
+        return self.page.compiler
+
     def start(self) -> None:
         """Start the hub and warm up the compile process."""
         self.page.hub.start()
-        threading.Thread(target=self.compiler.start, name="nnjit-warm-up", daemon=True).start()
+        threading.Thread(target=self.process.start, name="nnjit-warm-up", daemon=True).start()
 
     def close(self) -> None:
         """End what runs, then the page with its compile process, then the database."""
@@ -117,7 +123,7 @@ class Workbench:
         """
         phases = Phases(on_phase)
         with self.page.working():
-            opened = import_model(self.page, path, phases)
+            opened = import_model(self.page, path, phases, feeds)
             on_imported(opened)
             self.model.load(opened, phases)
         self.tuning.drop()
@@ -150,7 +156,7 @@ class Workbench:
         self, path: Path, on_phase: OnPhase = quiet, feeds: Feeds | None = None
     ) -> OpenModel:
         """Import a model without a page: enough to export what the database knows."""
-        return self.model.adopt(import_model(self.page, path, on_phase), feeds)
+        return self.model.adopt(import_model(self.page, path, on_phase, feeds), feeds)
 
     def _load(self, opened: OpenModel, on_phase: OnPhase = quiet) -> OpenModel:
         self.model.load(opened, on_phase)

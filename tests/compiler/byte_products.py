@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Cast,
     Const,
@@ -23,8 +22,8 @@ def byte_product(m: int, k: int, n: int, dtype: str, dequantised: bool = False) 
     def at(*parts: tuple[str, int]) -> Expr:
         total: Expr | None = None
         for name, factor in parts:
-            term = Binary("mul", Var(name), Const(factor, "i32"))
-            total = term if total is None else Binary("add", total, term)
+            term = Var(name) * factor
+            total = term if total is None else total + term
         assert total is not None
         return total
 
@@ -32,7 +31,7 @@ def byte_product(m: int, k: int, n: int, dtype: str, dequantised: bool = False) 
     a = Cast(Load("a", at(("m", k), ("q", 4), ("r", 1))), "i32")
     b = Cast(Load("b", at(("q", 4 * n), ("n", 4), ("r", 1))), "i32")
     target = "t" if dequantised else "y"
-    total = Binary("add", Load(target, place), Binary("mul", a, b))
+    total = Load(target, place) + a * b
     spatial = (Axis("m", m), Axis("n", n))
     stages = [
         Stage(
@@ -48,8 +47,8 @@ def byte_product(m: int, k: int, n: int, dtype: str, dequantised: bool = False) 
     ]
     if not dequantised:
         return Program("product", (*buffers, Buffer("y", "i32", (m, n), "output")), tuple(stages))
-    scaled = Binary("mul", Cast(Load("t", place), "f32"), Const(0.5, "f32"))
-    value = Binary("add", scaled, Load("bias", Var("n")))
+    scaled = Cast(Load("t", place), "f32") * 0.5
+    value = scaled + Load("bias", Var("n"))
     stages.append(Stage("end", spatial, (Store("y", place, value),)))
     buffers += [
         Buffer("bias", "f32", (n,), "input", True),

@@ -100,14 +100,14 @@ class Generator:
         for axis in chosen:
             at: Expr = Var(axis.var)
             if self.chance(0.2):
-                at = Binary("sub", Const(axis.extent - 1, "i32"), at)
-            index = Binary("add", index, Binary("mul", at, Const(size, "i32")))
+                at = Const(axis.extent - 1, "i32") - at
+            index = index + at * size
             size *= axis.extent
         if size > 1 and self.chance(0.2):
             inner = int(self.rng.integers(1, min(size, 17)))
             parts = [Binary(op, index, Const(inner, "i32")) for op in ("floormod", "floordiv")]
             outer = -(-size // inner)
-            index = Binary("add", Binary("mul", parts[0], Const(outer, "i32")), parts[1])
+            index = parts[0] * outer + parts[1]
             size = inner * outer
         if self.chance(0.15):
             index, size = self.gathered(index, size)
@@ -195,7 +195,7 @@ class Generator:
         spatial = [a for a in axes if a.kind == "spatial"]
         out: Expr = Const(0, "i32")
         for axis in spatial:
-            out = Binary("add", Binary("mul", out, Const(axis.extent, "i32")), Var(axis.var))
+            out = out * axis.extent + Var(axis.var)
         size = int(np.prod([a.extent for a in spatial]))
         value = self.value(axes, int(self.rng.integers(1, 4)))
         if reduce:
@@ -211,7 +211,7 @@ class Generator:
         end: Expr = Load("t", out)
         self.shared = []
         if self.chance(0.5):
-            end = Binary("mul", end, self.leaf(spatial))
+            end = end * self.leaf(spatial)
         end = end if dtype in ("f32", "f16") else Cast(end, dtype)
         last = Stage("y", tuple(spatial), (Store("y", out, end),))
         buffers = (

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import wasmtime
 
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Var
+from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Load, Program, Var
 
 NUMPY = {
     "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,
@@ -111,12 +111,12 @@ def add(*parts: Expr | int) -> Expr:
     exprs = [int32(p) if isinstance(p, int) else p for p in parts]
     total = exprs[0]
     for part in exprs[1:]:
-        total = Binary("add", total, part)
+        total = total + part
     return total
 
 
 def times(a: Expr, b: int) -> Expr:
-    return Binary("mul", a, int32(b))
+    return a * b
 
 
 def flat(shape: Sequence[int], *indices: Expr | str) -> Expr:

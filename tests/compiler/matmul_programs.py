@@ -7,7 +7,6 @@ import math
 from nnjit_studio.compiler.ir.affine import rewrite
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Call,
     Const,
@@ -24,12 +23,12 @@ from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
 def plus(*terms: Expr) -> Expr:
     result = terms[0]
     for term in terms[1:]:
-        result = Binary("add", result, term)
+        result = result + term
     return result
 
 
 def times(var: str, factor: int) -> Expr:
-    return Binary("mul", Var(var), Const(factor, "i32"))
+    return Var(var) * factor
 
 
 def f32(value: float) -> Const:
@@ -37,21 +36,17 @@ def f32(value: float) -> Const:
 
 
 def gelu(x: Expr) -> Expr:
-    erf = Call("erf", (Binary("div", x, f32(2**0.5)),))
-    return Binary("mul", Binary("mul", x, Binary("add", f32(1.0), erf)), f32(0.5))
+    erf = Call("erf", (x / f32(2**0.5),))
+    return x * (f32(1.0) + erf) * 0.5
 
 
 def sum_stage(m: int, k: int, n: int, target: str) -> Stage:
     index = plus(times("i", n), Var("j"))
-    product = Binary(
-        "mul",
-        Load("a", plus(times("i", k), Var("r"))),
-        Load("w", plus(times("r", n), Var("j"))),
-    )
+    product = Load("a", plus(times("i", k), Var("r"))) * Load("w", plus(times("r", n), Var("j")))
     return Stage(
         "sum",
         (Axis("i", m), Axis("j", n), Axis("r", k, "reduce")),
-        (Store(target, index, Binary("add", Load(target, index), product)),),
+        (Store(target, index, Load(target, index) + product),),
         (Store(target, index, f32(0.0)),),
     )
 
@@ -70,8 +65,8 @@ def rebuilt(program: Program, found: Contraction) -> Program:
     def finished(expr: Expr) -> Expr | None:
         return Load("sum", place) if expr == Var(ACCUMULATOR) else None
 
-    product = Binary("mul", view(found.a, "m", "k"), view(found.b, "k", "n"))
-    total = Store("sum", place, Binary("add", Load("sum", place), product))
+    product = view(found.a, "m", "k") * view(found.b, "k", "n")
+    total = Store("sum", place, Load("sum", place) + product)
     start = Store("sum", place, f32(0.0))
     tail = tuple(Store(s.buffer, s.index, rewrite(s.value, finished)) for s in found.epilogue)
     kept = tuple(b for b in program.buffers if b.role != "workspace")
@@ -98,7 +93,7 @@ def dense(m: int, k: int, n: int, epilogue: str = "bias") -> Program:
     inner = 4 if epilogue == "heads" else n
     position = plus(times("x", n), times("h", inner), Var("d"))
     column = plus(times("h", inner), Var("d"))
-    value: Expr = Binary("add", Load("acc", position), Load("bias", column))
+    value: Expr = Load("acc", position) + Load("bias", column)
     if epilogue == "gelu":
         value = gelu(value)
     target = plus(times("h", m * inner), times("x", inner), Var("d"))

@@ -29,7 +29,7 @@ def matmul_bias(m: int, n: int, k: int) -> Program:
     """``y = x w + bias`` in two stages, w constant."""
     index = flat((m, n), "i", "j")
     total = Load("sum", index)
-    product = Binary("mul", at("x", (m, k), "i", "rk"), at("w", (k, n), "rk", "j"))
+    product = at("x", (m, k), "i", "rk") * at("w", (k, n), "rk", "j")
     return Program(
         "matmul_bias",
         (
@@ -43,13 +43,13 @@ def matmul_bias(m: int, n: int, k: int) -> Program:
             stage(
                 "sum",
                 {"i": m, "j": n, "rk": k},
-                [Store("sum", index, Binary("add", total, product))],
+                [Store("sum", index, total + product)],
                 [Store("sum", index, f32(0.0))],
             ),
             stage(
                 "y",
                 {"i": m, "j": n},
-                [Store("y", index, Binary("add", total, Load("bias", Var("j"))))],
+                [Store("y", index, total + Load("bias", Var("j")))],
             ),
         ),
     )
@@ -59,7 +59,7 @@ def softmax(rows: int, columns: int) -> Program:
     """Softmax of each row in four stages."""
     shape = (rows, columns)
     peak, total = at("peak", (rows,), "i"), at("total", (rows,), "i")
-    shifted = Call("exp", (Binary("sub", at("x", shape, "i", "j"), peak),))
+    shifted = Call("exp", (at("x", shape, "i", "j") - peak,))
     return Program(
         "softmax",
         (
@@ -80,13 +80,13 @@ def softmax(rows: int, columns: int) -> Program:
             stage(
                 "total",
                 {"i": rows, "rk": columns},
-                [Store("total", Var("i"), Binary("add", total, at("e", shape, "i", "rk")))],
+                [Store("total", Var("i"), total + at("e", shape, "i", "rk"))],
                 [Store("total", Var("i"), f32(0.0))],
             ),
             stage(
                 "y",
                 {"i": rows, "j": columns},
-                [Store("y", flat(shape, "i", "j"), Binary("div", at("e", shape, "i", "j"), total))],
+                [Store("y", flat(shape, "i", "j"), at("e", shape, "i", "j") / total)],
             ),
         ),
     )

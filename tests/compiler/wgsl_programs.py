@@ -32,12 +32,12 @@ def layer_norm(rows: int, columns: int) -> Program:
     scale = Const(1 / columns, "f32")
 
     def centred(var: str) -> Expr:
-        return Binary("sub", at("x", shape, "i", var), Binary("mul", mean, scale))
+        return at("x", shape, "i", var) - mean * scale
 
-    square = Binary("mul", centred("rk"), centred("rk"))
-    over = Call("rsqrt", (Binary("add", Binary("mul", spread, scale), f32(1e-5)),))
-    scaled = Binary("mul", Binary("mul", centred("j"), over), at("g", (columns,), "j"))
-    result = Binary("add", scaled, at("b", (columns,), "j"))
+    square = centred("rk") * centred("rk")
+    over = Call("rsqrt", (spread * scale + 1e-5,))
+    scaled = centred("j") * over * at("g", (columns,), "j")
+    result = scaled + at("b", (columns,), "j")
     return Program(
         "layer_norm",
         (
@@ -61,7 +61,7 @@ def _sum(name: str, rows: int, columns: int, term: Expr) -> Stage:
     return stage(
         name,
         {"i": rows, "rk": columns},
-        [Store(name, Var("i"), Binary("add", total, term))],
+        [Store(name, Var("i"), total + term)],
         [Store(name, Var("i"), f32(0.0))],
     )
 
@@ -107,7 +107,7 @@ def column_sums(rows: int, columns: int) -> Program:
             stage(
                 "y",
                 {"j": columns, "rk": rows},
-                [Store("y", Var("j"), Binary("add", total, term))],
+                [Store("y", Var("j"), total + term)],
                 [Store("y", Var("j"), f32(0.0))],
             ),
         ),
@@ -168,7 +168,7 @@ def sum_of_many(parts: int, size: int) -> Program:
     """The same without a choice: f16 elements of many inputs, added up."""
     value: Expr = Load("x0", Var("i"))
     for part in range(1, parts):
-        value = Binary("add", value, Load(f"x{part}", Var("i")))
+        value = value + Load(f"x{part}", Var("i"))
     inputs = tuple(Buffer(f"x{part}", "f16", (size,), "input") for part in range(parts))
     return Program(
         "sum_of_many",
@@ -200,7 +200,7 @@ def gathered(rows: int, columns: int, count: int) -> Program:
 
 def halves_of_doubled(size: int) -> Program:
     """A few f16 results of a second stage; their number is no multiple of a word's."""
-    doubled = Binary("mul", Load("x", Var("i")), f32(2.0))
+    doubled = Load("x", Var("i")) * 2.0
     turned = Load("t", add(times(Var("i"), -1), size - 1))
     return Program(
         "halves_of_doubled",

@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
 import journey
+from waiting import PATIENCE_S
 
 from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.engine.hub.hub import Hub
@@ -32,9 +34,9 @@ def journey_works() -> None:
 
 def threads_end_with_their_model() -> None:
     def work() -> int:
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         for threads in (2, 3, 2, 4, 2):
-            journey.drive_on(PageRunner(hub, "embedded", timeout_s=60, threads=threads))
+            journey.drive_on(PageRunner(hub, "embedded", timeout_s=PATIENCE_S, threads=threads))
         return _worker_threads_at_rest(4)  # engine and measurer, one helper each
 
     with Hub() as hub:
@@ -43,7 +45,7 @@ def threads_end_with_their_model() -> None:
 
 def _worker_threads_at_rest(expected: int) -> int:
     """Threads of the page's workers, once those that end have ended."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         count = sum(
             name.startswith("DedicatedWorker") for pid in _renderers() for name in _threads_of(pid)
@@ -63,7 +65,7 @@ def _threads_of(pid: int) -> Iterator[str]:
 
 def error_comes_through() -> None:
     def work() -> None:
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         raise UserError("The work failed.")
 
     with Hub() as hub:
@@ -77,16 +79,16 @@ def error_comes_through() -> None:
 
 def crash_is_reported() -> None:
     def work() -> str:
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         renderer = _renderers()
         assert renderer
         for pid in renderer:
             with contextlib.suppress(ProcessLookupError):  # a spare one may end by itself
                 os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         try:
             while time.monotonic() < deadline:
-                hub.request({"type": "probe", "peak": []}, timeout_s=60)
+                hub.request({"type": "probe", "peak": []}, timeout_s=PATIENCE_S)
         except PageError as error:
             return error.error
         return "the page lives"
@@ -98,10 +100,10 @@ def crash_is_reported() -> None:
 
 def interrupt_ends_the_work() -> None:
     def work() -> None:
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.3)  # busy with something else when it comes
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             hub.request({"type": "probe", "peak": []})
 
@@ -119,9 +121,9 @@ def interrupted_work_may_end_well() -> None:
     asked = threading.Event()
 
     def work() -> str:
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         os.kill(os.getpid(), signal.SIGINT)
-        assert asked.wait(60)
+        assert asked.wait(PATIENCE_S)
         time.sleep(0.3)
         hub.request({"type": "probe", "peak": []})
         return "summary"
@@ -177,7 +179,7 @@ def a_page_that_cannot_load_is_reported() -> None:
         address = gone.url
         Hub.url = property(lambda _: address)  # type: ignore[assignment, method-assign]
         try:
-            run_with_embedded_page(hub, lambda: hub.wait_for_page(60), is_root())
+            run_with_embedded_page(hub, lambda: hub.wait_for_page(PATIENCE_S), is_root())
         except TargetError as error:
             assert "could not load the page" in error.error
         else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import tiny
+from waiting import PATIENCE_S
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import PageRunner
@@ -17,9 +18,9 @@ POLICY = MeasurePolicy(pairs=2, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0)
 
 def drive(hub: Hub, target: str) -> None:
     """The journey on one thread, then on two and three."""
-    assert hub.wait_for_page(60)["protocol"] == 1
+    assert hub.wait_for_page(PATIENCE_S)["protocol"] == 1
     for threads in (1, 2, 3):
-        drive_on(PageRunner(hub, target, timeout_s=60, threads=threads))
+        drive_on(PageRunner(hub, target, timeout_s=PATIENCE_S, threads=threads))
 
 
 def drive_on(runner: PageRunner) -> None:

@@ -12,6 +12,7 @@ import journey
 import numpy as np
 import pytest
 import tiny
+from waiting import PATIENCE_S
 
 from nnjit_studio.engine.browsers.browsers import Browser, find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
@@ -49,11 +50,11 @@ def test_a_browser_that_dies_fails_what_waits(chromium: Browser) -> None:
         Hub() as hub,
         launch(chromium, hub.url, no_sandbox=is_root(), on_exit=hub.report_lost) as running,
     ):
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         os.killpg(running.pid, signal.SIGKILL)
         with pytest.raises(PageError, match=r"closed its connection|ended by itself"):
             for _ in range(1000):
-                hub.request({"type": "probe", "peak": []}, timeout_s=60)
+                hub.request({"type": "probe", "peak": []}, timeout_s=PATIENCE_S)
 
 
 def renderers(profile: Path | None) -> list[int]:
@@ -85,7 +86,7 @@ def test_a_model_goes_on_when_the_browser_or_its_page_is_killed(
     (tmp_path / "weights.bin").write_bytes(weights)
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     with Hub() as hub, keep_page(hub, chromium, is_root()) as running:
-        hub.wait_for_page(60)
+        hub.wait_for_page(PATIENCE_S)
         runner = PageRunner(hub, "chromium")
         runner.load(plan, tmp_path / "weights.bin")
         runner.register([tiny.kernel("mul")])
@@ -93,7 +94,7 @@ def test_a_model_goes_on_when_the_browser_or_its_page_is_killed(
 
         def infer_through(losses: int) -> None:
             """The page may answer a few times more before it is gone."""
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_S
             while runner.losses < losses:
                 assert time.monotonic() < deadline, "nothing was lost"
                 np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], expected)

@@ -14,7 +14,7 @@ from nnjit_command import SANDBOX, events_until, json_lines, nnjit
 
 from nnjit_studio.samples.minilm import encode
 
-pytestmark = [pytest.mark.embedded, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.embedded
 
 SENTENCES = (
     "A man is eating food.",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import nnjit_studio.ui  # noqa: F401  (before PySide6)
-from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.commands.dialogs import OTHER_KEYS
+from nnjit_studio.ui.window.features import ACTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 HEAD = """# Every command of the window
 
 Made by `make commands` from the registry that feeds menus, shortcuts and palette
-(`ui/commands/actions.py`). Ctrl+Shift+P finds a command by a few of its letters; Ctrl+C there
+(`ui/window/features.py`). Ctrl+Shift+P finds a command by a few of its letters; Ctrl+C there
 copies what does the same on the command line.
 
 | menu | command | keys | what it does | on the command line |

@@ -9,6 +9,7 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
+from gui_window import StudioWindow
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from pytestqt.qtbot import QtBot
 from waiting import PATIENCE_S
@@ -16,7 +17,6 @@ from waiting import PATIENCE_S
 from nnjit_studio.ui.kernel import settings as kernel_settings
 from nnjit_studio.ui.startup import app
 from nnjit_studio.ui.widgets import worker
-from nnjit_studio.ui.window.main_window import StudioWindow
 
 PATIENCE_MS = round(1000 * PATIENCE_S)
 

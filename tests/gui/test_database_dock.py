@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from gui_fakes import engine_label, finish, record
+from gui_window import StudioWindow
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.ui.records.actions import NoteDialog
-from nnjit_studio.ui.window.main_window import StudioWindow
+from nnjit_studio.ui.records.feature import NoteDialog
 
 
 def some(workload, settings, state, gflops, day, device="epyc-2c-a91f", browser=""):
@@ -42,7 +42,7 @@ def panel(qtbot, database, workbench, settings):
     window = StudioWindow(workbench, engine_label, settings)
     qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
     window.show()
-    window._show_dock("database")
+    window.docks.show("database")
     window.database.window_of_test = window
     settle(qtbot, window.database)
     assert len(window.database.listing.rows) == 6
@@ -180,7 +180,7 @@ def test_what_fails_is_said_and_can_be_undone_later(qtbot, panel, database):
     act(qtbot, panel, "delete")
     panel.store._records = KernelDatabase.open(database.path, read_only=True)
     with qtbot.waitSignal(panel.store.problem):
-        panel.store.undo()
+        panel.window_of_test.host.history.undo()
     assert "read-only" in panel.window_of_test.message.text.text()
     panel.store._records.close()
     panel.store._records = database
@@ -235,6 +235,6 @@ def test_what_a_kernel_is_written_in(qtbot, workbench, settings, tmp_path):
         window = StudioWindow(workbench, engine_label, settings)
         qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
         window.show()
-        window._show_dock("database")
+        window.docks.show("database")
         qtbot.waitUntil(lambda: len(window.database.listing.rows) == 2)
         assert sorted(shown(window.database, "code")) == ["WGSL", "Wasm"]

@@ -10,7 +10,7 @@ import pytest
 from gui_fakes import measured_device
 
 from nnjit_studio.device.measured import MeasuredDevice
-from nnjit_studio.ui.device.dock import MEASURE, STOP, facts_of
+from nnjit_studio.ui.device.dock import START, STOP, facts_of
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def measure(qtbot, dock, window):
 def test_before_anything_is_measured_it_says_so(dock):
     assert "not measured yet" in dock.facts.text()
     assert all(plot.empty.isVisibleTo(plot) for plot in dock.plots)
-    assert dock.button.text() == MEASURE and dock.button.isEnabled()
+    assert dock.button.text() == START and dock.button.isEnabled()
 
 
 def test_what_an_earlier_session_measured_is_shown_at_start(qtbot, dock, window, workbench):
@@ -76,7 +76,7 @@ def test_while_it_measures_the_button_stops_it(qtbot, dock, window, workbench):
     with qtbot.waitSignal(window.session.problem):
         dock.button.click()
     assert "cancelled" in window.message.text.text()
-    assert dock.button.text() == MEASURE and not dock.progress.isVisibleTo(dock)
+    assert dock.button.text() == START and not dock.progress.isVisibleTo(dock)
     assert workbench.device is None and "not measured" in dock.facts.text()
 
 
@@ -119,6 +119,6 @@ def test_every_plot_gives_its_numbers(qtbot, dock, window, tmp_path, plot, rows,
 def test_a_theme_repaints_and_reset_keeps_the_data(qtbot, dock, window):
     measure(qtbot, dock, window)
     before = [len(plot.item.items) for plot in dock.plots]
-    window.choose_theme("dark")
+    window.menus.choose_theme("dark")
     window.actions_by_id["reset_plots"].trigger()
     assert [len(plot.item.items) for plot in dock.plots] == before

@@ -18,6 +18,7 @@ from gui_fakes import (
     record,
     small_model,
 )
+from gui_window import StudioWindow
 from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
@@ -26,12 +27,12 @@ from nnjit_studio.errors import PageError
 from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
 from nnjit_studio.ui.graph.drawing import arrange
 from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, Run, place, span
+from nnjit_studio.ui.graph.feature import follow
 from nnjit_studio.ui.graph.groups import OPEN_AT_FIRST, Groups, scopes
 from nnjit_studio.ui.graph.legend import stops_of
 from nnjit_studio.ui.graph.weights import MOST, histograms
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT
-from nnjit_studio.ui.window.main_window import StudioWindow
 
 BY = {by.id: by for by in COLOUR_BY}
 
@@ -187,12 +188,12 @@ def test_actions_open_and_close_all(window, panel):
 
 def test_double_clicks_open_a_group_and_close_a_frame(qtbot, panel):
     view = panel.view
-    panel.close_all()
+    panel.folding.close_all()
     view.fit()
     at = view.mapFromScene(view.boxes["group:encoder"].pos())
     qtbot.mouseDClick(view.viewport(), Qt.MouseButton.LeftButton, pos=at)
     assert "group:encoder/layer.0" in view.boxes
-    panel.open_all()
+    panel.folding.open_all()
     view.fit()
     frame = next(f for f in view.canvas.sheet.arranged.frames if f.group == "encoder/layer.1")
     inside = view.mapFromScene(frame.area[0] + 4, frame.area[1] + 4)
@@ -201,7 +202,7 @@ def test_double_clicks_open_a_group_and_close_a_frame(qtbot, panel):
 
 
 def test_a_node_of_a_closed_group_is_gone_to_by_opening_it(panel):
-    panel.close_all()
+    panel.folding.close_all()
     panel.go_to("/encoder/layer.2/fc/MatMul")
     assert panel.view.current.name == "/encoder/layer.2/fc/MatMul"
     assert "group:encoder" not in panel.view.boxes
@@ -222,15 +223,15 @@ def test_a_graph_of_3000_nodes_is_laid_out_in_a_thread(qtbot, settings, tmp_path
         window.graph.go_to("/encoder/layer.700/Add")
     assert window.graph.view.current.name == "/encoder/layer.700/Add"
     with qtbot.waitSignal(window.graph.drawn):
-        window.graph.close_all()
-        window.graph.open_all()  # asked for while the first is being laid out: the last counts
+        window.graph.folding.close_all()
+        window.graph.folding.open_all()  # before the first is laid out: the last one counts
     assert len(window.graph.view.boxes) == 3003
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_every_scale_is_painted(panel, theme):
     panel.set_theme(theme)
-    panel.close_group("encoder/layer.1")
+    panel.folding.close_group("encoder/layer.1")
     seen = set()
     for scale in (0.05, 0.4, 0.7, 2.0):
         panel.view.resetTransform()
@@ -306,7 +307,7 @@ def test_colours_follow_tuning(qtbot, window, panel):
     )
     run(qtbot, window, "tune")
     assert seen[-1] is not None
-    total = sum(BY["share"].value(panel._facts, [n]) for n in panel._index.graph.nodes)
+    total = sum(BY["share"].value(panel.facts.shown, [n]) for n in panel.folding.index.graph.nodes)
     assert total == pytest.approx(100)
 
 
@@ -318,12 +319,12 @@ def test_movers_and_fallbacks_are_marked_with_the_reason(panel, monkeypatch):
     state = panel._session.state.workloads[panel.view.boxes["/encoder/layer.0/fc/MatMul"]
                                            .node.workload]  # fmt: skip
     state.update("x0=8,y0=4", state="wrong")
-    panel._colour()
+    panel.colour_boxes()
     assert "all 1 candidates tried were broken" in (
         panel.view.boxes["/encoder/layer.0/fc/MatMul"].warning
     )
     state.workload = replace(state.workload, tunable=False)
-    panel._colour()
+    panel.colour_boxes()
     assert "no schedule template" in panel.view.boxes["/encoder/layer.0/fc/MatMul"].warning
 
 
@@ -342,17 +343,17 @@ def test_the_pointer_is_told_of_a_box(qtbot, panel, monkeypatch):
 
 
 def test_search_counts_nodes_and_steps_through_them(qtbot, window, panel):
-    panel.close_all()
-    panel.search.setText("matmul layer")
-    assert panel.hits.text() == "3 found" and panel.view.boxes["group:encoder"].found
+    panel.folding.close_all()
+    panel.search.field.setText("matmul layer")
+    assert panel.search.hits.text() == "3 found" and panel.view.boxes["group:encoder"].found
     names = []
     for action in ("find_next", "find_next", "find_previous", "find_previous", "find_next"):
         window.actions_by_id[action].trigger()
         names.append(panel.view.current.name[9:16])
     assert names == ["layer.0", "layer.1", "layer.0", "layer.2", "layer.0"]
-    assert panel.hits.text() == "1 of 3 found"
-    panel.search.clear()
-    assert panel.hits.text() == "" and not any(b.found for b in panel.view.boxes.values())
+    assert panel.search.hits.text() == "1 of 3 found"
+    panel.search.field.clear()
+    assert panel.search.hits.text() == "" and not any(b.found for b in panel.view.boxes.values())
 
 
 # Details
@@ -393,8 +394,8 @@ def test_links_start_what_is_missing(qtbot, window, workbench, panel):
     with qtbot.waitSignal(window.session.done):
         panel.details.page.anchorClicked.emit(QUrl("do:diff_node"))
     assert workbench.compared == ["/encoder/layer.0/Add"]
-    assert not window.links.follow("nowhere", "")
-    assert "inspect" not in panel.details._link("no such dock", "inspect")
+    assert not follow(window.host, "nowhere", "")
+    assert "inspect" not in panel.details.known.link("no such dock", "inspect")
 
 
 def test_rows_of_the_database_show_their_workload_in_the_graph(qtbot, window, panel):
@@ -404,7 +405,7 @@ def test_rows_of_the_database_show_their_workload_in_the_graph(qtbot, window, pa
 
 
 def test_details_of_a_group_and_of_a_port(panel):
-    panel.close_group("encoder/layer.1")
+    panel.folding.close_group("encoder/layer.1")
     panel.view.pick(panel.view.boxes["group:encoder/layer.1"])
     assert "2, fused from 2 ONNX nodes" in told(panel)
     panel.view.pick(panel.view.boxes["in:x"])
@@ -460,7 +461,7 @@ def test_the_details_draw_the_weights_and_say_when_the_file_is_gone(
     workbench.model = model
     open_it(qtbot, window, model_file)
     window.graph.go_to(node.name)
-    qtbot.waitUntil(lambda: bool(window.graph.details.weights))
+    qtbot.waitUntil(lambda: bool(window.graph.details.known.weights))
     assert "w: 16x16 f32, -1 to 1, mean" in told(window.graph)
     assert window.graph.details.bars.isVisible()
     window.graph.details.bars.grab()
@@ -484,7 +485,7 @@ def test_before_and_after_tuning(qtbot, window, panel):
     delta = state.node_ms[name] - state.node_ms_before[name]
     assert delta < 0, "the fake's session makes products faster"
     box = panel.view.boxes[name]
-    assert BY["delta"].value(panel._facts, [box.node]) == pytest.approx(delta)
+    assert BY["delta"].value(panel.facts.shown, [box.node]) == pytest.approx(delta)
     assert "→" in panel.cost(box) and "(blue is faster)" in panel.legend.words
     assert box.fill.blue() > box.fill.red()
 
@@ -526,8 +527,8 @@ def test_both_sides_are_coloured_on_one_scale(qtbot, window, panel, workbench, t
     panel.colour.setCurrentIndex([by.id for by in COLOUR_BY].index("gflops"))
     other, view = panel.sides.views
     name = "/encoder/layer.0/fc/MatMul"
-    fast = BY["gflops"].value(panel._facts, [view.boxes[name].node])
-    slow = BY["gflops"].value(panel._beside, [other.boxes[name].node])
+    fast = BY["gflops"].value(panel.facts.shown, [view.boxes[name].node])
+    slow = BY["gflops"].value(panel.facts.other, [other.boxes[name].node])
     assert slow == pytest.approx(fast / 10)
     assert panel.legend.ends[1] >= fast
     assert view.boxes[name].fill != other.boxes[name].fill
@@ -544,10 +545,11 @@ def test_a_saved_profile_is_set_beside_the_present_run(qtbot, window, panel, wor
     assert "Profile 1: embedded, relaxed-simd" in panel.runs.compare.itemText(2)
     panel.compare_with_file(file)
     qtbot.waitUntil(lambda: panel.runs.compare.currentText() == "before.json")
-    node = panel._index.graph.nodes[1]
-    assert BY["delta"].value(panel._facts, [node]) == pytest.approx(-panel._facts.ms[node.name])
+    node = panel.folding.index.graph.nodes[1]
+    facts = panel.facts.shown
+    assert BY["delta"].value(facts, [node]) == pytest.approx(-facts.ms[node.name])
     assert panel.runs.compare.toolTip() == "before.json has 6 of 7 steps by name."
-    assert BY["delta"].value(panel._facts, [panel._index.graph.nodes[0]]) is None
+    assert BY["delta"].value(panel.facts.shown, [panel.folding.index.graph.nodes[0]]) is None
 
 
 def test_a_file_that_is_no_profile_is_answered_in_a_sentence(qtbot, window, panel, tmp_path):
@@ -570,8 +572,9 @@ def test_another_model_forgets_runs_errors_and_profile(qtbot, window, panel, mod
     run(qtbot, window, "profile")
     run(qtbot, window, "diff")
     open_it(qtbot, window, model_file)
-    assert panel._errors == {} and panel._profile is None and panel.runs.compare.count() == 3
-    assert panel.details.profile is None
+    assert panel.facts.errors == {} and panel.facts.profile is None
+    assert panel.runs.compare.count() == 3
+    assert panel.details.known.profile is None
 
 
 def test_a_model_is_drawn_while_it_is_loaded_and_taken_back_when_that_fails(

@@ -11,10 +11,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
 from PySide6.QtWidgets import QMenu
 
+from nnjit_studio.analysis.diff import merged
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import ModelError
-from nnjit_studio.ui.diff.dock import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, merged, rows_of
-from nnjit_studio.ui.state.job_table import OUTDATED
+from nnjit_studio.ui.diff.dock import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, rows_of
+from nnjit_studio.ui.dock.job_table import OUTDATED
+from nnjit_studio.ui.profile.dock import profile_job
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def test_before_a_model_both_say_what_to_do(window):
     for panel in (window.profile, window.diff):
         assert not panel.button.isEnabled()
     assert not window.profile.trace_button.isEnabled()
-    assert not window.session.profile() and not window.session.diff()
+    assert not window.session.run(profile_job()) and not window.diff.compare()
 
 
 def test_f6_profiles_and_shows_the_slowest_step_first(qtbot, opened):
@@ -76,7 +78,7 @@ def test_a_step_without_operations_has_no_rate(qtbot, opened, workbench):
 
 def test_trace_and_profile_are_saved_and_a_wrong_place_is_told(qtbot, opened, tmp_path):
     run(qtbot, opened, "profile")
-    save = opened.saver.guarded
+    save = opened.host.saver.guarded
     save(opened.profile.save_trace)(tmp_path / "t.json")
     assert len(json.loads((tmp_path / "t.json").read_text())["traceEvents"]) > 4
     assert "Written" in opened.message.text.text()

@@ -33,7 +33,7 @@ def shown(qtbot, window, settings=None):
 
 
 def look(qtbot, window, settings=SETTINGS):
-    window._show_dock("kernel")
+    window.docks.show("kernel")
     window.kernel.look(settings)
     return shown(qtbot, window, settings)
 
@@ -70,7 +70,7 @@ def test_without_a_model_the_next_step_is_told(window, workbench):
 
 def test_a_row_of_the_lite_space_opens_its_kernel(qtbot, opened, workbench):
     tune_it(qtbot, opened)
-    opened._show_dock("space")
+    opened.docks.show("space")
     opened.space.view.selectRow(2)
     opened.space.view.setFocus()
     opened.actions_by_id["kernel"].trigger()
@@ -310,7 +310,7 @@ def test_another_workload_shows_its_kernel_while_the_dock_is_seen(qtbot, opened,
     other = opened.session.state.by_share()[1].workload.key
     opened.session.select(other)
     qtbot.waitUntil(lambda: opened.kernel.kernel.workload.key == other)
-    opened._show_dock("space")
+    opened.docks.show("space")
     qtbot.waitUntil(lambda: not opened.kernel._seen_now)
     seen = len(workbench.inspected)
     opened.session.select(opened.session.state.by_share()[0].workload.key)
@@ -328,13 +328,13 @@ def test_a_refused_candidate_is_one_sentence(qtbot, opened, workbench):
 
 def test_another_model_empties_it(qtbot, opened, model_file, workbench):
     panel = look(qtbot, opened)
-    opened._show_dock("space")
+    opened.docks.show("space")
     open_it(qtbot, opened, model_file)
     assert panel.kernel is None and panel.caption.text().startswith("Select a node")
 
 
 def test_the_last_of_many_wishes_counts(qtbot, opened, workbench):
-    opened._show_dock("kernel")
+    opened.docks.show("kernel")
     for settings in (SETTINGS, OTHER, SETTINGS, OTHER):
         opened.kernel.look(settings)
     shown(qtbot, opened, OTHER)
@@ -346,7 +346,7 @@ def test_themes_change_its_colours(qtbot, opened):
     panel.sides.choose(LOOPS, 1)
     grounds = []
     for name in ("dark", "light"):
-        opened.choose_theme(name)
+        opened.menus.choose_theme(name)
         (marked,) = panel.sides.views[LOOPS].lines.extraSelections()
         grounds.append(marked.format.background().color().lightness())
     assert grounds[0] < 128 < grounds[1]

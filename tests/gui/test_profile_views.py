@@ -103,7 +103,7 @@ def test_the_cold_start_is_measured_on_request(qtbot, profiled, workbench):
 def test_the_warm_ledger_adds_up_to_the_run(workbench):
     found = profile_of(workbench.model)
     bars = warm_bars(found)
-    assert [b.name for b in bars] == ["matmul (3)", "add (1)", "beside the steps"]
+    assert [b.name for b in bars] == ["matmul (3)", "add (1)", "between the steps"]
     assert sum(b.ms for b in bars) == pytest.approx(found.warm.median_ms)
     assert cold_bars(found) == ()
     assert all(b.tip for b in bars)

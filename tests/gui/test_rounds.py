@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, RoundPoint, Rounds, thin
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.tuning.rounds import WHOLE, RoundsPanel
 from nnjit_studio.ui.widgets.theme import LIGHT
 
@@ -76,7 +76,7 @@ def test_a_small_part_is_drawn_whole_with_a_neighbour_on_each_side():
 
 
 def test_the_plot_draws_what_there_are_pixels_for(qtbot, workbench):
-    session = Session(workbench)
+    session = StudioSession(workbench)
     panel = RoundsPanel(session, LIGHT)
     qtbot.addWidget(panel)
     panel.resize(600, 300)
@@ -84,7 +84,7 @@ def test_the_plot_draws_what_there_are_pixels_for(qtbot, workbench):
     key = session.state.selected
     for point in rounds_of(20_000):
         session.state.workloads[key].rounds.append(point)
-    panel.render(frozenset({"model", "rounds"}))
+    panel.refresh(frozenset({"model", "rounds"}))
     dots, line = panel.items[key]
     assert 100 < len(dots.getData()[0]) <= WHOLE * panel._columns
     box = panel.item.getViewBox()

@@ -158,7 +158,7 @@ def test_f9_shows_the_dock_and_takes_the_keyboard(qtbot, window):
 
 
 def test_a_lost_page_is_passed_on(window, texts):
-    window._page_lost("it crashed")
+    window.page.lost("it crashed")
     assert texts.forgotten == 1
 
 

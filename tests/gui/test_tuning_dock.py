@@ -8,7 +8,9 @@ from gui_fakes import candidates, finish, play, small_model
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands import actions as registry
 from nnjit_studio.ui.files import unfinished_session as unfinished
-from nnjit_studio.ui.state.state import INVALID, TIMED_OUT, SessionState, shown_state
+from nnjit_studio.ui.profile.dock import profile_job
+from nnjit_studio.ui.state.state import SessionState
+from nnjit_studio.ui.state.workload import INVALID, TIMED_OUT, shown_state
 from nnjit_studio.ui.tuning.dock import (
     BUDGETS_S,
     SHARES,
@@ -17,6 +19,7 @@ from nnjit_studio.ui.tuning.dock import (
     served_text,
     trying_text,
 )
+from nnjit_studio.ui.window.features import ACTIONS
 
 
 @pytest.fixture
@@ -154,7 +157,7 @@ def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench,
     with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     window.tuning.budget.setValue(BUDGETS_S.index(30.0))
-    assert window.habits.budget_s == 30.0
+    assert window.tuner.budget_s == 30.0
     window.start_tuning()
     assert unfinished.read(window.settings) is not None
     assert enabled(window) == {"pause", "stop"}
@@ -168,7 +171,7 @@ def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench,
     window.tuning.budget.setValue(0)
     assert workbench.asked == [("seconds", BUDGETS_S[0])]
     with qtbot.waitSignal(window.session.done):
-        window.session.profile()
+        window.session.run(profile_job())
     assert window.session.paused and unfinished.read(window.settings) is not None
     with qtbot.waitSignal(window.session.done) as ended:
         window.actions_by_id["tune"].trigger()
@@ -223,7 +226,7 @@ def test_the_last_tuning_is_resumed_by_a_command(qtbot, window, workbench, model
 def test_every_state_of_the_window_leaves_a_way_on(window):
     for job in ("", "tune", "profile"):
         for paused in (False, True):
-            registry.enable(window.actions_by_id, job, True, paused)
+            registry.enable(window.actions_by_id, ACTIONS, job, True, paused)
             assert enabled(window), (job, paused)
             assert window.actions_by_id["pause"].isEnabled() == (
                 job == "tune" or (paused and not job)

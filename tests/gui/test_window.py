@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from gui_fakes import FakeWorkbench, encoder_model, engine_label, finish, record, small_model
+from gui_window import StudioWindow
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl, Signal
 from PySide6.QtGui import QDropEvent, QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import (
@@ -25,12 +26,12 @@ from waiting import PATIENCE_S
 from nnjit_studio.engine.browsers.sandbox import Confinement, Sandbox
 from nnjit_studio.errors import ModelError
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.commands.actions import ACTIONS
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.page.keeper import MOST_DEATHS
+from nnjit_studio.ui.state.jobs import export_bundle
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT
 from nnjit_studio.ui.widgets.worker import BATCH, Worker
-from nnjit_studio.ui.window.main_window import StudioWindow
+from nnjit_studio.ui.window.features import ACTIONS
 
 
 def open_it(qtbot, window, path):
@@ -166,18 +167,18 @@ def test_a_failed_session_is_told(qtbot, window, workbench, model_file):
 def test_export_tells_where_and_what_went_wrong(qtbot, window, model_file, tmp_path):
     open_it(qtbot, window, model_file)
     with qtbot.waitSignal(window.session.done):
-        window.session.export(tmp_path / "b.zip")
+        window.session.run(export_bundle(tmp_path / "b.zip"))
     assert (tmp_path / "b.zip").is_file() and "b.zip" in window.message.text.text()
     with qtbot.waitSignal(window.session.problem):
-        window.session.export(tmp_path / "no" / "b.zip")
+        window.session.run(export_bundle(tmp_path / "no" / "b.zip"))
     assert "no is not a folder" in window.message.text.text()
 
 
 def test_recent_models_are_kept_and_missing_ones_marked(qtbot, window, model_file, tmp_path):
     open_it(qtbot, window, model_file)
     recent.remember(window.settings, tmp_path / "gone.onnx")
-    window.recent_menu.aboutToShow.emit()
-    first, second = window.recent_menu.actions()[:2]
+    window.menus.recent.aboutToShow.emit()
+    first, second = window.menus.recent.actions()[:2]
     assert "gone.onnx  (missing)" in first.text() and not first.isEnabled()
     assert "tiny.onnx" in second.text() and second.isEnabled()
     recent.remember(window.settings, model_file)
@@ -256,14 +257,14 @@ def test_the_plot_keeps_the_view_that_the_user_chose(qtbot, window, model_file):
 def test_themes_reach_every_view_and_are_remembered(qtbot, window, model_file):
     open_it(qtbot, window, model_file)
     tune_it(qtbot, window)
-    window.choose_theme("dark")
+    window.menus.choose_theme("dark")
     app = QGuiApplication.instance()
     assert app.palette().window().color().name() == DARK.window
-    assert window.graph.view.theme is window.space.model.theme is window.log_panel.theme is DARK
+    assert window.graph.view.theme is window.space.model.theme is window.log.theme is DARK
     _, line = window.rounds.items[window.session.state.selected]
     assert line.opts["pen"].color().name() in DARK.series
     assert window.settings.value("theme") == "dark"
-    window.choose_theme("light")
+    window.menus.choose_theme("light")
     assert window.graph.legend.theme is LIGHT
 
 
@@ -283,7 +284,7 @@ def test_plots_take_the_ground_of_a_theme_at_once(qtbot, window, model_file):
     open_it(qtbot, window, model_file)
     tune_it(qtbot, window)
     for theme in (LIGHT, DARK, LIGHT):
-        window.choose_theme(theme.name)
+        window.menus.choose_theme(theme.name)
         for plot in (window.rounds.plot, window.latency.plot):
             image = plot.grab().toImage()
             assert image.pixelColor(image.width() - 3, image.height() - 3).name() == theme.surface
@@ -328,7 +329,7 @@ def test_the_layout_is_remembered_and_can_be_reset(qtbot, window, workbench, set
     qtbot.addWidget(again, before_close_func=lambda w: finish(qtbot, workbench, w))
     again.show()
     assert again.docks["log"].isHidden() and not again.docks["graph"].isHidden()
-    again.reset_layout()
+    again.docks.reset()
     assert not again.docks["log"].isHidden()
 
 
@@ -346,7 +347,7 @@ def test_closing_while_tuning_cancels_and_waits_for_the_thread(
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_window(qtbot, window, monkeypatch):
-    monkeypatch.setattr("nnjit_studio.ui.window.main_window.CLOSE_WAIT_S", 0.1)
+    monkeypatch.setattr("nnjit_studio.ui.window.closing.CLOSE_WAIT_S", 0.1)
     stuck = threading.Event()
     window.session.worker.start("tune", lambda emit: stuck.wait(PATIENCE_S))
     with qtbot.waitSignal(window.closed):
@@ -401,22 +402,22 @@ def test_the_log_shows_lines_of_any_thread_and_filters(qtbot, window):
     thread.start()
     thread.join()
     log.info("all is well")
-    window.log_panel.take()
-    seen = window.log_panel.view.toPlainText()
+    window.log.take()
+    seen = window.log.view.toPlainText()
     assert "a spill <was> seen" in seen and "info" in seen and "test: all is well" in seen
-    window.log_panel.level.setCurrentText("warning")
-    assert "all is well" not in window.log_panel.view.toPlainText()
-    window.log_panel.level.setCurrentText("info")
-    window.log_panel.filter.setText("well")
-    assert window.log_panel.view.toPlainText().count("\n") == 0
+    window.log.level.setCurrentText("warning")
+    assert "all is well" not in window.log.view.toPlainText()
+    window.log.level.setCurrentText("info")
+    window.log.filter.setText("well")
+    assert window.log.view.toPlainText().count("\n") == 0
 
 
 def test_the_graph_finds_nodes_and_walks_by_keys(qtbot, window, model_file):
     open_it(qtbot, window, model_file)
     window.actions_by_id["find"].trigger()
-    window.graph.search.setText("add/add")
-    assert window.graph.hits.text() == "1 found"
-    qtbot.keyClick(window.graph.search, Qt.Key.Key_Return)
+    window.graph.search.field.setText("add/add")
+    assert window.graph.search.hits.text() == "1 found"
+    qtbot.keyClick(window.graph.search.field, Qt.Key.Key_Return)
     assert window.session.state.selected.startswith("add:8x16")
     view = window.graph.view
     qtbot.keyClick(view, Qt.Key.Key_Down)
@@ -445,13 +446,13 @@ def test_weights_are_not_drawn(qtbot, window, model_file):
 def test_every_action_is_in_a_menu_with_a_shortcut_of_its_own(window):
     shortcuts = [s.shortcut for s in ACTIONS if s.shortcut]
     assert len(shortcuts) == len(set(shortcuts))
-    assert {a.objectName() for m in window.menu_bar.actions() for a in m.menu().actions()} >= {
+    assert {a.objectName() for m in window.menus.bar.actions() for a in m.menu().actions()} >= {
         s.id for s in ACTIONS
     }
 
 
 def test_controls_have_accessible_names(window):
-    panels = (window.header, window.message, *(d.fill() for d in window.docks.values()))
+    panels = (window.header, window.message, *(d.panel() for d in window.docks.values()))
     ours = [
         w
         for panel in panels
@@ -480,7 +481,7 @@ def test_badges_are_shown_with_their_reason(qtbot, window, workbench):
     half = Sandbox(seen=Confinement(namespaces=True, filtered=False))
     for known in (half, replace(half, seen=Confinement(True, True))):  # once the page is there
         workbench.sandbox = known
-        window.header.render()
+        window.header.show_state()
         expected = set() if known.on else {f"The sandbox is {known}."}
         qtbot.waitUntil(lambda expected=expected: tips() == expected)
 
@@ -513,8 +514,8 @@ def test_two_models_after_each_other(qtbot, window, workbench, model_file, tmp_p
 def test_the_log_tells_of_swaps_and_of_wrong_candidates(qtbot, window, model_file):
     open_it(qtbot, window, model_file)
     tune_it(qtbot, window)
-    window.log_panel.take()
-    lines = window.log_panel.view.toPlainText().splitlines()
+    window.log.take()
+    lines = window.log.view.toPlainText().splitlines()
     wrong = [line for line in lines if "is wrong: error 3.1 times the bound" in line]
     assert wrong and all("warning" in line for line in wrong)
     assert any(" now runs x0=" in line for line in lines)
@@ -543,12 +544,12 @@ class LostPage(QLabel):
 def test_a_lost_page_comes_back_and_the_session_goes_on(qtbot, workbench, settings, model_file):
     window = StudioWindow(workbench, LostPage, settings)
     qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
-    qtbot.waitUntil(lambda: window.engine_view.starts == 1)
+    qtbot.waitUntil(lambda: window.page.view.starts == 1)
     open_it(qtbot, window, model_file)
     workbench.hold = True
     assert window.start_tuning()
-    window.engine_view.page_lost.emit("The page's process ended.")
-    qtbot.waitUntil(lambda: window.engine_view.starts == 2)
+    window.page.view.page_lost.emit("The page's process ended.")
+    qtbot.waitUntil(lambda: window.page.view.starts == 2)
     assert "goes on" in window.message.text.text()
     assert workbench.pages_expected == [(True, ""), (True, "The page's process ended.")]
     with qtbot.waitSignal(window.session.done):
@@ -560,18 +561,18 @@ def test_a_page_that_dies_again_and_again_is_given_up(qtbot, workbench, settings
     window = StudioWindow(workbench, LostPage, settings)
     qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
     for starts in range(1, MOST_DEATHS + 1):
-        qtbot.waitUntil(lambda starts=starts: window.engine_view.starts == starts)
-        window.engine_view.page_lost.emit("It trapped.")
+        qtbot.waitUntil(lambda starts=starts: window.page.view.starts == starts)
+        window.page.view.page_lost.emit("It trapped.")
     assert workbench.pages_expected[-1] == (False, "It trapped.")
     assert "start the Studio again" in window.message.text.text()
     qtbot.wait(1)
-    assert window.engine_view.starts == MOST_DEATHS
+    assert window.page.view.starts == MOST_DEATHS
 
 
 def test_a_recent_model_that_cannot_be_looked_at_counts_as_missing(window, tmp_path):
     recent.remember(window.settings, tmp_path / f"{'x' * 300}.onnx")
-    window.recent_menu.aboutToShow.emit()
-    assert "(missing)" in window.recent_menu.actions()[0].text()
+    window.menus.recent.aboutToShow.emit()
+    assert "(missing)" in window.menus.recent.actions()[0].text()
     assert not window.open_model(tmp_path / f"{'x' * 300}.onnx")
 
 
@@ -588,16 +589,16 @@ def test_a_link_that_is_dropped_is_answered_in_words(window):
 
 def test_the_log_shows_debug_lines_when_asked(window):
     logging.getLogger("nnjit_studio.test").debug("a detail")
-    window.log_panel.take()
-    assert "a detail" not in window.log_panel.view.toPlainText()
-    window.log_panel.level.setCurrentText("debug")
-    assert "a detail" in window.log_panel.view.toPlainText()
+    window.log.take()
+    assert "a detail" not in window.log.view.toPlainText()
+    window.log.level.setCurrentText("debug")
+    assert "a detail" in window.log.view.toPlainText()
 
 
 def test_a_wrong_log_call_breaks_nobody(window, capsys):
     wrong = logging.LogRecord("nnjit", logging.INFO, "a.py", 1, "%d workloads", ("many",), None)
-    window.log_panel.handler.handle(wrong)
+    window.log.handler.handle(wrong)
     assert "Logging error" in capsys.readouterr().err
     logging.getLogger("nnjit_studio.test").info("and on it goes")
-    window.log_panel.take()
-    assert "and on it goes" in window.log_panel.view.toPlainText()
+    window.log.take()
+    assert "and on it goes" in window.log.view.toPlainText()

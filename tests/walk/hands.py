@@ -24,7 +24,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.cli.common import workbench
+from nnjit_studio.cli.running import workbench
+from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.page.host import EngineView
 from nnjit_studio.ui.startup.app import run_studio
@@ -142,8 +143,9 @@ def in_window(
         QTimer.singleShot(0, begin)
         return EngineView(url, parent)
 
-    with workbench("embedded", database, AS_ROOT, gpu=gpu) as (bench, _):
-        run_studio(bench, None, None, False, None, False, view)
+    target = TargetOptions(gpu=gpu, no_sandbox=AS_ROOT, database=database)
+    with workbench(target) as opened:
+        run_studio(opened.bench, None, None, False, None, False, view)
     if failed:
         raise failed[0]
 

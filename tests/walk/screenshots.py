@@ -104,7 +104,7 @@ class Album:
         if not self.wanted(name):
             return
         for theme in ("dark", "light"):
-            self.window.choose_theme(theme)
+            self.window.menus.choose_theme(theme)
             self.hands.wait(400 if widget else 1200)  # the page draws itself a little later
             ending = f"-{theme}" + ("@2x" if self.scale == 2 else "")
             self.hands.picture(self.folder / f"{name}{ending}.png", widget)
@@ -140,25 +140,25 @@ class Album:
     # The session
 
     def welcome(self) -> None:
-        page = self.window.first_run.page
+        page = self.window.welcome.page
         self.hands.until("the machine is looked at", lambda: "Engine" in page.as_text())
         if self.wanted("welcome"):
             self.do("examine")
             self.shoot("welcome")
 
     def open(self) -> None:
-        self.hands.click(self.window.first_run.page.sample_button)
-        self.hands.until("the profile is there", lambda: self.window.profile.result, 240)
+        self.hands.click(self.window.welcome.page.sample_button)
+        self.hands.until("the profile is there", lambda: self.window.panel("profile").result, 240)
         self.hands.idle("the profile", 120)
         if self.wanted("device"):
             self.do("device", 400)
             self.dock("device")
         if self.wanted("profile-cold-and-warm"):
-            self.window.profile.ledger.button.click()
+            self.window.panel("profile").ledger.button.click()
             self.hands.idle("the cold start", 240)
-            self.window.profile.tabs.setCurrentIndex(2)
+            self.window.panel("profile").tabs.setCurrentIndex(2)
             self.dock("profile", "profile-cold-and-warm")
-            self.window.profile.tabs.setCurrentIndex(0)
+            self.window.panel("profile").tabs.setCurrentIndex(0)
 
     def tune(self) -> None:
         if not any(map(self.wanted, ("tuning", "tuned", *OF_TUNING))):
@@ -187,17 +187,18 @@ class Album:
         window = self.window
         self.tabs(
             "profile",
-            window.profile.tabs,
+            window.panel("profile").tabs,
             ("findings", "timeline", "cold-and-warm-after", "memory", "roofline", "compare"),
         )
-        heaviest = max(window.profile.result.steps, key=lambda step: step.ms).node
-        window.graph.go_to(heaviest)
+        heaviest = max(window.panel("profile").result.steps, key=lambda step: step.ms).node
+        window.panel("graph").go_to(heaviest)
         self.dock("graph")
         window.actions_by_id["kernel"].trigger()
-        self.hands.until("the kernel is shown", lambda: window.kernel.kernel is not None)
+        self.hands.until("the kernel is shown", lambda: window.panel("kernel").kernel is not None)
         self.hands.wait(500)
         self.mark_a_line()
-        self.tabs("kernel", window.kernel.tabs, ("side-by-side", "passes", "numbers", "speed"))
+        tabs = window.panel("kernel").tabs
+        self.tabs("kernel", tabs, ("side-by-side", "passes", "numbers", "speed"))
         self.do("refresh")
         self.dock("database")
         if self.wanted("diff") or self.wanted("inspecting"):
@@ -212,7 +213,7 @@ class Album:
         """Put the cursor on the first multiply-add of the loops, so that lines are marked."""
         from PySide6.QtWidgets import QPlainTextEdit
 
-        for view in self.window.kernel.sides.findChildren(QPlainTextEdit):
+        for view in self.window.panel("kernel").sides.findChildren(QPlainTextEdit):
             cursor = view.document().find("a * b0 + acc")
             if not cursor.isNull():
                 cursor.clearSelection()
@@ -242,7 +243,7 @@ class Album:
                 )
             opened(action)
         trace = self.folder / "minilm-trace.json"
-        self.window.profile.save_trace(trace)
+        self.window.panel("profile").save_trace(trace)
         show(TraceSaved(self.window, Path.home() / "minilm-trace.json"))
         opened("perfetto")
         try:
@@ -263,20 +264,20 @@ class Album:
             self.hands.wait(100)
             self.hands.idle("the software adapter", 300)
             self.do("faster", 600)
-            self.hands.until("the comparison is shown", lambda: window.faster.result, 10)
+            self.hands.until("the comparison is shown", lambda: window.panel("faster").result, 10)
             self.dock("faster")
         if self.wanted("text"):
             window.backend.choose(0)
             self.hands.wait(100)
             self.hands.idle("Wasm", 200)
-            form = window.text.form
+            form = window.panel("text").form
             form.decoder.setText(str(self.decoder))
             form.prefill.setText(str(self.prefill))
             form.prompt.setPlainText("464 3280 318")
             form.tokens.setValue(48)
             window.docks["text"].show()
             window.docks["text"].raise_()
-            window.text.button.click()
+            window.panel("text").button.click()
             self.hands.wait(200)
             self.hands.idle("the text", 600)
             form.decoder.setText(self.decoder.name)  # where it lies is nobody's business

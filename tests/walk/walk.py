@@ -68,7 +68,7 @@ class Walk:
         from hands import NotReached
 
         window = hands.window
-        page = window.first_run.page
+        page, graph = window.welcome.page, window.panel("graph")
         hands.until("the welcome page shows the machine", lambda: "✓ Engine" in page.as_text())
         hands.picture(self.out / "1-welcome.png")
         self.reached("start", page.as_text().splitlines()[0])
@@ -76,20 +76,18 @@ class Walk:
         hands.click(page.sample_button)
         hands.until(
             "the model's graph is drawn",
-            lambda: len(window.graph.view.boxes) > 10 and "nodes" in window.header.details.text(),
+            lambda: len(graph.view.boxes) > 10 and "nodes" in window.header.details.text(),
         )
-        self.reached(
-            "sample", f"{len(window.graph.view.boxes)} boxes, {window.header.details.text()}"
-        )
+        self.reached("sample", f"{len(graph.view.boxes)} boxes, {window.header.details.text()}")
 
-        findings = window.profile.findings
+        findings = window.panel("profile").findings
         hands.until("the profile's findings are told", lambda: findings.buttons)
         first = findings.found[0]
         hands.click(findings.buttons[0, "show"])
-        hands.until("the graph shows the step", lambda: window.graph.view.current is not None)
-        node = window.graph.view.current
-        box = window.graph.view.current_box
-        cost = window.graph.cost(box)
+        hands.until("the graph shows the step", lambda: graph.view.current is not None)
+        node = graph.view.current
+        box = graph.view.current_box
+        cost = graph.cost(box)
         if node.name != first.node or "%" not in cost or box.fill is None:
             raise NotReached(f"the graph shows {node.name} with {cost!r}")
         hands.picture(self.out / "2-bottleneck.png")
@@ -131,7 +129,7 @@ class Walk:
 
 def plotted(window) -> int:
     """Points that the plot of rounds really draws."""
-    return sum(len(dots.getData()[0]) for dots, _ in window.rounds.items.values())
+    return sum(len(dots.getData()[0]) for dots, _ in window.panel("rounds").items.values())
 
 
 def check_bundle(bundle: Path, model: Path, out: Path) -> str:

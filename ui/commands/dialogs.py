@@ -1,8 +1,8 @@
-"""Dialogs, none of them modal: tuning goes on and the window stays in reach."""
+"""Dialogs, none of them modal: tuning goes on and the window stays usable."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -12,13 +12,12 @@ from PySide6.QtWidgets import (
     QMessageBox,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from nnjit_studio import __version__
-from nnjit_studio.ui.commands.actions import ACTIONS
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.commands.actions import ActionSpec
+from nnjit_studio.ui.widgets.panel import named, vbox
 
 OTHER_KEYS = (
     ("Graph: next, previous node", "Down, Up"),
@@ -31,34 +30,27 @@ OTHER_KEYS = (
 )
 
 
-def ask_model(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
-    _ask_file(QFileDialog(parent, "Open model", str(folder), "ONNX models (*.onnx)"), chosen)
+MODELS = ("Open model", "ONNX models (*.onnx)")
+PROFILES = ("Saved profile", "Profiles (*.json)")
+TOKEN_IDS = ("Token ids", "")
+RECORDS = ("Import records", "Kernel records (*.db *.sqlite *.sqlite3 *.json)")
+SESSIONS = ("Open session", "Sessions (*.json)")
+"""Titles of dialogs that ask for a file, and the files that they show."""
 
 
-def ask_profile(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
-    _ask_file(QFileDialog(parent, "Saved profile", str(folder), "Profiles (*.json)"), chosen)
-
-
-def ask_ids(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
-    _ask_file(QFileDialog(parent, "Token ids", str(folder)), chosen)
-
-
-def ask_records(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
-    kinds = "Kernel records (*.db *.sqlite *.sqlite3 *.json)"
-    _ask_file(QFileDialog(parent, "Import records", str(folder), kinds), chosen)
-
-
-def ask_session(parent: QWidget, folder: Path, chosen: Callable[[Path], object]) -> None:
-    _ask_file(QFileDialog(parent, "Open session", str(folder), "Sessions (*.json)"), chosen)
-
-
-def _ask_file(dialog: QFileDialog, chosen: Callable[[Path], object]) -> None:
+def ask_file(
+    parent: QWidget, kind: tuple[str, str], folder: Path, chosen: Callable[[Path], object]
+) -> None:
+    """Have ``chosen`` called with a file that is there."""
+    title, files = kind
+    dialog = QFileDialog(parent, title, str(folder), files)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.fileSelected.connect(lambda text: chosen(Path(text)))
     show(dialog)
 
 
 def ask_save(parent: QWidget, title: str, file: Path, chosen: Callable[[Path], object]) -> None:
+    """Have ``chosen`` called with the file to write; ``file`` is proposed."""
     dialog = QFileDialog(parent, title, str(file))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.fileSelected.connect(lambda text: chosen(Path(text)))
@@ -74,8 +66,8 @@ def show_about(parent: QWidget) -> None:
     show(QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=parent))
 
 
-def show_shortcuts(parent: QWidget) -> None:
-    rows = [(s.text, s.shortcut) for s in ACTIONS if s.shortcut] + list(OTHER_KEYS)
+def show_shortcuts(parent: QWidget, actions: Iterable[ActionSpec]) -> None:
+    rows = [(s.text, s.shortcut) for s in actions if s.shortcut] + list(OTHER_KEYS)
     table = named(QTableWidget(len(rows), 2), "Keyboard shortcuts")
     table.setHorizontalHeaderLabels(["action", "keys"])
     table.verticalHeader().hide()
@@ -87,7 +79,7 @@ def show_shortcuts(parent: QWidget) -> None:
     table.resizeColumnToContents(0)
     dialog = QDialog(parent)
     dialog.setWindowTitle("Keyboard shortcuts")
-    QVBoxLayout(dialog).addWidget(table)
+    vbox(table, on=dialog, margins=None)
     dialog.resize(460, 560)
     show(dialog)
 

@@ -1,4 +1,4 @@
-"""The command palette: every action of the menus, found by typing a few of its letters."""
+"""The command palette: every action of the menus, found by a few of its letters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from PySide6.QtWidgets import (
     QListWidgetItem,
     QMenu,
     QMenuBar,
-    QVBoxLayout,
     QWidget,
 )
 
 from nnjit_studio.ui.commands.actions import command_line
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.widgets.panel import named, vbox
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,7 @@ class Palette(QDialog):
         self.hint = named(QLabel(), "Command line")
         self.hint.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.hint.setWordWrap(True)
-        column = QVBoxLayout(self)
-        for widget in (self.field, self.list, self.hint):
-            column.addWidget(widget)
+        vbox(self.field, self.list, self.hint, on=self, margins=None, spacing=None)
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._find)
         self.list.currentRowChanged.connect(self._tell)
@@ -100,12 +97,13 @@ class Palette(QDialog):
 
     def current(self) -> Command | None:
         item = self.list.currentItem()
-        return item.data(Qt.ItemDataRole.UserRole) if item is not None else None
+        found: Command | None = item.data(Qt.ItemDataRole.UserRole) if item else None
+        return found
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Arrow keys, Return and Ctrl+C belong to the list though the field has the focus."""
+        """Arrow keys, Return and Ctrl+C act on the list although the field has the focus."""
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-            key, row = event.key(), self.list.currentRow()
+            key, row = Qt.Key(event.key()), self.list.currentRow()
             steps = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1}
             steps |= {Qt.Key.Key_PageDown: 10, Qt.Key.Key_PageUp: -10}
             if key in steps:
@@ -124,7 +122,7 @@ class Palette(QDialog):
     def line(self) -> str:
         """The command line that does the current command, empty where there is none."""
         command = self.current()
-        return command_line(command.action.objectName(), self.model) if command else ""
+        return command_line(command.action, self.model) if command else ""
 
     def _find(self, typed: str) -> None:
         found = [(score(c.name, typed), i, c) for i, c in enumerate(self.commands)]

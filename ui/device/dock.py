@@ -1,4 +1,4 @@
-"""The device: what was measured of it, as three plots, and the button that measures it."""
+"""The device: three plots of its measurements, and the button that measures it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Sequence
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QProgressBar,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
 
 from nnjit_studio.device.measured import LATENCY, SPILL, MeasuredDevice, binary_size
 from nnjit_studio.device.primitives import PRIMITIVES, preference
 from nnjit_studio.doctor.device_report import bandwidth_text, caches_text, registers_text
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.widgets import log_axes
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
+from nnjit_studio.ui.widgets.panel import Panel, ground, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.plots import TICKS, Array, PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench.jobs import measure_device
 
-MEASURE, STOP = "Measure this device", "Stop"
+START, STOP = "Measure this device", "Stop"
+MEASURE = Job(
+    "device",
+    "Measuring the device",
+    lambda bench, tell: bench.run(measure_device, tell),
+    needs_model=False,
+)
 NOT_MEASURED = (
-    "This device was not measured yet.\n\nRegisters and caches are what the system tells, or "
+    "This device was not measured yet.\n\nRegisters and caches are as the system reports them, or "
     "assumed. Measuring takes some seconds, on an otherwise quiet machine."
 )
 FACTS_WIDTH = 230
@@ -50,10 +50,6 @@ class DevicePlot(PlotPanel):
         self.device = device
         self.redraw()
 
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self.redraw()
-
     def redraw(self) -> None:
         self.item.clear()
         self.show_empty(self.device is None)
@@ -63,9 +59,7 @@ class DevicePlot(PlotPanel):
     def draw(self, device: MeasuredDevice) -> None:
         raise NotImplementedError
 
-    def draw_curve(
-        self, x: np.ndarray, best: np.ndarray, samples: Sequence[Sequence[float]]
-    ) -> None:
+    def draw_curve(self, x: Array, best: Array, samples: Sequence[Sequence[float]]) -> None:
         """The undisturbed samples as a line, all others as faint dots."""
         every = [(place, value) for place, own in zip(x, samples, strict=True) for value in own]
         faint = pg.mkColor(self.theme.muted)
@@ -90,6 +84,8 @@ class DevicePlot(PlotPanel):
 
 
 class SpillPlot(DevicePlot):
+    """The rate by the number of accumulators: it falls where registers spill."""
+
     def __init__(self, theme: Theme) -> None:
         super().__init__("Vector registers", "accumulators", "speed", "GFLOP/s", theme)
         self.item.setLimits(yMin=0)
@@ -102,15 +98,17 @@ class SpillPlot(DevicePlot):
             self.mark(device.accumulators + 0.5, f"spills above {device.accumulators}")
         self.frame(float(best.max()))
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return _samples(self.device, SPILL, ("accumulators", "GFLOP/s"))
 
 
 class LatencyPlot(DevicePlot):
+    """The latency by the size of the working set: its steps are caches."""
+
     def __init__(self, theme: Theme) -> None:
         super().__init__("Caches", "working set", "latency of a hop", "ns", theme)
         self.item.setLogMode(x=True, y=True)
-        self.item.getAxis("left").setTicks(log_axes.TICKS)
+        self.item.getAxis("left").setTicks(TICKS)
 
     def draw(self, device: MeasuredDevice) -> None:
         curve = device.curves[LATENCY]
@@ -124,12 +122,12 @@ class LatencyPlot(DevicePlot):
         labels = [(math.log10(s), binary_size(s)) for s in ticks]
         self.item.getAxis("bottom").setTicks([labels[::3], [(at, "") for at, _ in labels]])
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return _samples(self.device, LATENCY, ("working set bytes", "ns"))
 
 
 class EffectsPlot(DevicePlot):
-    """A bar for each setting, from 1 to its speed beside the setting in force."""
+    """A bar for each setting, from 1 to its speed relative to the setting in force."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Primitives", "speed-up", "", "", theme)
@@ -164,7 +162,7 @@ class EffectsPlot(DevicePlot):
             self.item.setYRange(-0.6, len(effects) - 0.4, padding=0)
             self.item.setXRange(0, max(1.2, *(min(e.high, 2.5) for e in effects)), padding=0.02)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         header = ("primitive", "setting", "speed", "low", "high", "verdict", "error")
         effects = self.device.effects if self.device else ()
         return header, [
@@ -172,46 +170,36 @@ class EffectsPlot(DevicePlot):
         ]
 
 
-class DevicePanel(QWidget):
-    """Facts and the button on the left, the plots beside them."""
+class DevicePanel(Panel):
+    """Facts and the button on the left, the plots on the right."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
-        panel(self)
         self._session = session
-        self.facts = QLabel(NOT_MEASURED, wordWrap=True)
-        panel(self.facts)
+        self.facts = ground(QLabel(NOT_MEASURED, wordWrap=True))
         self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.facts.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.phase = ElidedLabel()
-        self.phase.setObjectName("muted")
+        self.phase = quiet(ElidedLabel())
         self.progress = named(QProgressBar(textVisible=False), "Progress of the measurement")
         self.progress.setRange(0, 0)
-        self.button = named(QPushButton(MEASURE), MEASURE, "Registers, caches, memory, primitives")
-        self.button.clicked.connect(self._clicked)
+        self.button = push_button(
+            START, START, "Registers, caches, memory, primitives", act=self._clicked
+        )
         self.plots: tuple[DevicePlot, ...] = (
             SpillPlot(theme), LatencyPlot(theme), EffectsPlot(theme),
         )  # fmt: skip
         left = QWidget()
         left.setFixedWidth(FACTS_WIDTH)
-        column = QVBoxLayout(left)
-        column.addWidget(self.button)
-        column.addWidget(self.progress)
-        column.addWidget(self.phase)
-        scroll = QScrollArea(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
-        scroll.setWidget(self.facts)
-        column.addWidget(scroll, 1)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(left)
-        for plot, stretch in zip(self.plots, (3, 3, 4), strict=True):
-            row.addWidget(plot, stretch)
+        vbox(
+            self.button, self.progress, self.phase, (scrolled(self.facts), 1),
+            on=left, margins=None, spacing=None,
+        )  # fmt: skip
+        hbox(left, *zip(self.plots, (3, 3, 4), strict=True), on=self, spacing=0)
         session.device_changed.connect(self.show_device)
         session.busy_changed.connect(self._follow)
         self._follow("")
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == "device":
             self.phase.setText(self._session.state.phase)
 
@@ -228,18 +216,18 @@ class DevicePanel(QWidget):
         if self._session.busy == "device":
             self._session.cancel()
         else:
-            self._session.measure_device()
+            self._session.run(MEASURE)
 
     def _follow(self, job: str) -> None:
         measuring = job == "device"
-        self.button.setText(STOP if measuring else MEASURE)
+        self.button.setText(STOP if measuring else START)
         self.button.setEnabled(measuring or not job)
         for widget in (self.progress, self.phase):
             widget.setVisible(measuring)
 
 
 def facts_of(device: MeasuredDevice) -> str:
-    """What the experiments say, in sentences."""
+    """The results of the experiments, in sentences."""
     prefers = {p.name: preference(p, device.effects) for p in PRIMITIVES}
     settled = ", ".join(f"{name} {setting}" for name, setting in prefers.items() if setting)
     open_ = ", ".join(name for name, setting in prefers.items() if not setting)
@@ -257,9 +245,7 @@ def facts_of(device: MeasuredDevice) -> str:
     )
 
 
-def _samples(
-    device: MeasuredDevice | None, curve: str, header: tuple[str, str]
-) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+def _samples(device: MeasuredDevice | None, curve: str, header: tuple[str, str]) -> Table:
     if device is None:
         return header, []
     found = device.curves[curve]

@@ -1,18 +1,15 @@
-"""Which is faster here, Wasm or WebGPU: the answer in words, and every step on both."""
+"""Wasm and WebGPU compared: which is faster and why, in words, and every step on both."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.analysis.backends import BackendComparison, StepPair, why
-from nnjit_studio.ui.state.job_table import JobTable
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.panel import ground
 from nnjit_studio.ui.widgets.tables import Column
-from nnjit_studio.ui.widgets.theme import Theme, panel
 
 EMPTY = "Nothing compared yet: F8 runs the open model in Wasm and on WebGPU, and says why."
 
@@ -35,28 +32,25 @@ COLUMNS = (
 )
 
 
-class FasterPanel(JobTable):
+class BackendsPanel(JobTable):
     """The sentences above, the steps below, those with the largest difference first."""
 
     result: BackendComparison | None
 
-    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
-        super().__init__(session, "Wasm or WebGPU", COLUMNS, theme, actions, "faster", EMPTY)
-        self.answer = QLabel(wordWrap=True)
-        panel(self.answer)
+    def __init__(self, host: Host) -> None:
+        super().__init__(host, "Wasm or WebGPU", COLUMNS, "faster", EMPTY)
+        self.answer = ground(QLabel(wordWrap=True))
         self.answer.setContentsMargins(10, 2, 10, 6)
         self.answer.hide()
-        layout = self.layout()
-        assert layout is not None
-        layout.insertWidget(1, self.answer)  # type: ignore[attr-defined]
+        self.box.insertWidget(1, self.answer)
 
     def fill(self) -> None:
         steps = self.result.steps if self.result else ()
         ranked = sorted(steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms))
         self.model.set_rows(ranked, keep=False)
-        told = why(self.result)[1:] if self.result else []
-        self.answer.setText(" ".join(told))
-        self.answer.setVisible(bool(told))
+        reasons = why(self.result)[1:] if self.result else []
+        self.answer.setText(" ".join(reasons))
+        self.answer.setVisible(bool(reasons))
 
     def sentence(self) -> str:
         assert self.result is not None

@@ -1,20 +1,20 @@
-"""The numerical diff: tensors in the page beside native ONNX Runtime, the worst first."""
+"""The numerical diff: tensors of the page against native ONNX Runtime, the worst first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
 
-from nnjit_studio.analysis.diff import Diff, TensorDiff, summary
-from nnjit_studio.ui.state.job_table import JobTable
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.analysis.diff import Diff, TensorDiff, merged, summary
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.dock.job_table import JobTable
+from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.tables import Column
-from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench import jobs
 
 EMPTY = (
     "Nothing compared yet: F7 compares every tensor with native ONNX Runtime, "
@@ -46,17 +46,6 @@ def rows_of(diff: Diff, whole: bool) -> Iterator[Row]:
         yield Row(state, t.tensor, t.node, t, there if t.max_abs else "equal")
     for m in diff.missing:
         yield Row(NOT_COMPARED, m.tensor, m.node, why=m.why)
-
-
-def merged(before: Diff, now: Diff) -> Diff:
-    """The tensors of both, those of ``now`` in place of older ones."""
-    fresh = {t.tensor for t in (*now.tensors, *now.missing)}
-    tensors = (*now.tensors, *(t for t in before.tensors if t.tensor not in fresh))
-    return replace(
-        now,
-        tensors=tuple(sorted(tensors, key=lambda t: (-t.max_rel, t.position))),
-        missing=(*now.missing, *(m for m in before.missing if m.tensor not in fresh)),
-    )
 
 
 def _of(name: str) -> Any:
@@ -109,18 +98,21 @@ class DiffPanel(JobTable):
 
     result: Diff | None
 
-    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+    def __init__(self, host: Host) -> None:
         self._asked = ""
         self._whole = False
-        super().__init__(session, "Numerical diff", COLUMNS, theme, actions, "diff", EMPTY)
+        super().__init__(host, "Numerical diff", COLUMNS, "diff", EMPTY)
         self.view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
 
     def compare(self, node: str = "") -> bool:
         """Compare one step's tensors, or all without a name; False when another job is running."""
-        if not self._session.diff(node):
-            return False
-        self._asked = node
-        return True
+        phase = f"Comparing {node or 'all tensors'} with ONNX Runtime"
+        started = self._session.run(
+            Job("diff", phase, lambda bench, tell: bench.run(jobs.diff, node, tell))
+        )
+        if started:
+            self._asked = node
+        return started
 
     def show_result(self, result: Diff | None) -> None:
         # A node is added to what was compared before, unless kernels may have changed meanwhile.
@@ -128,7 +120,7 @@ class DiffPanel(JobTable):
         self._whole = not self._asked or (before is not None and self._whole)
         super().show_result(merged(before, result) if before and result else result)
         if self._asked:
-            self._select(self._asked)
+            self.select_row(lambda row: row.node == self._asked)
         else:
             self.view.scrollToTop()
 
@@ -143,17 +135,6 @@ class DiffPanel(JobTable):
             return "  ·  ".join(f"{row.tensor}: {_in_words(row, self.result)}" for row in found)
         missing = len(self.result.missing)
         return summary(self.result) + (f" {missing} are not compared." if missing else "")
-
-    def _select(self, node: str) -> None:
-        places = [i for i, row in enumerate(self.model.rows) if row.node == node]
-        if not places:
-            return
-        index = self.proxy.mapFromSource(self.model.index(places[0], 0))
-        if not index.isValid():
-            self.filter.clear()
-            index = self.proxy.mapFromSource(self.model.index(places[0], 0))
-        self.view.selectRow(index.row())
-        self.view.scrollTo(index)
 
 
 def _in_words(row: Row, diff: Diff) -> str:

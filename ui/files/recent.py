@@ -15,13 +15,14 @@ LIMIT = 9
 
 
 def recent(settings: QSettings) -> list[Path]:
+    """The models, the latest first."""
     stored = settings.value(KEY, [])
-    texts = [stored] if isinstance(stored, str) else list(stored or [])
+    texts = stored if isinstance(stored, list) else [stored] if isinstance(stored, str) else []
     return [Path(text) for text in texts]
 
 
 def remember(settings: QSettings, path: Path) -> None:
-    """Put a model on top of the list; a model stands in it once."""
+    """Put a model on top of the list, which has each model once."""
     path = path.absolute()
     paths = [path, *(p for p in recent(settings) if p != path)]
     settings.setValue(KEY, [str(p) for p in paths[:LIMIT]])
@@ -43,7 +44,7 @@ def fill_menu(
     open_model: Callable[[Path], object],
     clear: Callable[[], object],
 ) -> None:
-    """The list as actions; models that are not there any more are greyed out."""
+    """The list as actions; models that are missing are greyed out."""
     menu.clear()
     for number, path in enumerate(recent(settings), 1):
         there = os.path.isfile(path)  # a folder that may not be read counts as missing

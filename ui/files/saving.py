@@ -1,4 +1,4 @@
-"""Asking where a file goes, writing it, and saying how that went."""
+"""Asking for the place of a file, writing it, and telling how that went."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.files import recent
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.message_bar import MessageBar
 from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
@@ -23,7 +24,7 @@ class Saver:
     """For buttons and actions that write a file; the folder is that of the latest model."""
 
     def __init__(
-        self, window: QWidget, session: Session, settings: QSettings, message: MessageBar
+        self, window: QWidget, session: StudioSession, settings: QSettings, message: MessageBar
     ) -> None:
         self._window, self._session = window, session
         self._settings, self._message = settings, message
@@ -38,18 +39,18 @@ class Saver:
         dialogs.ask_save(self._window, title, self.folder / name, write)
 
     def ask_for_model(self, title: str, ending: str, write: Write) -> None:
-        """The same; what is proposed is the model's name with this ending."""
+        """The same; the model's name with this ending is proposed."""
         model = self._session.state.model
         self.ask(title, (model.path.stem if model else "model") + ending, write)
 
     def guarded(self, write: Write) -> Write:
-        """Says in the message bar whether it was written, and if not, why."""
+        """Tell in the message bar that it was written, or why it was not."""
 
         def writes(path: Path) -> None:
             try:
                 write(path)
             except UserError as error:
-                self._message.say(f"{error.error} {error.hint}".strip(), "bad")
+                self._message.say(str(JobProblem.of("save", error)), "bad")
             except OSError as error:
                 reason = error.strerror or str(error)
                 self._message.say(f"{path.name} was not written: {reason}.", "bad", str(error))
@@ -59,7 +60,7 @@ class Saver:
         return writes
 
     def offer(self, button: QPushButton, title: str, ending: str, write: Write) -> None:
-        """Have a button ask for a file named after the model, and write it."""
+        """Have a button ask for a file that is named after the model, and write it."""
         button.clicked.connect(
             lambda _=False: self.ask_for_model(title, ending, self.guarded(write))
         )

@@ -14,31 +14,31 @@ KEY = "unfinished_tuning"
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A model whose tuning began at ``since`` (ISO 8601, local) and was not told to have ended."""
+    """A model whose tuning began at ``since`` (ISO 8601, local) and was not seen to end."""
 
     model: Path
     since: str
 
     def __str__(self) -> str:
         return (
-            f"Tuning of {self.model.name}, begun {self.since}, did not end: what it measured is "
+            f"Tuning of {self.model.name}, begun {self.since}, did not end: its measurements are "
             "in the database. Resume it (Ctrl+Shift+F5) to go on from there."
         )
 
 
 def note(settings: QSettings, model: Path) -> None:
-    """A session of this model begins. Qt writes it to the disk within the next turns."""
+    """Note that a session of this model begins; Qt writes that to the disk soon."""
     since = datetime.datetime.now().isoformat(" ", timespec="minutes")
     settings.setValue(KEY, json.dumps({"model": str(model.absolute()), "since": since}))
 
 
 def forget(settings: QSettings) -> None:
-    """It ended, well or not, with the user looking."""
+    """The session ended, well or not, while the window was open."""
     settings.remove(KEY)
 
 
 def read(settings: QSettings) -> Unfinished | None:
-    """What did not end; None where there is nothing, or the model is not there any more."""
+    """The session that did not end; None without one, and where its model is missing."""
     try:
         held = json.loads(str(settings.value(KEY, "")))
         model, since = Path(held["model"]), str(held["since"])

@@ -1,35 +1,28 @@
-"""Text of a decoder: a prompt of token ids in, tokens as they are made, and how fast."""
+"""Text of a decoder: a prompt of token ids, new tokens as they are made, and their rate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QTextCursor
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QScrollArea,
-    QSplitter,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QSplitter
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.prompts import why_no_decoder
 from nnjit_studio.generation.session import CANCELLED, TextBegun
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.generation.form import TextForm
-from nnjit_studio.ui.generation.plot import TextPlot
-from nnjit_studio.ui.state.session import Problem, Session
+from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.text_state import RECENT_MS, TextState
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.theme import Theme, named, panel
+from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.theme import Theme
 
 EMPTY = "Type a prompt of token ids, then start."
 ENDS = {
@@ -41,28 +34,26 @@ ENDS = {
 JOBS = ("text", "check_text")
 
 
-class TextPanel(QWidget):
+class TextPanel(Panel):
     """Fields on the left, tokens in the middle, milliseconds on the right."""
 
-    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+    def __init__(self, session: StudioSession, theme: Theme, stop: QAction) -> None:
         super().__init__()
-        panel(self)
-        self._session, self._stop = session, actions["stop"]
+        self._session, self._stop = session, stop
         self._shown_text: TextBegun | None = None
         self._shown = 0
         self.form = TextForm()
         self.plot = TextPlot(session, theme)
-        self.button = named(QPushButton("Start"), "Make text", "Go on with the prompt (Ctrl+Enter)")
+        tip = "Continue the prompt (Ctrl+Enter)"
+        self.button = push_button("Start", "Make text", tip, self.start_or_stop)
         self.button.setShortcut("Ctrl+Return")
-        self.button.clicked.connect(self.start_or_stop)
-        self.check_button = named(
-            QPushButton("Check"),
+        self.check_button = push_button(
+            "Check",
             "Check the text",
             "Compare every token with the greedy choice of native ONNX Runtime",
+            self.check,
         )
-        self.check_button.clicked.connect(lambda: session.check_text())
-        self.caption = QLabel(wordWrap=True)
-        self.caption.setObjectName("muted")
+        self.caption = quiet(QLabel(wordWrap=True))
         self.rates = named(
             QLabel(wordWrap=True),
             "Tokens a second",
@@ -77,7 +68,7 @@ class TextPanel(QWidget):
         ):  # fmt: skip
             button.clicked.connect(lambda _=False, field=field: self._choose(field))
         form.prompt_button.clicked.connect(
-            lambda: dialogs.ask_ids(self, self._folder(), self.read_prompt)
+            lambda: dialogs.ask_file(self, dialogs.TOKEN_IDS, self._folder(), self.read_prompt)
         )
         self._lay_out()
         session.busy_changed.connect(lambda _: self._follow())
@@ -97,7 +88,22 @@ class TextPanel(QWidget):
         except UserError as error:
             self._say(f"{error.error} {error.hint}")
             return
-        self._session.make_text(request)
+        texts = self._session.texts
+        self._session.run(
+            Job(
+                "text",
+                f"Opening {request.path.name}",
+                lambda _, tell: texts.generate(request, tell),
+                needs_model=False,
+            )
+        )
+
+    def check(self) -> None:
+        """Compare the last text with native ONNX Runtime."""
+        texts, phase = self._session.texts, "Comparing the text with ONNX Runtime"
+        self._session.run(
+            Job("check_text", phase, lambda _, tell: texts.check(tell), needs_model=False)
+        )
 
     def read_prompt(self, path: Path) -> None:
         """Take the prompt from a file, or say why not."""
@@ -106,7 +112,7 @@ class TextPanel(QWidget):
         except UserError as error:
             self._say(f"{error.error} {error.hint}")
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy in JOBS:
             self._say(self._session.state.phase)
         if "text" in changes:
@@ -118,34 +124,21 @@ class TextPanel(QWidget):
         self.plot.set_theme(theme)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setContentsMargins(8, 6, 8, 4)
-        row.setSpacing(6)
-        row.addWidget(self.button)
-        row.addWidget(self.check_button)
-        row.addStretch(1)
-        middle = QWidget()
-        panel(middle)
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        self.rates.setContentsMargins(10, 0, 10, 4)
-        column.addWidget(self.rates)
-        column.addWidget(self.out, 1)
-        for label in (self.caption, self.checked):
-            label.setContentsMargins(10, 2, 10, 4)
-            column.addWidget(label)
-        scroll = QScrollArea(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
-        scroll.setWidget(self.form)
+        middle = Panel()
+        for label, margins in (
+            (self.rates, (10, 0, 10, 4)), (self.caption, (10, 2, 10, 4)),
+            (self.checked, (10, 2, 10, 4)),
+        ):  # fmt: skip
+            label.setContentsMargins(*margins)
+        bar = hbox(self.button, self.check_button, None, margins=(8, 6, 8, 4))
+        vbox(bar, self.rates, (self.out, 1), self.caption, self.checked, on=middle)
+        fields = scrolled(self.form)
         split = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        for widget, width in ((scroll, 340), (middle, 420), (self.plot, 420)):
+        for widget, width in ((fields, 340), (middle, 420), (self.plot, 420)):
             split.addWidget(widget)
-            split.setStretchFactor(split.count() - 1, 0 if widget is scroll else 1)
+            split.setStretchFactor(split.count() - 1, 0 if widget is fields else 1)
             split.setSizes([*split.sizes()[:-1], width])
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(split)
+        vbox(split, on=self)
 
     def _show_text(self) -> None:
         state = self._session.state.text
@@ -169,9 +162,9 @@ class TextPanel(QWidget):
 
     def _follow(self) -> None:
         busy, state = self._session.busy, self._session.state
-        running = busy in JOBS
-        chosen = self.form.decoder.text().strip() or not state.model
-        why = "" if chosen else why_no_decoder(state.model.graph)
+        running, why = busy in JOBS, ""
+        if state.model is not None and not self.form.decoder.text().strip():
+            why = why_no_decoder(state.model.graph)
         self.out.setPlaceholderText(why or EMPTY)
         self.button.setText("Stop" if running else "Start")
         self.button.setEnabled(running or not (busy or why))
@@ -182,14 +175,16 @@ class TextPanel(QWidget):
         return model.path.parent if model else Path.home()
 
     def _choose(self, field: QLineEdit) -> None:
-        dialogs.ask_model(self, self._folder(), lambda path: field.setText(str(path)))
+        dialogs.ask_file(
+            self, dialogs.MODELS, self._folder(), lambda path: field.setText(str(path))
+        )
 
     def _say(self, words: str) -> None:
         self.caption.setText(words)
 
-    def _problem(self, problem: Problem) -> None:
+    def _problem(self, problem: JobProblem) -> None:
         if problem.job in JOBS:
-            self._say(f"{problem.error} {problem.hint}".strip())
+            self._say(str(problem))
 
 
 def _rates(state: TextState) -> str:
@@ -223,3 +218,36 @@ def _checked(state: TextState) -> str:
         words += f" The first that differs: token {first['index']}, {first['id']}, not "
         words += f"{first['native']}."
     return words
+
+
+class TextPlot(PlotPanel):
+    """The first token is left out: it waits for the prompt."""
+
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
+        super().__init__(
+            "Time per token", "new token", "time since the one before", "ms",
+            "Each new token's time appears here.", theme,
+        )  # fmt: skip
+        self.plot.setAccessibleDescription("The line above the tokens has the rates.")
+        self._session = session
+        self.item.setLimits(yMin=0, xMin=0)
+        self.line = pg.PlotDataItem(skipFiniteCheck=True)
+        self.line.setDownsampling(auto=True, method="peak")
+        self.item.addItem(self.line)
+        self.set_theme(theme)
+
+    def redraw(self) -> None:
+        ms = np.array([t.ms for t in self._session.state.text.tokens[1:]], dtype=np.float64)
+        self.show_empty(not len(ms))
+        if len(ms):
+            self.frame(float(ms.max()))
+        self.line.setData(np.arange(1, len(ms) + 1), ms)
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        self.line.setPen(pen(theme.accent, 1.6))
+
+    def table(self) -> Table:
+        tokens = self._session.state.text.tokens
+        rows = [(i, t.id, t.ms, t.margin) for i, t in enumerate(tokens)]
+        return ("index", "id", "ms", "margin"), rows

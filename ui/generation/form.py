@@ -1,4 +1,4 @@
-"""What a text is made from: a decoder, a prompt of ids, how tokens are chosen."""
+"""The fields that a text is made from: a decoder, a prompt of ids, how tokens are chosen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.generation.prompts import parse_ids, read_ids
 from nnjit_studio.generation.session import TextRequest
 from nnjit_studio.model import GenerationRequest, Sampling
-from nnjit_studio.ui.widgets.theme import named, panel
+from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button
 
 PROMPT_LINES = 3
 MOST_TOKENS, MOST_SEED = 100_000, 2**31 - 1
 PREFILL_ROWS = GenerationRequest().rows
 
 
-class TextForm(QWidget):
+class TextForm(Panel):
     """The fields; their names are the options of ``nnjit generate``.
 
     Signals
@@ -41,22 +42,21 @@ class TextForm(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        panel(self)
         self.decoder = named(
             QLineEdit(placeholderText="the open model"),
             "Decoder",
             "ONNX file of a decoder with past keys and values; empty for the open model",
         )
-        self.decoder_button = named(QPushButton("…"), "Choose the decoder")
+        self.decoder_button = push_button("…", "Choose the decoder")
         self.prompt = named(
             QTextEdit(acceptRichText=False, placeholderText="Token ids: 15496, 11, 995"),
             "Prompt",
-            "Token ids, divided by commas or white space; tokenising is yours",
+            "Token ids, separated by commas or white space; the Studio has no tokeniser",
         )
         self.prompt.setTabChangesFocus(True)
         height = self.prompt.fontMetrics().lineSpacing() * PROMPT_LINES + 12
         self.prompt.setFixedHeight(height)
-        self.prompt_button = named(QPushButton("…"), "Read the prompt from a file")
+        self.prompt_button = push_button("…", "Read the prompt from a file")
         self.tokens = named(_number(1, MOST_TOKENS, 64), "New tokens", "At most so many new ones")
         self.top_k = named(
             _number(1, MOST_TOKENS, 1), "Top-k", "Draw one of so many likeliest tokens; 1 is greedy"
@@ -70,7 +70,7 @@ class TextForm(QWidget):
         self.capacity = named(
             _number(0, MOST_TOKENS, 0),
             "Cache",
-            "Tokens that the cache holds, prompt and new ones; a smaller one is faster",
+            "Tokens that the cache holds, of the prompt and new ones; a smaller cache is faster",
         )
         self.capacity.setSpecialValueText("as the model")
         self.prefill = named(
@@ -78,16 +78,16 @@ class TextForm(QWidget):
             "Prefill model",
             "ONNX file that reads a whole prompt, for a decoder of fixed shapes",
         )
-        self.prefill_button = named(QPushButton("…"), "Choose the prefill model")
+        self.prefill_button = push_button("…", "Choose the prefill model")
         form = QFormLayout(self)
         form.setContentsMargins(10, 6, 10, 6)
         form.setVerticalSpacing(5)
-        form.addRow("Decoder", _beside(self.decoder, self.decoder_button))
-        form.addRow("Prompt", _beside(self.prompt, self.prompt_button))
-        form.addRow("New tokens", _beside(self.tokens, _label_of("cache"), self.capacity))
-        form.addRow("Top-k", _beside(self.top_k, _label_of("temperature"), self.temperature))
+        form.addRow("Decoder", _across(self.decoder, self.decoder_button))
+        form.addRow("Prompt", _across(self.prompt, self.prompt_button))
+        form.addRow("New tokens", _across(self.tokens, quiet(QLabel("cache")), self.capacity))
+        form.addRow("Top-k", _across(self.top_k, quiet(QLabel("temperature")), self.temperature))
         form.addRow("Seed", self.seed)
-        form.addRow("Prefill", _beside(self.prefill, self.prefill_button))
+        form.addRow("Prefill", _across(self.prefill, self.prefill_button))
         for field in (self.decoder, self.prefill):
             field.textChanged.connect(lambda _: self.changed.emit())
         self.prompt.textChanged.connect(self.changed)
@@ -107,7 +107,7 @@ class TextForm(QWidget):
         self.prompt.setPlainText(", ".join(map(str, read_ids(path))))
 
     def request(self, opened: Path | None) -> TextRequest:
-        """What stands in the fields; ``opened`` is the open model's file.
+        """The request that the fields make; ``opened`` is the open model's file.
 
         Raises
         ------
@@ -129,10 +129,7 @@ class TextForm(QWidget):
             path,
             tuple(ids),
             Sampling(
-                self.tokens.value(),
-                self.top_k.value(),
-                self.temperature.value(),
-                self.seed.value(),
+                self.tokens.value(), self.top_k.value(), self.temperature.value(), self.seed.value()
             ),
             GenerationRequest(self.capacity.value() or None, PREFILL_ROWS, prefill),
         )
@@ -147,17 +144,8 @@ def _number(low: int, high: int, value: int) -> QSpinBox:
     return QSpinBox(minimum=low, maximum=high, value=value)
 
 
-def _label_of(text: str) -> QWidget:
-    label = QLabel(text)
-    label.setObjectName("muted")
-    return label
-
-
-def _beside(*widgets: QWidget) -> QHBoxLayout:
-    row = QHBoxLayout()
-    row.setSpacing(5)
+def _across(*widgets: QWidget) -> QHBoxLayout:
     for widget in widgets:
-        row.addWidget(widget, 0 if isinstance(widget, QPushButton) else 1)
         if isinstance(widget, QPushButton):
             widget.setFixedWidth(28)
-    return row
+    return hbox(*((w, 0 if isinstance(w, QPushButton) else 1) for w in widgets), spacing=5)

@@ -1,4 +1,4 @@
-"""What is known of nodes, and the ways to colour a graph by it. Knows no Qt."""
+"""Facts of nodes, and the ways to colour a graph by them. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.analysis.profile.findings import only_moves
 from nnjit_studio.analysis.profile.rows import bytes_moved
 from nnjit_studio.model import Graph, Node, Workload
-from nnjit_studio.ui.state.state import WorkloadState
+from nnjit_studio.ui.state.workload import WorkloadProgress
 from nnjit_studio.ui.widgets import text
 
 Values = Mapping[str, float]
@@ -61,7 +61,7 @@ class ColourBy:
     A value is told as ``number(value)`` and ``unit``; bytes bring their own.
     ``scale`` is ``heat`` (more is worse, from 0), ``good`` (more is better, from 0),
     ``bytes`` (logarithmic), ``error`` (logarithmic, fixed ends) or ``delta`` (around 0).
-    ``missing`` tells how to get values while there are none, ``source`` whence they come.
+    ``missing`` tells how to get values while there are none, ``source`` where they come from.
     """
 
     id: str
@@ -169,9 +169,9 @@ def peaks_of(profile: ModelProfile | None) -> Values:
     return {s.node: 100 * s.gflops / s.percent_of_peak for s in steps if s.percent_of_peak}
 
 
-def errors_of(diff: Diff | None) -> Values:
+def errors_of(diff: Diff) -> Values:
     worst: dict[str, float] = {}
-    for tensor in diff.tensors if diff else ():
+    for tensor in diff.tensors:
         worst[tensor.node] = max(tensor.max_rel, worst.get(tensor.node, 0.0))
     return worst
 
@@ -183,17 +183,15 @@ def run_of_profile(profile: ModelProfile, label: str, graph: Graph) -> Run:
     return Run(label, ms, peaks_of(profile))
 
 
-def runs_of_backends(found: BackendComparison | None) -> list[Run]:
-    """Wasm and WebGPU, each to set beside the present run."""
-    if found is None:
-        return []
+def runs_of_backends(found: BackendComparison) -> list[Run]:
+    """Wasm and WebGPU, each as a run to compare with."""
     return [
         Run("Wasm, as compared last", {s.node: s.wasm_ms for s in found.steps}),
         Run("WebGPU, as compared last", {s.node: s.webgpu_ms for s in found.steps}),
     ]
 
 
-def warning_of(workload: WorkloadState) -> str:
+def warning_of(workload: WorkloadProgress) -> str:
     """Why the nodes of a workload are marked in red; empty for most."""
     kind = workload.workload.kind
     if only_moves(kind):

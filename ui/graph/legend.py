@@ -9,8 +9,9 @@ from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, place, span
-from nnjit_studio.ui.graph.scene import GraphView
-from nnjit_studio.ui.widgets.theme import Theme, ink_on, ramp, scaled_font
+from nnjit_studio.ui.graph.view import GraphView
+from nnjit_studio.ui.widgets.panel import scaled_font
+from nnjit_studio.ui.widgets.theme import Theme, ink_on, ramp
 
 # Each scale changes its lightness all along, or blue against orange: both are read without
 # telling red from green.

@@ -1,16 +1,17 @@
-"""Which run of a model its graph shows, and which other run is set beside it."""
+"""Choosers of the run that a graph shows, and of the one that it is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from nnjit_studio.ui.graph.facts import Run
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.graph.run_facts import BEFORE
+from nnjit_studio.ui.widgets.panel import chooser, hbox
 
-NOW, NO_COMPARISON, BEFORE = "Show: now", "Compare: nothing", "Before tuning"
+NOW, NO_COMPARISON = "Show: now", "Compare: nothing"
 SAVED = "Saved profile…"
 
 GetRun = Callable[[], "Run | None"]
@@ -34,18 +35,14 @@ class RunChoice(QWidget):
         super().__init__()
         self._before_tuning = before_tuning
         self._runs: list[Run] = []
-        self.show_run = named(QComboBox(), "Show run", "The run of this model that boxes tell of")
-        self.compare = named(
-            QComboBox(), "Compare with", "Another run of this model, set beside the one shown"
-        )
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        for combo in (self.compare, self.show_run):  # as the two graphs stand
+        self.show_run = chooser("Show run", "The run of this model that the boxes show")
+        self.compare = chooser("Compare with", "Another run of this model to compare with")
+        hbox((self.compare, 1), (self.show_run, 1), on=self)  # as the two graphs stand
+        for combo in (self.compare, self.show_run):
             combo.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
             )
             combo.setMinimumContentsLength(10)
-            row.addWidget(combo, 1)
         self.show_run.activated.connect(lambda _: self.changed.emit())
         self.compare.activated.connect(self._choose)
         self._fill()
@@ -78,10 +75,6 @@ class RunChoice(QWidget):
         """Choose what the run that is shown is compared with."""
         self.compare.setCurrentIndex(max(0, self.compare.findText(label)))
         self.changed.emit()
-
-    def count(self, word: str) -> int:
-        """How many runs have a word in their labels."""
-        return sum(word in run.label for run in self._runs)
 
     def _fill(self) -> None:
         for combo, first in ((self.show_run, NOW), (self.compare, NO_COMPARISON)):

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
-from nnjit_studio.ui.graph.scene import GraphView, Sheet
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
+from nnjit_studio.ui.graph.boxes import Sheet
+from nnjit_studio.ui.graph.view import GraphView
+from nnjit_studio.ui.widgets.labels import ElidedLabel
+from nnjit_studio.ui.widgets.panel import named, vbox
+from nnjit_studio.ui.widgets.theme import Theme
 
 
 class Sides(QSplitter):
@@ -22,23 +25,20 @@ class Sides(QSplitter):
         named(self.other, "Model graph of the compared run")
         self.captions = (ElidedLabel(), ElidedLabel())
         self._leading = False
-        for caption, view in zip(self.captions, (self.other, self.view), strict=True):
-            side = QWidget()
-            column = QVBoxLayout(side)
-            column.setContentsMargins(0, 0, 0, 0)
-            column.setSpacing(0)
-            caption.setContentsMargins(8, 2, 8, 2)
-            column.addWidget(caption)
-            column.addWidget(view, 1)
-            self.addWidget(side)
+        self._left = self._add(self.captions[0], self.other)
+        self._add(self.captions[1], self.view)
         for leader, follower in ((self.view, self.other), (self.other, self.view)):
             leader.panned.connect(partial(self._follow, leader, follower))
             leader.moved.connect(partial(self._pick, leader, follower))
-        self._show_sides(False)
+        self.split = False
+        self._show_sides()
 
-    @property
-    def split(self) -> bool:
-        return not self.widget(0).isHidden()
+    def _add(self, caption: ElidedLabel, view: GraphView) -> QWidget:
+        side = QWidget()
+        caption.setContentsMargins(8, 2, 8, 2)
+        vbox(caption, (view, 1), on=side)
+        self.addWidget(side)
+        return side
 
     @property
     def views(self) -> tuple[GraphView, ...]:
@@ -48,10 +48,11 @@ class Sides(QSplitter):
         """Show two drawings, or one."""
         if split == self.split:
             return
-        self._show_sides(split)
+        self.split = split
+        self._show_sides()
         if split:
             self.setSizes([1000, 1000])
-            self.other.insertActions(None, self.view.actions())
+            self.other.addActions(self.view.actions())
             if self.view.canvas.sheet is not None:
                 self._twin(self.view.canvas.sheet)
 
@@ -76,10 +77,9 @@ class Sides(QSplitter):
         self._follow(self.view, self.other)
         self._pick(self.view, self.other)
 
-    def _show_sides(self, split: bool) -> None:
-        self.widget(0).setVisible(split)
-        for caption in self.captions:
-            caption.setVisible(split)
+    def _show_sides(self) -> None:
+        for widget in (self._left, *self.captions):
+            widget.setVisible(self.split)
 
     @contextmanager
     def _lead(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The kernel inspector: what the compiler made of a candidate, why, and how fast it is."""
+"""The kernel inspector: the texts, numbers and speed of one candidate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget
 
 from nnjit_studio.analysis.kernel import KernelInspection
 from nnjit_studio.errors import NnjitError
@@ -16,25 +16,28 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
+from nnjit_studio.ui.dock.candidates import EXAMPLES
 from nnjit_studio.ui.kernel.inspector import Inspector
 from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
-from nnjit_studio.ui.kernel.plots import RooflinePlot, SamplePlot, Samples
+from nnjit_studio.ui.kernel.plots import KernelRoofline, SamplePlot, Samples
 from nnjit_studio.ui.kernel.settings import SettingsEditor
 from nnjit_studio.ui.kernel.texts import PassView, SideBySide
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.tuning.own_candidate import EXAMPLES
+from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.labels import ElidedLabel
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench.jobs import run_kernel
 
 EMPTY = "Select a node, a candidate or a record, then press F4 to look inside its kernel."
 
 
-class KernelPanel(QWidget):
-    """One candidate of the selected workload: the incumbent, or whatever was asked for."""
+class KernelPanel(Panel):
+    """One candidate of the selected workload: the incumbent, or the one that was asked for."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
-        panel(self)
         self._session, self._theme = session, theme
         self.kernel: KernelInspection | None = None
         self._model: object = None
@@ -51,77 +54,55 @@ class KernelPanel(QWidget):
         session.records.connect(self._take_records)
         session.busy_changed.connect(lambda _: self._enable())
         session.done.connect(self._done)
-
         self.caption = ElidedLabel(EMPTY)
         self.editor = SettingsEditor()
         self.editor.changed.connect(self._edited)
         self.editor.refused.connect(lambda why: self._say(why, "bad"))
         self.verdict = ElidedLabel()
-        self.measure_button = named(
-            QPushButton("Measure"),
+        self.measure_button = push_button(
+            "Measure",
             "Measure this kernel",
-            "Check it against the float64 reference and time it beside the kernel that runs; "
-            "a winner is kept (Ctrl+Return)",
+            "Check it against the float64 reference and time it in turns with the kernel that "
+            "runs; a winner is kept (Ctrl+Return)",
+            self.measure,
         )
-        self.measure_button.clicked.connect(self.measure)
-        self.keep_button = named(
-            QPushButton("Keep"),
+        self.keep_button = push_button(
+            "Keep",
             "Run the model with this kernel",
-            "Run the model with this kernel, although it is not faster, until it is tuned or "
-            "opened again",
+            "Run the model with this kernel, although it is not faster, until the model is tuned "
+            "or opened again",
+            lambda: self._run(self._settings),
         )
-        self.keep_button.clicked.connect(lambda: self._run(self._settings))
-        self.back_button = named(
-            QPushButton("Put back"),
-            "Run the kernel of before again",
+        self.back_button = push_button(
+            "Put back",
+            "Run the previous kernel again",
             "Run the kernel that ran before this one was measured or kept",
+            lambda: self._run(self._before),
         )
-        self.back_button.clicked.connect(lambda: self._run(self._before))
         self.sides = SideBySide(theme)
         self.passes = PassView(theme)
         self.numbers = TablePanel("Numbers of the kernel", COLUMNS, theme)
-        self.samples, self.roofline = SamplePlot(theme), RooflinePlot(theme)
+        self.samples, self.roofline = SamplePlot(theme), KernelRoofline(theme)
         self._build()
         self._enable()
 
     def _build(self) -> None:
-        speed = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        for plot in self.plots:
-            speed.addWidget(plot)
-        speed.setSizes([700, 500])
-        self.tabs = named(QTabWidget(), "Views of the kernel")
-        self.tabs.setDocumentMode(True)
+        speed = splitter(Qt.Orientation.Horizontal, (self.samples, 700), (self.roofline, 500))
+        self.tabs = named(QTabWidget(documentMode=True), "Views of the kernel")
         self.tabs.addTab(self.sides, "&Side by side")
         self.tabs.addTab(self.passes, "&Passes")
         self.tabs.addTab(self.numbers, "&Numbers")
         self.tabs.addTab(speed, "Spee&d")
-        first, second = QHBoxLayout(), QHBoxLayout()
-        for row in (first, second):
-            row.setContentsMargins(8, 4, 8, 2)
-            row.setSpacing(6)
-        first.addWidget(self.caption, 2)
-        first.addWidget(self.verdict, 3)
-        second.addWidget(self.editor)
-        for button in (self.measure_button, self.keep_button, self.back_button):
-            second.addWidget(button)
-        second.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(first)
-        column.addLayout(second)
-        column.addWidget(self.tabs, 1)
+        buttons = (self.measure_button, self.keep_button, self.back_button)
+        vbox(
+            hbox((self.caption, 2), (self.verdict, 3), margins=(8, 4, 8, 2)),
+            hbox(self.editor, *buttons, None, margins=(8, 4, 8, 2)),
+            (self.tabs, 1),
+            on=self,
+        )
         measure = QShortcut(QKeySequence("Ctrl+Return"), self)
         measure.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         measure.activated.connect(self.measure)
-
-    @property
-    def plots(self) -> tuple[SamplePlot, RooflinePlot]:
-        return self.samples, self.roofline
-
-    @property
-    def tables(self) -> tuple[TablePanel, TablePanel]:
-        return self.passes.table, self.numbers
 
     # What is shown
 
@@ -132,7 +113,7 @@ class KernelPanel(QWidget):
             self._wanted = key, settings
             self.inspector.look(key, settings)
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if self._model is not self._session.state.model:
             self._model = self._session.state.model
             self._forget()
@@ -141,7 +122,7 @@ class KernelPanel(QWidget):
             self._follow()
 
     def be_seen(self, seen: bool) -> None:
-        """Whether the dock is in front; behind others it looks at nothing."""
+        """Whether the dock is in front; behind others nothing is inspected."""
         self._seen_now = seen
         if seen:
             self._follow()
@@ -188,10 +169,9 @@ class KernelPanel(QWidget):
         self.kernel = kernel
         if not self._wanted[1]:
             self._wanted = self._wanted[0], kernel.settings
-        if kernel.settings != DEFAULT_SETTINGS:
-            self.editor.show_candidate(parse_candidate(kernel.settings))
-        else:
-            self.editor.show_candidate(parse_candidate(self._example(kernel)))
+        default = kernel.settings == DEFAULT_SETTINGS
+        start = self._example(kernel) if default else kernel.settings
+        self.editor.show_candidate(parse_candidate(start))
         self.sides.show_kernel(kernel)
         self.passes.show_kernel(kernel)
         self._told = ()
@@ -216,19 +196,13 @@ class KernelPanel(QWidget):
         key, settings, incumbent = kernel.workload.key, kernel.settings, self._incumbent
         measured = self._measured.get((key, settings))
         known = self._record(key, settings)
-        told = (measured, known, incumbent, self._record(key, incumbent))
-        if told == self._told:
+        facts = (measured, known, incumbent, self._record(key, incumbent))
+        if facts == self._told:
             return
-        self._told = told
-        runs = settings == incumbent
+        self._told = facts
         if measured is None and known is not None:
             measured = _as_event(known)
-        place = (
-            "runs now" if runs else "in the lite space" if kernel.in_space else "not in the space"
-        )
-        if settings == DEFAULT_SETTINGS:
-            place = "the default schedule" + (", runs now" if runs else "")
-        self.caption.setText(f"{kernel.workload.name}  ({place})")
+        self.caption.setText(f"{kernel.workload.name}  ({_place(kernel, settings == incumbent)})")
         self.caption.tip = settings
         self.editor.setEnabled(kernel.workload.tunable)
         self.numbers.model.set_rows(number_rows(kernel, measured))
@@ -305,7 +279,13 @@ class KernelPanel(QWidget):
 
     def _run(self, settings: str) -> None:
         before = self._incumbent
-        if self._session.run_kernel(self._wanted[0], settings):
+        workload = self._wanted[0]
+        job = Job(
+            "keep",
+            f"Registering {settings}",
+            lambda bench, _: bench.run(run_kernel, workload, settings),
+        )
+        if self._session.run(job):
             self._before = before
 
     def _done(self, job: str, result: object) -> None:
@@ -317,34 +297,39 @@ class KernelPanel(QWidget):
             self._tell()
 
     def _enable(self) -> None:
-        idle, kernel = not self._session.busy, self.kernel
+        busy, kernel = self._session.busy, self.kernel
         usable = kernel is not None and not kernel.error
+        default, here = self._settings == DEFAULT_SETTINGS, self._settings == self._incumbent
         self.editor.setVisible(kernel is not None and kernel.workload.tunable)
-        self.measure_button.setEnabled(
-            usable and kernel.settings != DEFAULT_SETTINGS and self._session.busy in ("", "tune")
-        )
-        state = "default" if self._settings == DEFAULT_SETTINGS else ""
-        if usable and not state:
-            place = kernel.workload.key, kernel.settings
-            measured = self._measured.get(place) or self._record(*place)
-            state = measured.state if measured else ""
-        here = usable and self._settings == self._incumbent
-        self.keep_button.setEnabled(idle and usable and not here and state in OK_STATES)
-        self.back_button.setEnabled(
-            idle and usable and bool(self._before) and self._before != self._incumbent
-        )
+        self.measure_button.setEnabled(usable and not default and busy in ("", "tune"))
+        idle = usable and not busy
+        self.keep_button.setEnabled(idle and not here and self._state() in OK_STATES)
+        self.back_button.setEnabled(idle and self._before not in ("", self._incumbent))
+
+    def _state(self) -> str:
+        """What became of the shown candidate, empty while that is not known."""
+        if self.kernel is None or self.kernel.settings == DEFAULT_SETTINGS:
+            return "default"
+        place = self.kernel.workload.key, self.kernel.settings
+        measured = self._measured.get(place) or self._record(*place)
+        return measured.state if measured else ""
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
-        for view in (self.sides, self.passes, *self.plots):
+        for view in (self.sides, self.passes, self.samples, self.roofline, self.numbers):
             view.set_theme(theme)
-        self.numbers.model.set_theme(theme)
         self._told = ()
         self._tell()
 
     def _say(self, words: str, tone: str) -> None:
         self.verdict.setText(words)
         self.verdict.setStyleSheet(f"color: {getattr(self._theme, tone)}")
+
+
+def _place(kernel: KernelInspection, runs: bool) -> str:
+    if kernel.settings == DEFAULT_SETTINGS:
+        return "the default schedule" + (", runs now" if runs else "")
+    return "runs now" if runs else "in the lite space" if kernel.in_space else "not in the space"
 
 
 def _as_event(record: TuningRecord) -> Measured:

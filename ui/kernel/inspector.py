@@ -1,6 +1,8 @@
-"""Looks at kernels in a thread of its own; of several that are asked for, the last one counts."""
+"""Inspects kernels in a thread of its own; of several that are asked for, the last one counts."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
 
@@ -10,14 +12,14 @@ from nnjit_studio.workbench.jobs import inspect
 
 
 class Inspector(QObject):
-    """Runs beside the session's jobs, also while tuning.
+    """Works while jobs of the session run, also while tuning.
 
     Signals
     -------
     found(KernelInspection)
         What was asked for last.
     failed(Exception)
-        It could not be looked at.
+        It could not be inspected.
     """
 
     found = Signal(object)
@@ -28,8 +30,8 @@ class Inspector(QObject):
         self._workbench = workbench
         self._next: tuple[str, str] | None = None
         self.worker = Worker(self)
-        self.worker.returned.connect(lambda _, result: self._ended(self.found, result))
-        self.worker.failed.connect(lambda _, error: self._ended(self.failed, error))
+        self.worker.returned.connect(lambda _, result: self._ended(self.found.emit, result))
+        self.worker.failed.connect(lambda _, error: self._ended(self.failed.emit, error))
 
     def look(self, workload: str, settings: str) -> None:
         """Inspect a candidate of a workload, by key; empty settings for the kernel that runs."""
@@ -43,7 +45,7 @@ class Inspector(QObject):
         self._next = None
         self.worker.start("inspect", lambda _: self._workbench.run(inspect, workload, settings))
 
-    def _ended(self, signal: object, result: object) -> None:
+    def _ended(self, emit: Callable[[object], None], result: object) -> None:
         if self._next is None:
-            signal.emit(result)
+            emit(result)
         self._begin()

@@ -50,7 +50,7 @@ def _candidate(kernel: KernelInspection) -> Iterator[NumberRow]:
     yield NumberRow("settings", kernel.settings, "", f"of {kernel.workload.name}")
     usage = kernel.usage
     if usage is None:
-        why = "the default schedule has no candidate, so no rule speaks of it"
+        why = "the default schedule is no candidate: no rule applies to it"
         yield NumberRow("lite space", None, "", why)
         return
     l1 = "workgroup memory" if kernel.on_gpu else "L1 cache"

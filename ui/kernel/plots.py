@@ -1,4 +1,4 @@
-"""How fast a kernel is: its samples beside the incumbent's, and its place under the roofline."""
+"""The speed of a kernel: its samples and the incumbent's, and its place under the roofline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
 from nnjit_studio.analysis.kernel import Limits
-from nnjit_studio.ui.widgets import log_axes
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, use_log_axes
+from nnjit_studio.ui.widgets.theme import Theme
 
 SPREAD = 0.28
 """Half the height of a strip of samples, in rows."""
@@ -51,10 +50,7 @@ class SamplePlot(PlotPanel):
         self.label_axes(bottom=("one run", "ms"))
         self.plot.setAccessibleDescription("The line above gives medians and quartile ranges.")
         self.item.getViewBox().setMouseEnabled(y=False)
-        self.caption = ElidedLabel()
-        self.caption.setObjectName("muted")
-        self.caption.setContentsMargins(10, 0, 10, 0)
-        self.layout().insertWidget(1, self.caption)
+        self.caption = self.add_caption()
         self.sets: tuple[Samples, ...] = ()
         self.redraw()
 
@@ -90,17 +86,13 @@ class SamplePlot(PlotPanel):
         for item in (box, line, points):
             self.item.addItem(item)
 
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self.redraw()
-
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return ("kernel", "sample", "ms"), [
             (s.name, i, ms) for s in self.sets for i, ms in enumerate(s.ms)
         ]
 
 
-class RooflinePlot(PlotPanel):
+class KernelRoofline(PlotPanel):
     """The device's limits at every intensity, and the kernels' rates at this one's."""
 
     def __init__(self, theme: Theme) -> None:
@@ -108,16 +100,13 @@ class RooflinePlot(PlotPanel):
             "Roofline", "FLOP for each byte moved", "rate", "GFLOP/s",
             "The roofline needs a probed peak: open a model.", theme,
         )  # fmt: skip
-        self.caption = ElidedLabel()
-        self.caption.setObjectName("muted")
-        self.caption.setContentsMargins(10, 0, 10, 0)
+        self.caption = self.add_caption()
         self.caption.tip = (
             "Peak and bandwidth are measured: the page probes the peak at its start, "
             "'Measure this device' the bandwidth. Inputs and outputs count once."
         )
         self.plot.setAccessibleDescription("The table of numbers has the same figures.")
-        self.layout().insertWidget(1, self.caption)
-        log_axes.use(self.item)
+        use_log_axes(self.item)
         self._limits: Limits | None = None
         self._rates: tuple[tuple[str, float], ...] = ()
         self.redraw()
@@ -153,16 +142,12 @@ class RooflinePlot(PlotPanel):
     def _sentence(self, limits: Limits) -> str:
         roof = limits.roof_gflops or 0.0
         known = "" if limits.bandwidth_gbs else ", bandwidth not measured: the roof is the peak"
-        said = [
+        rates = [
             f"{name} {rate:.1f} GFLOP/s, {100 * rate / roof:.0f} %" for name, rate in self._rates
         ]
-        return f"roof {roof:.1f} GFLOP/s{known}; " + ("; ".join(said) or "not measured yet")
+        return f"roof {roof:.1f} GFLOP/s{known}; " + ("; ".join(rates) or "not measured yet")
 
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self.redraw()
-
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         limits = self._limits
         at = limits.intensity if limits else None
         rows = [(name, at, rate) for name, rate in self._rates]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QSpinBox, QWidget
+from PySide6.QtCore import QSignalBlocker, QTimer, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSpinBox, QWidget
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.candidate import ORDERS
 from nnjit_studio.records.gpu_candidate import VECTOR_WIDTHS, AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_candidate import parse_candidate as parse
-from nnjit_studio.ui.tuning.space import TILE_TIPS
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.dock.candidates import TILE_TIPS
+from nnjit_studio.ui.widgets.panel import clear, hbox, named
 
 SETTLE_MS = 250
 """Fields rest that long before the candidate counts as changed."""
 LARGEST = 1 << 20
+Field = QSpinBox | QCheckBox | QComboBox
 TIPS = TILE_TIPS | {
     "order": "order of the outer loops",
     "pack": "B is read from panels",
@@ -63,47 +65,29 @@ class SettingsEditor(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kind: type | None = None
+        self._kind: type[AnyCandidate] | None = None
         self._before: AnyCandidate | None = None
-        self.fields: dict[str, QWidget] = {}
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(4)
+        self.fields: dict[str, Field] = {}
+        self._row = hbox(on=self, spacing=4)
         self._later = QTimer(self, interval=SETTLE_MS, singleShot=True)
         self._later.timeout.connect(self.tell)
 
     def show_candidate(self, candidate: AnyCandidate) -> None:
-        """Fill the fields; says nothing."""
+        """Fill the fields without a signal."""
         if type(candidate) is not self._kind:
             self._build(type(candidate))
         self._before = candidate
         for name, field in self.fields.items():
-            field.blockSignals(True)
-            value = getattr(candidate, name)
-            if isinstance(field, QSpinBox):
-                field.setValue(value)
-            elif isinstance(field, QCheckBox):
-                field.setChecked(value)
-            else:
-                field.setCurrentText(str(value))
-            field.blockSignals(False)
+            with QSignalBlocker(field):
+                _set(field, getattr(candidate, name))
         self._later.stop()
 
     def settings(self) -> str:
-        """What the fields say, candidate or not."""
-        parts = []
-        for name, field in self.fields.items():
-            if isinstance(field, QSpinBox):
-                value = str(field.value())
-            elif isinstance(field, QCheckBox):
-                value = str(int(field.isChecked()))
-            else:
-                value = field.currentText()
-            parts.append(f"{name}={value}")
-        return ",".join(parts)
+        """The fields as text, candidate or not."""
+        return ",".join(f"{name}={_text(field)}" for name, field in self.fields.items())
 
     def tell(self) -> bool:
-        """Say what the fields are now, without waiting; False when that is no candidate."""
+        """Emit what the fields are now, without waiting; False when that is no candidate."""
         self._later.stop()
         try:
             candidate = parse(self.settings())
@@ -115,36 +99,50 @@ class SettingsEditor(QWidget):
             self.changed.emit(str(candidate))
         return True
 
-    def _build(self, kind: type) -> None:
-        while self._row.count():
-            widget = self._row.takeAt(0).widget()
-            if widget is not None:
-                widget.deleteLater()
+    def _build(self, kind: type[AnyCandidate]) -> None:
+        clear(self._row)
         self._kind, self.fields = kind, {}
-        for field in fields(kind):
-            name, tip = field.name, TIPS[field.name]
-            made: QWidget
-            if name in ("order", "vec"):
-                made = QComboBox()
-                made.addItems([str(v) for v in (ORDERS if name == "order" else VECTOR_WIDTHS)])
-                made.currentTextChanged.connect(self._later.start)
-            elif name == "pack":
-                made = QCheckBox()
-                made.toggled.connect(self._later.start)
-            else:
-                made = SizeBox(name, kind is GpuCandidate)
-                made.valueChanged.connect(lambda value, name=name: self._sized(name, value))
+        for name in (field.name for field in fields(kind)):
+            made = self.fields[name] = self._field(name, kind is GpuCandidate)
+            named(made, f"Setting {name}", f"{TIPS[name]}, in elements")
             label = QLabel(name)
             label.setBuddy(made)
-            label.setToolTip(tip)
-            self.fields[name] = named(made, f"Setting {name}", f"{tip}, in elements")
+            label.setToolTip(TIPS[name])
             self._row.addWidget(label)
             self._row.addWidget(made)
 
+    def _field(self, name: str, on_gpu: bool) -> Field:
+        if name in ("order", "vec"):
+            combo = QComboBox()
+            combo.addItems([str(v) for v in (ORDERS if name == "order" else VECTOR_WIDTHS)])
+            combo.currentTextChanged.connect(lambda _: self._later.start())
+            return combo
+        if name == "pack":
+            check = QCheckBox()
+            check.toggled.connect(lambda _: self._later.start())
+            return check
+        size = SizeBox(name, on_gpu)
+        size.valueChanged.connect(lambda value: self._sized(name, value))
+        return size
+
     def _sized(self, name: str, value: int) -> None:
-        follower = FOLLOWS.get(name)
-        if follower and self._kind is not GpuCandidate and self._before is not None:
-            field = self.fields[follower]
-            if field.value() == getattr(self._before, name):
-                field.setValue(value)
+        follower = None if self._kind is GpuCandidate else self.fields.get(FOLLOWS.get(name, ""))
+        before = getattr(self._before, name, None)
+        if isinstance(follower, QSpinBox) and follower.value() == before:
+            follower.setValue(value)
         self._later.start()
+
+
+def _set(field: Field, value: Any) -> None:
+    if isinstance(field, QSpinBox):
+        field.setValue(value)
+    elif isinstance(field, QCheckBox):
+        field.setChecked(value)
+    else:
+        field.setCurrentText(str(value))
+
+
+def _text(field: Field) -> str:
+    if isinstance(field, QSpinBox):
+        return str(field.value())
+    return str(int(field.isChecked())) if isinstance(field, QCheckBox) else field.currentText()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QRectF, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import (
     QCheckBox,
-    QPushButton,
     QSplitter,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,39 +17,34 @@ from nnjit_studio.analysis.kernel.changes import ADDED, REMOVED, SAME
 from nnjit_studio.analysis.kernel.line_map import Partners
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.code_view import CodeView
-from nnjit_studio.ui.widgets.tables import SORT_ROLE, Column, TablePanel
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
+from nnjit_studio.ui.widgets.panel import Panel, named, push_button, splitter, vbox
+from nnjit_studio.ui.widgets.tables import SORT_ROLE, Column, Index, TablePanel
+from nnjit_studio.ui.widgets.theme import Theme
 
 CONTEXT = 3
 PROGRAM, LOOPS, CODE = "program", "loops", "code"
 TONES = {ADDED: "good", REMOVED: "bad"}
 
 
-class SideBySide(QWidget):
+class SideBySide(Panel):
     """Tensor IR, scheduled loops and code; the lines that belong to the cursor's are marked."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        panel(self)
         self.views = {
-            PROGRAM: CodeView("Tensor IR", theme, "what every candidate starts from"),
+            PROGRAM: CodeView("Tensor IR", theme, "the text that every candidate starts from"),
             LOOPS: CodeView("Scheduled loops", theme, "after the pass schedule"),
             CODE: CodeView("Code", theme, "the last text before the bytes"),
         }
         self._maps: dict[tuple[str, str], Partners] = {}
-        self.splitter = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
         for name, view in self.views.items():
-            self.splitter.addWidget(view)
             view.lines.line_chosen.connect(lambda line, name=name: self.choose(name, line))
-        self.splitter.setSizes([300, 380, 460])
-        self.granularity = ElidedLabel()
-        self.granularity.setObjectName("muted")
+        self.granularity = quiet(ElidedLabel())
         self.granularity.setContentsMargins(8, 2, 8, 2)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.splitter, 1)
-        column.addWidget(self.granularity)
+        views = zip(self.views.values(), (300, 380, 460), strict=True)
+        texts = splitter(Qt.Orientation.Horizontal, *views)
+        vbox((texts, 1), self.granularity, on=self)
 
     def show_kernel(self, kernel: KernelInspection) -> None:
         texts = {PROGRAM: kernel.program, LOOPS: kernel.loops, CODE: kernel.code}
@@ -69,13 +62,13 @@ class SideBySide(QWidget):
         for (a, b), found in maps.items():
             if found is not None:
                 self._maps[a, b], self._maps[b, a] = found.forward, found.back
-        spoken = {
+        named_maps = {
             "Tensor IR and the others": kernel.to_code,
             "loops and Wasm": kernel.loops_to_code,
         }
-        said = [f"{names} {found.granularity}" for names, found in spoken.items() if found]
+        words = [f"{names} {found.granularity}" for names, found in named_maps.items() if found]
         self.granularity.setText(
-            "Marked lines correspond. " + "; ".join(said) + "." if said else kernel.error
+            "Marked lines correspond. " + "; ".join(words) + "." if words else kernel.error
         )
 
     def choose(self, name: str, line: int) -> None:
@@ -113,14 +106,14 @@ COLUMNS = (
 MS = [column.title for column in COLUMNS].index("ms")
 
 
-class Bars(QStyledItemDelegate):
+class ShareBars(QStyledItemDelegate):
     """A bar behind the number, as long as its share of the largest in the column."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
         self.theme = theme
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         model = index.model()
         values = [model.index(i, index.column()).data(SORT_ROLE) for i in range(model.rowCount())]
         top = max(values, default=0.0)
@@ -140,18 +133,20 @@ class PassView(QSplitter):
         super().__init__(Qt.Orientation.Horizontal, childrenCollapsible=False)
         self.table = TablePanel("Passes", COLUMNS, theme)
         self.table.filter.hide()
-        self.bars = Bars(theme, self.table.view)
+        self.bars = ShareBars(theme, self.table.view)
         self.table.view.setItemDelegateForColumn(MS, self.bars)
         self.table.picked.connect(self._show)
         self.view = CodeView("After the pass", theme)
         self.only = named(
-            QCheckBox("Changes only"), "Changes only", "Hide what the pass left alone"
+            QCheckBox("Changes only"), "Changes only", "Hide the lines that the pass did not change"
         )
         self.only.toggled.connect(lambda: self._show(self._step))
-        self.next_button = named(
-            QPushButton("Next change"), "Next change", "Go to the next line that the pass changed"
+        self.next_button = push_button(
+            "Next change",
+            "Next change",
+            "Go to the next line that the pass changed",
+            self.next_change,
         )
-        self.next_button.clicked.connect(self.next_change)
         for place, widget in enumerate((self.only, self.next_button), 2):
             self.view.bar.insertWidget(place, widget)
         self._step: PassStep | None = None

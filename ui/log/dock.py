@@ -4,74 +4,29 @@ from __future__ import annotations
 
 import collections
 import logging
-import time
-from dataclasses import dataclass
 from html import escape
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QHBoxLayout,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPlainTextEdit
 
-from nnjit_studio.ui.widgets.theme import Theme, named, panel
+from nnjit_studio.ui.state.log_lines import LIMIT, Line, LineHandler
+from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, vbox
+from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.worker import REFRESH_MS
 
-LIMIT = 5000
 LEVELS = ("debug", "info", "warning", "error")
 
 
-@dataclass(frozen=True)
-class Line:
-    """One record of the log; ``level`` is the number of ``logging``."""
-
-    at: float
-    level: int
-    source: str
-    text: str
-
-    def __str__(self) -> str:
-        clock = time.strftime("%H:%M:%S", time.localtime(self.at))
-        millis = int(self.at % 1 * 1000)
-        name = logging.getLevelName(self.level).lower()
-        return f"{clock}.{millis:03d}  {name:<8} {self.source}: {self.text}"
-
-
-class LineHandler(logging.Handler):
-    """Keeps the newest lines; appending to a deque is safe from any thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fresh: collections.deque[Line] = collections.deque(maxlen=LIMIT)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        source = record.name.removeprefix("nnjit_studio.")
-        try:
-            text = self.format(record)
-        except Exception:  # a wrong log call must not break the thread that made it
-            self.handleError(record)
-            return
-        self.fresh.append(Line(record.created, record.levelno, source, text))
-
-
-class LogPanel(QWidget):
+class LogPanel(Panel):
     """Shows new lines about 15 times a second, the newest at the bottom."""
 
     def __init__(self, handler: LineHandler, theme: Theme) -> None:
         super().__init__()
-        panel(self)
         self.handler = handler
         self.theme = theme
         self.lines: collections.deque[Line] = collections.deque(maxlen=LIMIT)
-        self.level = named(QComboBox(), "Lowest level", "Hide lines below this level")
-        self.level.addItems(LEVELS)
+        self.level = chooser("Lowest level", "Hide lines below this level", LEVELS)
         self.level.setCurrentText("info")
         self.level.currentTextChanged.connect(self._redraw)
         self.filter = named(QLineEdit(placeholderText="Filter lines"), "Log: filter")
@@ -80,25 +35,16 @@ class LogPanel(QWidget):
         self.filter.textChanged.connect(self._redraw)
         self.wrap = named(QCheckBox("wrap"), "Wrap long lines")
         self.wrap.toggled.connect(self._wrap)
-        copy = named(QPushButton("Copy"), "Copy log", "Copy all lines that are shown")
-        copy.clicked.connect(self.copy)
+        copy = push_button("Copy", "Copy log", "Copy all lines that are shown", self.copy)
         self.view = named(QPlainTextEdit(), "Log")
         self.view.setReadOnly(True)
         self.view.setMaximumBlockCount(LIMIT)
-        self.view.setPlaceholderText("What the program does is told here.")
+        self.view.setPlaceholderText("What the program does appears here.")
         self._wrap(False)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(8, 6, 8, 4)
-        bar.addWidget(self.level)
-        bar.addWidget(self.wrap)
-        bar.addStretch(1)
-        bar.addWidget(self.filter)
-        bar.addWidget(copy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(bar)
-        layout.addWidget(self.view, 1)
+        bar = hbox(
+            self.level, self.wrap, None, self.filter, copy, margins=(8, 6, 8, 4), spacing=None
+        )
+        vbox(bar, (self.view, 1), on=self)
         self._timer = QTimer(self, interval=REFRESH_MS)
         self._timer.timeout.connect(self.take)
         self._timer.start()

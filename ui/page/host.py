@@ -57,7 +57,7 @@ class EngineView(QWebEngineView):
     """
 
     page_lost = Signal(str)
-    _page: QWebEnginePage | None = None
+    _made = False  # Qt calls changeEvent before there is a page
 
     def __init__(self, url: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -77,6 +77,7 @@ class EngineView(QWebEngineView):
         self._page.renderProcessTerminated.connect(self._on_terminated)
         self._page.loadFinished.connect(self._on_loaded)
         self.setPage(self._page)
+        self._made = True
 
     def start(self) -> None:
         """Load the page, anew if need be; :attr:`page_lost` tells when that fails."""
@@ -94,15 +95,11 @@ class EngineView(QWebEngineView):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if (
-            event.type() == QEvent.Type.PaletteChange
-            and self._page is not None
-            and isValid(self._page)
-        ):
+        if event.type() == QEvent.Type.PaletteChange and self._made and isValid(self._page):
             self._follow_theme()
 
     def _follow_theme(self) -> None:
-        """The window's theme may be another than the system's, which is all that a page knows."""
+        """Give the page the window's theme; by itself it knows only that of the system."""
         ground = self.palette().window().color()
         scheme = "dark" if ground.lightnessF() < 0.5 else "light"
         self._page.setBackgroundColor(ground)
@@ -121,12 +118,12 @@ class EngineView(QWebEngineView):
         self._lose(f"The page's process ended: {status.name}, code {code}.")
 
     def _lose(self, reason: str) -> None:
-        # Whoever listens may delete the view, which crashes inside the page's own call.
+        # A receiver may delete the view, which crashes inside the page's own call.
         QTimer.singleShot(0, self, lambda: self.page_lost.emit(reason))
 
 
 class _EnginePage(QWebEnginePage):
-    """Goes nowhere, opens nothing, and logs what the console says."""
+    """Goes nowhere, opens nothing, and logs the lines of the console."""
 
     def __init__(self, profile: QWebEngineProfile, home: QUrl) -> None:
         super().__init__(profile)

@@ -1,11 +1,10 @@
-"""The profile that is shown beside another one: saved in a file, or the one before."""
+"""The profile that is shown, compared with a saved one or with the one before."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton, QSizePolicy
 
 from nnjit_studio.analysis.profile import (
     Comparison,
@@ -16,11 +15,12 @@ from nnjit_studio.analysis.profile import (
     load,
 )
 from nnjit_studio.ui.commands import dialogs
-from nnjit_studio.ui.state.session import Problem
+from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.labels import caption
+from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
-from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.ui.widgets.theme import Theme
 
 EMPTY = "Open a saved profile, or press F6 again after tuning: both are compared step by step."
 SAME = 0.03
@@ -54,7 +54,7 @@ class ComparePanel(TablePanel):
 
     Signals
     -------
-    problem(Problem)
+    problem(JobProblem)
         A file is no profile.
     """
 
@@ -66,23 +66,15 @@ class ComparePanel(TablePanel):
         self.after: ModelProfile | None = None
         self.before: ModelProfile | None = None
         self.result: Comparison | None = None
-        self.file_button = named(
-            QPushButton("Open saved profile…"),
+        self.file_button = push_button(
+            "Open saved profile…",
             "Compare with a saved profile",
             "JSON of “Save profile” or of nnjit profile --save",
+            self._ask,
         )
-        self.file_button.clicked.connect(
-            lambda: dialogs.ask_profile(self, Path.home(), self.compare_with_file)
-        )
-        self.caption = ElidedLabel(EMPTY)
-        self.caption.setObjectName("muted")
-        self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.bar.takeAt(0)
-        self.bar.insertWidget(0, self.file_button)
-        self.bar.insertWidget(1, self.caption, 1)
-        self._reader = Worker(self)
-        self._reader.returned.connect(lambda _, profile: self.compare_with(profile))
-        self._reader.failed.connect(lambda job, e: self.problem.emit(Problem.of(job, e)))
+        self.caption = caption(EMPTY)
+        self.lead(self.file_button, self.caption)
+        self._reader = reader(self, self.compare_with, self.problem.emit)
         self._show()
 
     def show_profile(self, profile: ModelProfile | None) -> None:
@@ -94,6 +86,9 @@ class ComparePanel(TablePanel):
             self.before = last
         self.after = profile
         self._show()
+
+    def _ask(self) -> None:
+        dialogs.ask_file(self, dialogs.PROFILES, Path.home(), self.compare_with_file)
 
     def compare_with_file(self, path: Path) -> bool:
         """Read a saved profile in a thread, then compare; False while one is being read."""
@@ -116,6 +111,3 @@ class ComparePanel(TablePanel):
         other = self.before.model
         note = "" if other == self.after.model else f"Before is of another model, {other}. "
         return note + headline(self.result)
-
-    def set_theme(self, theme: Theme) -> None:
-        self.model.set_theme(theme)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QPushButton, QSplitter, QTabWidget
+from PySide6.QtWidgets import QTabWidget
 
 from nnjit_studio.analysis.profile import (
     Finding,
@@ -18,18 +16,21 @@ from nnjit_studio.analysis.profile import (
 )
 from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, TUNE
 from nnjit_studio.support.files import write_json
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.profile.compare import ComparePanel
 from nnjit_studio.ui.profile.findings import FindingsView
 from nnjit_studio.ui.profile.ledger import LedgerView
 from nnjit_studio.ui.profile.memory import MemoryPlot
-from nnjit_studio.ui.profile.roofline import RooflinePlot
+from nnjit_studio.ui.profile.roofline import StepRoofline
 from nnjit_studio.ui.profile.trace import TraceView
-from nnjit_studio.ui.state.job_table import JobTable
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.labels import ElidedLabel
+from nnjit_studio.ui.widgets.panel import named, push_button, splitter
 from nnjit_studio.ui.widgets.tables import Column
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
+from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench import jobs
 
 EMPTY = "No profile yet: open a model, then press F6."
 TONES = {"compute": "good", "memory": "warn"}
@@ -72,6 +73,17 @@ COLUMNS = (
 
 MS_COLUMN = [column.title for column in COLUMNS].index("ms")
 FINDINGS_HEIGHT = 96
+FOLLOW = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
+"""Actions that findings lead to."""
+
+
+def profile_job(cold: bool = False) -> Job:
+    """Profile the open model, ``cold`` from its file anew."""
+    return Job(
+        "profile",
+        "Profiling the model",
+        lambda bench, tell: bench.run(jobs.profile, tell, cold=cold),
+    )
 
 
 class ProfilePanel(JobTable):
@@ -79,52 +91,48 @@ class ProfilePanel(JobTable):
 
     result: ModelProfile | None
 
-    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+    def __init__(self, host: Host) -> None:
+        theme = host.theme
         self.findings = FindingsView()
         self.ledger, self.memory_plot = LedgerView(theme), MemoryPlot(theme)
-        self.trace, self.roofline = TraceView(theme), RooflinePlot(theme)
+        self.trace, self.roofline = TraceView(theme), StepRoofline(theme)
         self.compare = ComparePanel(theme)
-        self._actions = actions
-        super().__init__(session, "Profile", COLUMNS, theme, actions, "profile", EMPTY)
+        self._actions = host.actions
+        super().__init__(host, "Profile", COLUMNS, "profile", EMPTY)
         self.view.sortByColumn(MS_COLUMN, Qt.SortOrder.DescendingOrder)
         self.memory = ElidedLabel()
         self.memory.setContentsMargins(10, 2, 10, 2)
-        self.trace_button = named(
-            QPushButton("Open in Perfetto…"),
+        self.trace_button = push_button(
+            "Open in Perfetto…",
             "Open in Perfetto",
             "Saves Chrome trace events as a file and says how to open it there",
         )
-        self.save_button = named(
-            QPushButton("Save profile…"), "Save profile", "JSON, for nnjit profile --compare"
+        self.save_button = push_button(
+            "Save profile…", "Save profile", "JSON, for nnjit profile --compare"
         )
         for button in (self.trace_button, self.save_button):
             self.bar.addWidget(button)
         self.tabs = named(QTabWidget(documentMode=True), "Views of the profile")
-        splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        self.layout().insertWidget(1, self.memory)
-        self.layout().replaceWidget(self.view, self.tabs)
-        splitter.addWidget(self.findings)
-        splitter.addWidget(self.view)
-        splitter.setStretchFactor(1, 1)
-        splitter.setSizes([FINDINGS_HEIGHT, 400])
+        self.box.replaceWidget(self.view, self.tabs)
+        steps = splitter(
+            Qt.Orientation.Vertical, (self.findings, FINDINGS_HEIGHT), (self.view, 400)
+        )
+        self.box.insertWidget(1, self.memory)
+        steps.setStretchFactor(1, 1)
         for title, widget in (
-            ("Findings and steps", splitter), ("Timeline", self.trace),
+            ("Findings and steps", steps), ("Timeline", self.trace),
             ("Cold and warm", self.ledger), ("Memory", self.memory_plot),
             ("Roofline", self.roofline), ("Compare", self.compare),
         ):  # fmt: skip
             self.tabs.addTab(widget, title)
         self.findings.asked.connect(self._do)
-        self.ledger.wanted.connect(lambda: session.profile(cold=True))
+        self.ledger.wanted.connect(lambda: host.session.run(profile_job(cold=True)))
         self.trace.timeline.picked.connect(lambda span: self.show_step(span.step))
         self.picked.connect(lambda row: self.trace.timeline.select(row.node))
         self.compare.picked.connect(self.picked)
-        self.compare.problem.connect(session.problem)
+        self.compare.problem.connect(host.session.problem)
         self._follow()
         self.show_result(None)
-
-    @property
-    def plots(self) -> tuple[PlotPanel, ...]:
-        return self.memory_plot, self.roofline
 
     def fill(self) -> None:
         profile = self.result
@@ -142,41 +150,30 @@ class ProfilePanel(JobTable):
 
     def show_step(self, node: str) -> None:
         """Select a step here and, through ``picked``, everywhere."""
-        places = [i for i, step in enumerate(self.model.rows) if step.node == node]
-        if not places:
-            return
-        index = self.proxy.mapFromSource(self.model.index(places[0], 0))
-        if not index.isValid():
-            self.filter.clear()
-            index = self.proxy.mapFromSource(self.model.index(places[0], 0))
-        self.view.clearSelection()
-        self.view.selectRow(index.row())
-        self.view.scrollTo(index)
+        self.select_row(lambda step: step.node == node)
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
-        for view in (self.ledger, *self.plots, self.trace.timeline, self.compare):
-            view.set_theme(theme)
+        self.ledger.set_theme(theme)
+        for panel in (self.memory_plot, self.roofline, self.trace.timeline, self.compare):
+            panel.set_theme(theme)
 
     def _do(self, what: str, finding: Finding) -> None:
         if what == LEDGER:
             self.tabs.setCurrentWidget(self.ledger)
         elif what == MEMORY:
             self.tabs.setCurrentWidget(self.memory_plot)
-        elif what == DEVICE:
-            self._actions["device"].trigger()
         else:
-            self.show_step(finding.node)
-            follow = {TUNE: "tune", DIFF: "diff_node"}
-            if what in follow:
-                self._actions[follow[what]].trigger()
+            if what != DEVICE:
+                self.show_step(finding.node)
+            if what in FOLLOW:
+                self._actions[FOLLOW[what]].trigger()
 
     def _follow(self) -> None:
         super()._follow()
-        able = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
         for (_, what), button in self.findings.buttons.items():
-            if what in able:
-                button.setEnabled(self._actions[able[what]].isEnabled())
+            if what in FOLLOW:
+                button.setEnabled(self._actions[FOLLOW[what]].isEnabled())
         self.ledger.button.setEnabled(self._start.isEnabled())
 
     def sentence(self) -> str:

@@ -1,23 +1,15 @@
-"""The findings of a profile, each with buttons for what the Studio can do about it."""
+"""The findings of a profile, each with buttons for what can be done about it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea
 
 from nnjit_studio.analysis.profile import Finding
 from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, SHOW, TUNE
-from nnjit_studio.ui.widgets.theme import named, panel
+from nnjit_studio.ui.widgets.panel import Panel, hbox, push_button
 
 BUTTONS = {
     TUNE: ("Tune", "Tune the model; this step's workload is selected"),
@@ -41,7 +33,8 @@ class FindingsView(QScrollArea):
     asked = Signal(str, object)
 
     def __init__(self) -> None:
-        super().__init__(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
+        super().__init__(widgetResizable=True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
         self.found: tuple[Finding, ...] = ()
         self.buttons: dict[tuple[int, str], QPushButton] = {}
         self.fill(())
@@ -52,8 +45,7 @@ class FindingsView(QScrollArea):
 
     def fill(self, found: Sequence[Finding]) -> None:
         self.found, self.buttons = tuple(found), {}
-        page = QWidget()
-        panel(page)
+        page = Panel()
         grid = QGridLayout(page)
         grid.setContentsMargins(10, 4, 10, 4)
         grid.setVerticalSpacing(3)
@@ -62,17 +54,15 @@ class FindingsView(QScrollArea):
             label = QLabel(finding.text, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             grid.addWidget(label, row, 0)
-            box = QHBoxLayout()
-            for what in finding.then:
-                box.addWidget(self._button(row, what, finding))
-            box.addStretch(1)
-            grid.addLayout(box, row, 1)
+            buttons = (self._button(row, what, finding) for what in finding.then)
+            grid.addLayout(hbox(*buttons, None, spacing=None), row, 1)
         grid.setRowStretch(len(self.found), 1)
         self.setWidget(page)
 
     def _button(self, row: int, what: str, finding: Finding) -> QPushButton:
         word, tip = BUTTONS[what]
-        made = named(QPushButton(word), f"{word}: finding {row + 1}", tip)
-        made.clicked.connect(lambda: self.asked.emit(what, finding))
+        made = push_button(
+            word, f"{word}: finding {row + 1}", tip, act=lambda: self.asked.emit(what, finding)
+        )
         self.buttons[row, what] = made
         return made

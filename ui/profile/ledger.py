@@ -1,4 +1,4 @@
-"""The cold start beside a warm run: what each phase and each kind of step takes."""
+"""The time of the cold start by phases, and of a warm run by kinds of steps."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QSizePolicy,
-    QToolTip,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolTip
 
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.analysis.profile.findings import kind_of
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.theme import Theme, named, panel, scaled_font
+from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.ui.widgets.theme import Theme
 
 UNKNOWN = (
     "Not measured: the model was tuned or run before its first profile. "
@@ -47,7 +39,7 @@ def cold_bars(profile: ModelProfile) -> tuple[Bar, ...]:
 
 
 def warm_bars(profile: ModelProfile) -> tuple[Bar, ...]:
-    """Steps by their kind, the longest first, and what a run takes beside its steps."""
+    """Steps by their kind, the longest first, and what a run takes between its steps."""
     return tuple(_warm(profile))
 
 
@@ -63,15 +55,15 @@ def _warm(profile: ModelProfile) -> Iterator[Bar]:
         yield Bar(f"{len(rest)} other kinds", sum(rest), source)
     between = profile.warm.median_ms - profile.steps_ms
     if between > 0:
-        yield Bar("beside the steps", between, "a whole run's median less its steps' medians")
+        yield Bar("between the steps", between, "a whole run's median less its steps' medians")
 
 
-class Bars(QWidget):
+class LedgerBars(Panel):
     """Names, bars to one scale, milliseconds and shares."""
 
     def __init__(self, title: str, theme: Theme) -> None:
         super().__init__()
-        panel(named(self, title))
+        named(self, title)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.theme = theme
         self.bars: tuple[Bar, ...] = ()
@@ -99,6 +91,10 @@ class Bars(QWidget):
             QToolTip.showText(event.globalPos(), tip, self)
             return True
         return super().event(event)
+
+    def set_theme(self, theme: Theme) -> None:
+        self.theme = theme
+        self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -138,35 +134,25 @@ class LedgerView(QScrollArea):
     wanted = Signal()
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
-        self.cold, self.warm = Bars("Cold start", theme), Bars("Warm run", theme)
+        super().__init__(widgetResizable=True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.cold, self.warm = LedgerBars("Cold start", theme), LedgerBars("Warm run", theme)
         self.cold_title, self.warm_title = QLabel(), QLabel()
-        self.unknown = QLabel(UNKNOWN, wordWrap=True)
-        self.unknown.setObjectName("muted")
-        self.button = named(
-            QPushButton("Measure the cold start"),
+        self.unknown = quiet(QLabel(UNKNOWN, wordWrap=True))
+        self.button = push_button(
+            "Measure the cold start",
             "Measure the cold start",
             "Open the model's file anew, then profile it; the page stays, so its engine is warm",
+            self.wanted.emit,
         )
-        self.button.clicked.connect(self.wanted)
-        page = QWidget()
-        panel(page)
-        row = QHBoxLayout(page)
-        row.setContentsMargins(10, 6, 10, 6)
-        row.setSpacing(28)
-        for title, bars, more in (
-            (self.cold_title, self.cold, (self.unknown, self.button)),
-            (self.warm_title, self.warm, ()),
-        ):
+        page = Panel()
+        cold = vbox(self.cold_title, self.cold, self.unknown, spacing=None)
+        cold.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        warm = vbox(self.warm_title, self.warm, spacing=None)
+        hbox((cold, 1), (warm, 1), on=page, margins=(10, 6, 10, 6), spacing=28)
+        for title, column in ((self.cold_title, cold), (self.warm_title, warm)):
             title.setFont(scaled_font(self.font(), 1.0, bold=True))
-            column = QVBoxLayout()
             column.setAlignment(Qt.AlignmentFlag.AlignTop)
-            for widget in (title, bars, *more):
-                if isinstance(widget, QPushButton):
-                    column.addWidget(widget, 0, Qt.AlignmentFlag.AlignLeft)
-                else:
-                    column.addWidget(widget)
-            row.addLayout(column, 1)
         self.setWidget(page)
         self.fill(None)
 
@@ -185,5 +171,4 @@ class LedgerView(QScrollArea):
 
     def set_theme(self, theme: Theme) -> None:
         for bars in (self.cold, self.warm):
-            bars.theme = theme
-            bars.update()
+            bars.set_theme(theme)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtCore import QPointF
 
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen, steps
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme
+from nnjit_studio.ui.widgets.labels import ElidedLabel
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps
+from nnjit_studio.ui.widgets.theme import Theme
 
 MIB = 2**20
 
 
 class MemoryPlot(PlotPanel):
-    """A staircase below the arena's size; the step under the pointer is told above it."""
+    """A staircase below the arena's size; a line above names the step under the pointer."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(
@@ -38,7 +38,6 @@ class MemoryPlot(PlotPanel):
         self.item.addItem(self.line)
         self.plot.scene().sigMouseMoved.connect(self._moved)
         self.set_theme(theme)
-        self.show_profile(None)
 
     def show_profile(self, profile: ModelProfile | None) -> None:
         self.profile = profile
@@ -58,15 +57,15 @@ class MemoryPlot(PlotPanel):
             self.frame(max(arena, float(live.max())))
             self.here.setText(self._words(int(live.argmax()), "Peak"))
 
-    def _words(self, step: int, what: str) -> str:
+    def _words(self, step: int, prefix: str) -> str:
         assert self.profile is not None
         live, named_steps = self.profile.memory.live_bytes, self.profile.steps
         # Views are steps of the plan without a row of their own.
         same = len(live) == len(named_steps)
         name = f"{named_steps[step].node}, {named_steps[step].op}" if same else "a step of the plan"
-        return f"{what}: {text.nbytes(live[step])} live at step {step} ({name})"
+        return f"{prefix}: {text.nbytes(live[step])} live at step {step} ({name})"
 
-    def _moved(self, place: object) -> None:
+    def _moved(self, place: QPointF) -> None:
         if self.profile is None or not self.item.sceneBoundingRect().contains(place):
             return
         step = int(self.item.getViewBox().mapSceneToView(place).x())
@@ -79,6 +78,6 @@ class MemoryPlot(PlotPanel):
         self.arena.setPen(pen(theme.muted, 1.2, (4, 4)))
         self.arena.label.setColor(theme.muted)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         live = self.profile.memory.live_bytes if self.profile else ()
         return ("step", "live_bytes"), list(enumerate(live))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QWidget
+
+from nnjit_studio.ui.widgets.panel import vbox
 
 ADDRESS = "https://ui.perfetto.dev"
 HOW = (
@@ -42,7 +44,5 @@ class TraceSaved(QDialog):
             lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._path.parent)))
         )
         buttons.rejected.connect(self.reject)
-        column = QVBoxLayout(self)
-        column.addWidget(how)
-        column.addWidget(buttons)
+        vbox(how, buttons, on=self, margins=None, spacing=None)
         self.resize(560, 160)

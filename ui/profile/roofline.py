@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyqtgraph as pg
 
 from nnjit_studio.analysis.profile import ModelProfile, StepProfile
-from nnjit_studio.ui.widgets import log_axes
-from nnjit_studio.ui.widgets.plots import Array, PlotPanel, pen
+from nnjit_studio.ui.widgets.plots import Array, PlotPanel, Table, pen, use_log_axes
 from nnjit_studio.ui.widgets.theme import Theme
 
 SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
 
 
-class RooflinePlot(PlotPanel):
+class StepRoofline(PlotPanel):
     """Rate over intensity, both in powers of ten; a point's area is its share of the time."""
 
     def __init__(self, theme: Theme) -> None:
@@ -26,7 +23,7 @@ class RooflinePlot(PlotPanel):
         )  # fmt: skip
         self.plot.setAccessibleDescription("The table of steps shows the same figures.")
         self.profile: ModelProfile | None = None
-        log_axes.use(self.item)
+        use_log_axes(self.item)
         self.points = pg.PlotDataItem(pen=None, symbol="o", symbolPen=None)
         self.roof = pg.PlotDataItem(skipFiniteCheck=True)
         self.item.addItem(self.roof)
@@ -35,7 +32,6 @@ class RooflinePlot(PlotPanel):
         for label in self.limits:
             self.item.addItem(label, ignoreBounds=True)
         self.set_theme(theme)
-        self.show_profile(None)
 
     def show_profile(self, profile: ModelProfile | None) -> None:
         self.profile = profile
@@ -85,6 +81,6 @@ class RooflinePlot(PlotPanel):
         self.roof.setPen(pen(theme.muted, 1.6))
         self.points.setSymbolBrush(pg.mkBrush(theme.accent))
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         header = ("step", "flops_per_byte", "gflops", "share")
         return header, [(s.node, s.intensity, s.gflops, s.share) for s in self._steps()]

@@ -1,9 +1,8 @@
-"""The trace of a profile as a timeline: threads as tracks, steps as bars; what Perfetto shows."""
+"""The trace of a profile as a timeline: threads as tracks, steps as bars, as in Perfetto."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,10 @@ from PySide6.QtGui import (
     QPaintEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip
 
-from nnjit_studio.ui.widgets.theme import Theme, ink_on, named, panel, series_style
+from nnjit_studio.ui.widgets.panel import Panel, named
+from nnjit_studio.ui.widgets.theme import Theme, ink_on, series_style
 
 ZOOM = 1.25
 LEAST_US = 0.5
@@ -81,7 +81,7 @@ def processes(document: Mapping[str, Any]) -> dict[str, tuple[Track, ...]]:
     }
 
 
-class Timeline(QWidget):
+class Timeline(Panel):
     """Wheel and plus or minus zoom, drag and arrow keys move, Home shows all.
 
     Signals
@@ -94,7 +94,7 @@ class Timeline(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        panel(named(self, "Trace timeline"))
+        named(self, "Trace timeline")
         self.setAccessibleDescription("The table of steps shows the same times.")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -115,10 +115,10 @@ class Timeline(QWidget):
         self.tracks = tuple(tracks)
         self._starts = [[s.start_us for s in t.spans] for t in self.tracks]
         self._ends = [[s.end_us for s in t.spans] for t in self.tracks]
-        taken: Counter[str] = Counter()
+        taken: dict[str, float] = {}
         for span in (s for t in self.tracks for s in t.spans):
-            taken[span.name] += span.end_us - span.start_us  # type: ignore[assignment]
-        self._taken_us = list(taken.most_common())
+            taken[span.name] = taken.get(span.name, 0.0) + span.end_us - span.start_us
+        self._taken_us = sorted(taken.items(), key=lambda item: -item[1])
         self._ranks = {name: rank for rank, (name, _) in enumerate(self._taken_us)}
         self.end_us = max((s.end_us for t in self.tracks for s in t.spans), default=1.0)
         self.selected = ""
@@ -197,7 +197,7 @@ class Timeline(QWidget):
         self._paint_legend(painter)
 
     def _paint_legend(self, painter: QPainter) -> None:
-        """Which colour is which kind, with its time over all tracks, where there is room."""
+        """The colours of kinds, with their times over all tracks, where there is room."""
         top = AXIS_HEIGHT + len(self.tracks) * (ROW_HEIGHT + GAP) + ROW_HEIGHT
         height = self.fontMetrics().height() + GAP
         total = sum(us for _, us in self._taken_us) or 1.0
@@ -235,9 +235,7 @@ class Timeline(QWidget):
             inside = box.intersected(QRectF(LABELS_WIDTH, top, self.width(), ROW_HEIGHT))
             inside.adjust(4, 0, -2, 0)
             words = self.fontMetrics().elidedText(
-                f"{span.name} {span.step}".strip(),
-                Qt.TextElideMode.ElideRight,
-                int(inside.width()),
+                f"{span.name} {span.step}".strip(), Qt.TextElideMode.ElideRight, int(inside.width())
             )
             painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, words)
 
@@ -259,7 +257,7 @@ class Timeline(QWidget):
                 )
             number += 1
 
-    # Hands
+    # Mouse and keys
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         delta = event.angleDelta()

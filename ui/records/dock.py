@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import (
-    QIdentityProxyModel,
-    QItemSelection,
-    QItemSelectionModel,
-    QObject,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QToolButton
+from PySide6.QtWidgets import QProgressBar, QToolButton
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.database.measurement import Group, Pair, groups, mean_ratio, side_by_side
+from nnjit_studio.ui.dock.candidates import state_column
 from nnjit_studio.ui.records.filters import BEST, COMPARE, EVERY, RecordFilters
 from nnjit_studio.ui.records.store import Listing, RecordStore
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.tuning.space import GLYPHS, TONES
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.tables import Column, TablePanel, missing
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named
+from nnjit_studio.ui.widgets.labels import caption
+from nnjit_studio.ui.widgets.panel import named, push_button, tool_button
+from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
+from nnjit_studio.ui.widgets.theme import Theme
 
 RESELECTED = 1000
 """Rows at most that stay selected when the records are read again."""
+MENU = ("note", "delete", "restore", "import", "export_records")
 
 
 def _when(iso: str) -> str:
@@ -38,22 +34,16 @@ def _rate(digits: int) -> Any:
     return lambda value: text.fixed(value, digits)
 
 
-COLUMNS = (
+COLUMNS: tuple[Column, ...] = (
     Column("workload", lambda r: r.workload, text.short_key, width=230, middle=True),
     Column("settings", lambda r: r.settings, width=270),
-    Column(
-        "state",
-        lambda r: r.state,
-        lambda s: f"{GLYPHS.get(s, ' ')} {s}",
-        width=92,
-        tone=lambda r: TONES.get(r.state, ""),
-    ),
+    state_column(92),
     Column("GFLOP/s", lambda r: r.gflops, _rate(1), True, "10^9 operations a second", 74),
     Column("ms", lambda r: r.median_ms, _rate(4), True, "median of the samples", 74),
     Column("samples", lambda r: r.samples, str, True, "how many samples were taken", 66),
-    Column("tags", lambda r: r.tags, width=80, tip="words of yours: select records, press F2"),
-    Column("note", lambda r: r.note, width=110, tip="what you noted: select records, press F2"),
-    Column("code", lambda r: r.code, width=56, tip="what the kernel is written in"),
+    Column("tags", lambda r: r.tags, width=80, tip="your own words: select records, press F2"),
+    Column("note", lambda r: r.note, width=110, tip="your own note: select records, press F2"),
+    Column("code", lambda r: r.code, width=56, tip="the language of the kernel"),
     Column("tier", lambda r: r.tier, width=92),
     Column("target", lambda r: r.target, width=90),
     Column("device", lambda r: r.device, width=110),
@@ -97,71 +87,56 @@ def _pair_columns(first: str, second: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-class _OwnOrder(QIdentityProxyModel):
-    """Leaves rows in the model's order and says what order is wanted.
-
-    Qt's sorting proxy asks Python for two values at each comparison; sorting
-    10,000 rows by it takes half a second, sorting the list itself milliseconds.
-    """
-
-    wanted = Signal(int, Qt.SortOrder)
-
-    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        self.wanted.emit(column, order)
-
-    def set_filter(self, words: str) -> None:
-        """The panel filters."""
-
-
 class DatabasePanel(TablePanel):
     """Newest first; read in a thread of its own, so it may be refreshed while tuning."""
 
-    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
-        super().__init__("Kernel database", COLUMNS, theme, _OwnOrder())
-        self.store = RecordStore(session.workbench.database, self)
+    def __init__(
+        self,
+        session: StudioSession,
+        theme: Theme,
+        store: RecordStore,
+        actions: Mapping[str, QAction],
+    ) -> None:
+        in_order = OwnOrder()
+        super().__init__("Kernel database", COLUMNS, theme, in_order)
+        self.store = store
         self.listing = Listing()
         self.filters = RecordFilters()
         self._order = (-1, Qt.SortOrder.AscendingOrder)
-        self.count = ElidedLabel("Tuned kernels are kept here; nothing is read yet.")
-        self.count.setObjectName("muted")
-        self.count.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.refresh_button = named(
-            QPushButton("Refresh"), "Kernel database: refresh", "Read the database again (Ctrl+D)"
+        self.count = caption("Tuned kernels are kept here; nothing is read yet.")
+        self.refresh_button = push_button(
+            "Refresh",
+            "Kernel database: refresh",
+            "Read the database again (Ctrl+D)",
+            session.read_records,
         )
-        self.refresh_button.clicked.connect(session.read_records)
         self.progress = named(QProgressBar(textVisible=False), "Kernel database: progress")
         self.progress.setFixedWidth(120)
-        self.stop_button = named(QPushButton("Stop"), "Kernel database: stop import or export")
-        self.stop_button.clicked.connect(self.store.cancel)
-        self.bar.takeAt(0)
-        self.bar.insertWidget(0, self.count, 1)
+        self.stop_button = push_button(
+            "Stop", "Kernel database: stop import or export", act=store.cancel
+        )
+        self.lead(self.count)
         self.bar.insertWidget(1, self.progress)
         self.bar.insertWidget(2, self.stop_button)
         self.bar.addWidget(self.refresh_button)
-        things = named(QToolButton(text="Records"), "Kernel database: what to do with records")
-        things.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        things.addActions(
-            [actions[name] for name in ("note", "delete", "restore", "import", "export_records")]
-        )
-        self.bar.addWidget(things)
-        self.layout().insertWidget(1, self.filters)
-        self._undo, self._redo = actions["undo"], actions["redo"]
-        # In the table alone: Delete elsewhere means something else.
-        actions["delete"].setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        for name in ("note", "delete", "restore"):
-            self.view.addAction(actions[name])
-        session.records.connect(lambda _: self.store.refresh())
-        self.store.listed.connect(self._take)
-        self.store.undo_changed.connect(self._follow_undo)
-        self.store.progressed.connect(self._progressed)
+        self.bar.addWidget(self._menu_button(actions))
+        self.box.insertWidget(1, self.filters)
+        session.records.connect(lambda _: store.refresh())
+        store.listed.connect(self._take)
+        store.progressed.connect(self._progressed)
         self.filter.textChanged.connect(self.filters.search)
         self.filters.changed.connect(self.render_rows)
-        self.proxy.wanted.connect(self._sort)
-        self._follow_undo()
+        in_order.wanted.connect(self._sort)
         self._progressed(0, 0)
 
-    def set_theme(self, theme: Theme) -> None:
-        self.model.set_theme(theme)
+    def _menu_button(self, actions: Mapping[str, QAction]) -> QToolButton:
+        button = tool_button("Records", "Kernel database: what to do with records")
+        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        button.addActions([actions[name] for name in MENU])
+        # In the table alone: Delete elsewhere means something else.
+        actions["delete"].setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.view.addActions([actions[name] for name in MENU[:3]])
+        return button
 
     def selected(self) -> list[Measurement]:
         """The records that are selected: of a group its best, of a pair both."""
@@ -249,15 +224,6 @@ class DatabasePanel(TablePanel):
         if len(rows) == 1 and (records := _records_of(self.model.rows[rows[0].row()])):
             self.picked.emit(records[0])
 
-    def _follow_undo(self) -> None:
-        for action, stack, verb in (
-            (self._undo, self.store.done, "Undo"),
-            (self._redo, self.store.undone, "Redo"),
-        ):
-            action.setToolTip(
-                f"{verb}: {stack[-1].done}" if stack else f"Nothing to {verb.lower()}"
-            )
-
     def _progressed(self, done: int, total: int) -> None:
         for widget in (self.progress, self.stop_button):
             widget.setVisible(bool(total))
@@ -265,7 +231,7 @@ class DatabasePanel(TablePanel):
         self.progress.setValue(done)
 
 
-def _records_of(row: QObject | Measurement | Group | Pair) -> list[Measurement]:
+def _records_of(row: Measurement | Group | Pair) -> list[Measurement]:
     if isinstance(row, Group):
         return [row.best] if row.best else []
     return [row.first, row.second] if isinstance(row, Pair) else [row]

@@ -1,15 +1,15 @@
-"""The line above the records: how they are shown, and which."""
+"""The line above the records: the way in which they are shown, and filters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.ui.records.store import FACETS, Listing
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.widgets.panel import chooser, hbox, named
 
 EVERY, BEST, COMPARE = "every record", "best by", "compare"
 MODES = (
@@ -37,10 +37,8 @@ class RecordFilters(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.words: tuple[str, ...] = ()
-        self.mode_chooser = named(QComboBox(), "Kernel database: how records are shown")
-        for kind, by in MODES:
-            plural = f"{by}s" if kind == COMPARE else by
-            self.mode_chooser.addItem(f"{kind} {plural}".strip().capitalize())
+        modes = (f"{kind} {by}{'s' * (kind == COMPARE)}".strip().capitalize() for kind, by in MODES)
+        self.mode_chooser = chooser("Kernel database: how records are shown", items=modes)
         self.first = _combo("Kernel database: first to compare", "The first place")
         self.second = _combo("Kernel database: second to compare", "The second place")
         self.versus = QLabel("with")
@@ -51,18 +49,13 @@ class RecordFilters(QWidget):
         self.deleted = named(
             QCheckBox("Deleted"),
             "Kernel database: deleted records",
-            "Show deleted records instead: they count for nothing and can be restored until "
+            "Show deleted records instead: they are used for nothing and can be restored until "
             "`nnjit db vacuum` removes them",
         )
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 0, 8, 4)
-        row.setSpacing(6)
-        for widget in (
+        hbox(
             self.mode_chooser, self.first, self.versus, self.second, *self.facets.values(),
-            self.deleted,
-        ):  # fmt: skip
-            row.addWidget(widget)
-        row.addStretch(1)
+            self.deleted, None, on=self, margins=(8, 0, 8, 4),
+        )  # fmt: skip
         self.mode_chooser.currentIndexChanged.connect(self._mode_changed)
         for combo in (self.first, self.second, *self.facets.values()):
             combo.currentIndexChanged.connect(self.changed)
@@ -119,7 +112,7 @@ class RecordFilters(QWidget):
 
 
 def _combo(name: str, tip: str) -> QComboBox:
-    combo = named(QComboBox(), name, tip)
+    combo = chooser(name, tip)
     combo.setMaximumWidth(COMBO_WIDTH)
     combo.setMinimumWidth(COMBO_WIDTH // 2)
     combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)

@@ -1,11 +1,12 @@
-"""The kernel database as the window uses it: read, change, undo, import and export, in a thread."""
+"""The kernel database as the window uses it: read, change, import and export, in a thread."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +14,27 @@ from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.errors import UserError
+from nnjit_studio.ui.commands.history import Ended, History, UndoStep
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import Records
-from nnjit_studio.ui.state.session import Problem
 from nnjit_studio.ui.widgets.worker import Worker
 
 FACETS = ("state", "kind", "target", "device", "browser")
 """Fields of a measurement that records are filtered by."""
+Change = Callable[[Records], None]
 
 
 @dataclass(frozen=True)
 class Listing:
     """All records, newest first, and what filters need of them.
 
-    ``texts`` is what a search looks through, in lower case, one for each row;
+    ``texts`` holds the words that a search finds, in lower case, one for each row;
     ``values`` holds the values of every facet.
     """
 
     rows: Sequence[Measurement] = ()
     texts: Sequence[str] = ()
-    values: Mapping[str, tuple[str, ...]] = ()  # type: ignore[assignment]
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Sequence[Measurement]) -> Listing:
@@ -45,31 +48,11 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Change:
-    """Something done that can be taken back; ``done`` says it in the past tense.
-
-    ``do`` and ``undo`` change records, in a thread.
-    """
-
-    done: str
-    do: Callable[[Records], None]
-    undo: Callable[[Records], None]
-
-
-@dataclass(frozen=True)
-class WindowChange:
-    """The same of the window itself, done at once."""
-
-    done: str
-    do: Callable[[], object]
-    undo: Callable[[], object]
-
-
-@dataclass(frozen=True)
 class _Job:
     name: str
     work: Callable[[Callable[[Any], None]], Any]
     then: Callable[[Any], None]
+    failed: Callable[[], None] = lambda: None
 
 
 class RecordStore(QObject):
@@ -85,10 +68,8 @@ class RecordStore(QObject):
         A file was looked into; nothing was added.
     said(str)
         Something was done: one sentence.
-    problem(Problem)
+    problem(JobProblem)
         Something was not done.
-    undo_changed()
-        :attr:`done` or :attr:`undone` changed.
     """
 
     listed = Signal(object)
@@ -96,13 +77,10 @@ class RecordStore(QObject):
     looked = Signal(object, list)
     said = Signal(str)
     problem = Signal(object)
-    undo_changed = Signal()
 
-    def __init__(self, records: Records, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._records = records
-        self.done: list[Change | WindowChange] = []
-        self.undone: list[Change | WindowChange] = []
+    def __init__(self, records: Records, history: History) -> None:
+        super().__init__()
+        self._records, self._history = records, history
         self._jobs: deque[_Job] = deque()
         self._now: _Job | None = None
         self._stop = threading.Event()
@@ -124,43 +102,20 @@ class RecordStore(QObject):
     def delete(self, rows: Sequence[Measurement]) -> None:
         """Put records aside."""
         ids = [row.id for row in rows]
-        self._change(
-            Change(f"Deleted {_records(ids)}", lambda r: r.delete(ids), lambda r: r.restore(ids))
-        )
+        self._change(f"Deleted {_records(ids)}", lambda r: r.delete(ids), lambda r: r.restore(ids))
 
     def restore(self, rows: Sequence[Measurement]) -> None:
         """Bring deleted records back."""
         ids = [row.id for row in rows]
-        self._change(
-            Change(f"Restored {_records(ids)}", lambda r: r.restore(ids), lambda r: r.delete(ids))
-        )
+        self._change(f"Restored {_records(ids)}", lambda r: r.restore(ids), lambda r: r.delete(ids))
 
     def annotate(self, rows: Sequence[Measurement], note: str, tags: str) -> None:
         """Give records the same note and tags."""
         before = {row.id: (row.note, row.tags) for row in rows}
         after = {row.id: (note, tags) for row in rows}
         self._change(
-            Change(
-                f"Noted on {_records(rows)}",
-                lambda r: r.annotate(after),
-                lambda r: r.annotate(before),
-            )
+            f"Noted on {_records(rows)}", lambda r: r.annotate(after), lambda r: r.annotate(before)
         )
-
-    def change_window(self, change: WindowChange) -> None:
-        """Do something to the window that :meth:`undo` takes back, among changes of records."""
-        self.undone.clear()
-        self._move(change, None, self.done, back=False)
-
-    def undo(self) -> None:
-        """Take the latest change back."""
-        if self.done:
-            self._move(self.done.pop(), self.done, self.undone, back=True)
-
-    def redo(self) -> None:
-        """Do what was taken back once more."""
-        if self.undone:
-            self._move(self.undone.pop(), self.undone, self.done, back=False)
 
     def look_into(self, path: Path) -> None:
         """Read what a file holds, without adding it."""
@@ -181,7 +136,7 @@ class RecordStore(QObject):
         def then(result: tuple[int, Listing]) -> None:
             count, listing = result
             self.listed.emit(listing)
-            known = "" if count else " All that it holds is here already."
+            known = "" if count else " The database has all of its records already."
             self.said.emit(f"Added {count:,} records of {path.name}.{known}")
 
         self._put(_Job("import", work, then))
@@ -209,46 +164,19 @@ class RecordStore(QObject):
     def _read(self) -> Listing:
         return Listing.of(self._records.measurements())
 
-    def _change(self, change: Change) -> None:
-        self.undone.clear()
-        self._move(change, None, self.done, back=False)
+    def _change(self, done: str, do: Change, undo: Change) -> None:
+        self._history.do(UndoStep(done, partial(self._apply, do), partial(self._apply, undo)))
 
-    def _move(
-        self,
-        change: Change | WindowChange,
-        source: list[Change | WindowChange] | None,
-        goal: list[Change | WindowChange],
-        back: bool,
-    ) -> None:
-        def done() -> None:
-            goal.append(change)
-            self.undo_changed.emit()
-            self.said.emit(
-                f"Taken back: {change.done[:1].lower()}{change.done[1:]}."
-                if back
-                else f"{change.done}. Ctrl+Z takes it back."
-            )
-
-        if isinstance(change, WindowChange):
-            (change.undo if back else change.do)()
-            done()
-            return
-
+    def _apply(self, change: Change, ended: Ended) -> None:
         def work(_: object) -> Listing:
-            try:
-                (change.undo if back else change.do)(self._records)
-            except BaseException:
-                if source is not None:
-                    source.append(change)
-                raise
+            change(self._records)
             return self._read()
 
         def then(listing: Listing) -> None:
             self.listed.emit(listing)
-            done()
+            ended(True)
 
-        self.undo_changed.emit()
-        self._put(_Job("change", work, then))
+        self._put(_Job("change", work, then, lambda: ended(False)))
 
     def _put(self, job: _Job) -> None:
         self._jobs.append(job)
@@ -267,9 +195,10 @@ class RecordStore(QObject):
         self._next()
 
     def _failed(self, name: str, error: BaseException) -> None:
+        assert self._now is not None
         self.progressed.emit(0, 0)
-        self.undo_changed.emit()
-        self.problem.emit(Problem.of(f"records: {name}", error))
+        self._now.failed()
+        self.problem.emit(JobProblem.of(f"records: {name}", error))
         self._next()
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer, Slot
@@ -18,7 +19,7 @@ from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
 from nnjit_studio.ui.startup import crash
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
-from nnjit_studio.ui.state.session import Problem
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.window.main_window import MakeEngineView, StudioWindow
 from nnjit_studio.ui.window.preferences import APPLICATION, ORGANIZATION
 from nnjit_studio.workbench import Workbench
@@ -65,41 +66,44 @@ def run_studio(
             else "There is no display to open the window on.",
             "Set DISPLAY to one that runs, or give --quit to tune without a window.",
         )
+    script = Script(model, tune_seconds, autotune, screenshot, quit_when_done)
     with qt_messages_to_logging():
-        return _run(
-            workbench, model, tune_seconds, autotune, screenshot, quit_when_done, make_engine_view
-        )
+        return _run(workbench, script, make_engine_view)
 
 
-def _run(
-    workbench: Workbench,
-    model: Path | None,
-    tune_seconds: float | None,
-    autotune: bool,
-    screenshot: Path | None,
-    quit_when_done: bool,
-    make_engine_view: MakeEngineView,
-) -> list[Event]:
+@dataclass(frozen=True)
+class Script:
+    """Things that a window does by itself; see :func:`run_studio`."""
+
+    model: Path | None
+    tune_seconds: float | None
+    autotune: bool
+    screenshot: Path | None
+    quit_when_done: bool
+
+
+def _run(workbench: Workbench, script: Script, make_engine_view: MakeEngineView) -> list[Event]:
     app = _application()
     garbage = GarbageCollector(app)
     # A script neither follows nor changes what its user arranged by hand.
-    folder = tempfile.TemporaryDirectory() if quit_when_done else contextlib.nullcontext()
+    own_settings = script.quit_when_done
+    folder = tempfile.TemporaryDirectory() if own_settings else contextlib.nullcontext()
     with folder as own:
         settings = QSettings(f"{own}/studio.ini", QSettings.Format.IniFormat) if own else None
         window = StudioWindow(workbench, make_engine_view, settings)
-        script = _Script(window, model, tune_seconds, autotune, screenshot, quit_when_done)
+        run = _ScriptRun(window, script)
         window.closed.connect(app.quit)
         window.installEventFilter(_FirstPicture(window))
         window.show()
-        QTimer.singleShot(0, script.begin)
+        QTimer.singleShot(0, run.begin)
         with crash.reporting(window):
             app.exec()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     garbage.stop()
-    if quit_when_done and script.error is not None:
-        raise script.error
-    return script.events
+    if script.quit_when_done and run.error is not None:
+        raise run.error
+    return run.events
 
 
 def _application() -> QApplication:
@@ -115,31 +119,22 @@ def _application() -> QApplication:
 
 
 class _FirstPicture(QObject):
-    """Notes when the window was painted first: `benchmarks/cold_start.py` reads that."""
+    """Logs when the window was painted first: `benchmarks/cold_start.py` reads that."""
 
     def eventFilter(self, window: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Paint:
             window.removeEventFilter(self)
-            # What is inside the window is painted after it, in the same turn.
+            # The widgets in the window are painted after it, in the same turn.
             QTimer.singleShot(0, lambda: log.info("The window is drawn."))
         return False
 
 
-class _Script(QObject):
+class _ScriptRun(QObject):
     """Open, tune, picture, leave: each step begins when the one before has ended."""
 
-    def __init__(
-        self,
-        window: StudioWindow,
-        model: Path | None,
-        seconds: float | None,
-        autotune: bool,
-        screenshot: Path | None,
-        leave: bool,
-    ) -> None:
+    def __init__(self, window: StudioWindow, script: Script) -> None:
         super().__init__()
-        self._window, self._model, self._seconds = window, model, seconds
-        self._autotune, self._screenshot, self._leave = autotune, screenshot, leave
+        self._window, self._script = window, script
         self._ended = False
         self.error: NnjitError | None = None
         self.events = window.session.events
@@ -148,23 +143,24 @@ class _Script(QObject):
 
     @Slot()
     def begin(self) -> None:
-        if self._model is None:
-            if not self._leave:
-                self._window.first_run.begin()
+        model = self._script.model
+        if model is None:
+            if not self._script.quit_when_done:
+                self._window.welcome.begin()
             self._finish()
-        elif not self._window.open_model(self._model):
+        elif not self._window.open_model(model):
             self.error = UserError(self._window.message.text.text())
             self._finish()
 
     def _done(self, job: str, _: object) -> None:
         if self._ended:
             return
-        if job == "open" and self._autotune:
-            self._window.start_tuning(self._seconds)
+        if job == "open" and self._script.autotune:
+            self._window.start_tuning(self._script.tune_seconds)
         elif job in ("open", "tune"):
             self._finish()
 
-    def _problem(self, problem: Problem) -> None:
+    def _problem(self, problem: JobProblem) -> None:
         if self._ended or problem.job not in ("open", "tune"):
             return
         self.error = self.error or problem.cause
@@ -176,12 +172,12 @@ class _Script(QObject):
         QTimer.singleShot(SETTLE_MS, self._last)
 
     def _last(self) -> None:
-        if self._screenshot is not None:
+        if self._script.screenshot is not None:
             try:
-                take_screenshot(self._window, self._screenshot)
+                take_screenshot(self._window, self._script.screenshot)
             except UserError as error:
                 self.error = self.error or error
-        if self._leave:
+        if self._script.quit_when_done:
             self._window.close()
 
 

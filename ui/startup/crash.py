@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio import __version__
 from nnjit_studio.ui.commands import dialogs
-from nnjit_studio.ui.widgets.theme import named, scaled_font
+from nnjit_studio.ui.widgets.panel import named, scaled_font
 
 log = logging.getLogger(__name__)
 KEPT = 20

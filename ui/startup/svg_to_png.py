@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray
-from PySide6.QtGui import QGuiApplication, QImage, QPainter
+from PySide6.QtGui import QGuiApplication, QImage, QImageWriter, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 from nnjit_studio.errors import UserError
@@ -31,7 +31,7 @@ def write_png(svg: str, out: Path) -> None:
     painter = QPainter(image)
     renderer.render(painter)
     painter.end()
-    if not image.save(str(out), "PNG"):
+    if not QImageWriter(str(out), QByteArray(b"PNG")).write(image):
         raise UserError(f"The picture {out} cannot be written.", "Choose a folder you may write.")
 
 

@@ -1,91 +1,30 @@
-"""What the views show, reduced from the stream of events. Knows no Qt."""
+"""The state that the views show, reduced from the stream of events. Knows no Qt."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from nnjit_studio.generation.session import TextEvent
-from nnjit_studio.model import Workload
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 from nnjit_studio.ui.state.text_state import TextState
+from nnjit_studio.ui.state.workload import WorkloadProgress
 from nnjit_studio.ui.widgets.text import short_key
 from nnjit_studio.workbench import OpenModel
 
 log = logging.getLogger(__name__)
 
-NOT_TRIED, MEASURING, INCUMBENT = "not tried", "measuring", "incumbent"
-INVALID, TIMED_OUT = "invalid", "timed out"
-"""How a candidate failed: it could not be built, or did not end."""
 VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase", "text", "now"})
-_LIMIT = re.compile(r"\bwithin [\d.]+ s\b")  # how errors of page and compile process say it
-
-
-@dataclass(frozen=True)
-class CandidateRow:
-    """One line of the lite space; ``None`` where nothing was measured yet."""
-
-    settings: str
-    state: str = NOT_TRIED
-    reason: str = ""
-    verdict: str = ""
-    gflops: float | None = None
-    ms: float | None = None
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
-
-
-@dataclass
-class WorkloadState:
-    """Everything known of one workload in this session."""
-
-    workload: Workload
-    rank: int = 0
-    share: float | None = None
-    candidates: dict[str, CandidateRow] = field(default_factory=dict)
-    naive_size: int = 0
-    known: int = 0
-    incumbent: str = ""
-    tried: int = 0
-    rounds: Rounds = field(default_factory=Rounds)
-
-    @property
-    def weight(self) -> float:
-        """For sorting: share of model time, or of its FLOPs before any profile."""
-        return self.share if self.share is not None else self.workload.flops * self.workload.uses
-
-    def rows(self) -> list[CandidateRow]:
-        """The candidates in order, the incumbent marked."""
-        return [
-            replace(row, state=INCUMBENT) if row.settings == self.incumbent else row
-            for row in self.candidates.values()
-        ]
-
-    @property
-    def total(self) -> int:
-        """Candidates of the lite space."""
-        return len(self.candidates) - (DEFAULT_SETTINGS in self.candidates)
-
-    def update(self, settings: str, **changes: object) -> None:
-        row = self.candidates.get(settings)
-        if row is None:
-            reason = "default schedule" if settings == DEFAULT_SETTINGS else "known before"
-            row = CandidateRow(settings, reason=reason)
-        self.candidates[settings] = new = replace(row, **changes)  # type: ignore[arg-type]
-        if settings != DEFAULT_SETTINGS:
-            self.tried += _has_verdict(new) - _has_verdict(row)
 
 
 class SessionState:
     """The open model and the tuning session on it.
 
+    ``selected`` is the key of a workload, ``node`` the name of the node that is current in the
+    graph; both may be empty.
     ``code`` is what the session's kernels are written in, ``Wasm`` or ``WGSL``.
     ``node_ms_before`` is the first ``node_ms`` since the model was opened or tuning began.
     ``rounds`` are the model's: its rate as it was estimated after each round of any workload,
@@ -98,7 +37,7 @@ class SessionState:
 
     def __init__(self) -> None:
         self.model: OpenModel | None = None
-        self.workloads: dict[str, WorkloadState] = {}
+        self.workloads: dict[str, WorkloadProgress] = {}
         self.node_ms: Mapping[str, float] = MappingProxyType({})
         self.node_ms_before: Mapping[str, float] = MappingProxyType({})
         self.latency: list[tuple[float, float]] = []
@@ -113,6 +52,7 @@ class SessionState:
         self.summary: ev.Finished | None = None
         self.failure: Mapping[str, object] | None = None
         self.selected = ""
+        self.node = ""
         self.text = TextState()
         self._timed_gflops = 0.0
         self._changed: set[str] = set()
@@ -120,7 +60,7 @@ class SessionState:
     def open(self, model: OpenModel) -> None:
         """Show another model; nothing of the old one stays."""
         self.model = model
-        self.selected = ""
+        self.selected = self.node = ""
         self._reset()
         first = self.by_share()
         self.selected = first[0].workload.key if first else ""
@@ -160,13 +100,13 @@ class SessionState:
         changed, self._changed = frozenset(self._changed), set()
         return changed
 
-    def by_share(self) -> list[WorkloadState]:
+    def by_share(self) -> list[WorkloadProgress]:
         """All workloads, the heaviest first, tunable ones before others of equal weight."""
         return sorted(
             self.workloads.values(), key=lambda w: (-w.weight, not w.workload.tunable, w.rank)
         )
 
-    def find(self, text: str) -> WorkloadState | None:
+    def find(self, text: str) -> WorkloadProgress | None:
         """The workload of a key or of a name (summaries may use either)."""
         if text in self.workloads:
             return self.workloads[text]
@@ -175,7 +115,7 @@ class SessionState:
 
     @property
     def before_ms(self) -> float | None:
-        """With the first kernels: timed at the start, and at the end beside the tuned ones."""
+        """With the first kernels: of the start, and of the end in turns with the tuned ones."""
         if self.summary is not None and self.latency:
             return self.summary.model_ms["before"]
         return self.latency[0][1] if self.latency else None
@@ -206,7 +146,7 @@ class SessionState:
     def _reset(self) -> None:
         workloads = self.model.workloads if self.model else ()
         heavy_first = sorted(workloads, key=lambda w: -w.flops * w.uses)
-        self.workloads = {w.key: WorkloadState(w, rank) for rank, w in enumerate(heavy_first)}
+        self.workloads = {w.key: WorkloadProgress(w, rank) for rank, w in enumerate(heavy_first)}
         self.node_ms = self.node_ms_before = MappingProxyType({})
         self.latency, self.rounds = [], Rounds()
         self.trying, self.left, self.served, self.paused = None, (0.0, None), None, False
@@ -214,19 +154,10 @@ class SessionState:
         self.summary = self.failure = None
 
     def _settle(self) -> None:
-        # A candidate that was compiled but not measured when the session ended was not tried.
         for workload in self.workloads.values():
-            for settings, row in workload.candidates.items():
-                if row.state == MEASURING:
-                    workload.update(settings, state=NOT_TRIED)
+            workload.settle()
         self.trying, self.paused = None, False
         self._changed |= {"space", "now"}
-
-    def _of(self, event: ev.Event) -> WorkloadState | None:
-        found = self.find(event.workload)  # type: ignore[attr-defined]
-        if found is None:
-            log.warning("An event names a workload that the model does not have: %s", event)
-        return found
 
     def _reduce(self, event: ev.Event) -> None:
         match event:
@@ -255,10 +186,8 @@ class SessionState:
             case ev.Failed():
                 self.failure = event.error
                 self.fail()
-            case _ if hasattr(event, "workload"):
-                workload = self._of(event)
-                if workload is not None:
-                    self._reduce_workload(workload, event)
+            case _:
+                self._reduce_workload(event)
 
     def _start(self, event: ev.SessionStarted) -> None:
         selected = self.selected
@@ -306,67 +235,21 @@ class SessionState:
         self.node_ms_before = self.node_ms_before or self.node_ms
         self._changed |= {"graph", "space"}
 
-    def _reduce_workload(self, workload: WorkloadState, event: ev.Event) -> None:
-        name = workload.workload.name
+    def _reduce_workload(self, event: ev.Event) -> None:
+        key = getattr(event, "workload", None)
+        if key is None:
+            return
+        workload = self.find(key)
+        if workload is None:
+            log.warning("An event names a workload that the model does not have: %s", event)
+            return
+        workload.take(event)
         match event:
             case ev.SpaceBuilt():
-                workload.candidates = {
-                    settings: CandidateRow(settings, reason=reason)
-                    for settings, reason in zip(event.candidates, event.reasons, strict=True)
-                }
-                for result in event.results:
-                    workload.update(
-                        result.candidate,
-                        state=result.state,
-                        verdict="known from the database",
-                        gflops=result.gflops or None,
-                        ms=result.ms or None,
-                    )
-                workload.naive_size, workload.known = event.naive_size, event.known
-                workload.tried = sum(
-                    _has_verdict(row)
-                    for row in workload.candidates.values()
-                    if row.settings != DEFAULT_SETTINGS
-                )
-                self.set_phase(f"Lite space of {name}")
+                self.set_phase(f"Lite space of {workload.workload.name}")
             case ev.Compiled():
-                if event.error:
-                    workload.update(
-                        event.candidate,
-                        state=shown_state("failed", event.error, built=False),
-                        verdict=event.error,
-                    )
-                else:
-                    workload.update(event.candidate, state=MEASURING)
-                self.set_phase(f"Tuning {name}")
-            case ev.Measured():
-                measured = bool(event.ms)
-                row = workload.candidates.get(event.candidate)
-                built = row is None or row.state != INVALID
-                workload.update(
-                    event.candidate,
-                    state=shown_state(event.state, event.reason, built),
-                    verdict=event.reason,
-                    gflops=event.gflops if measured else None,
-                    ms=event.ms if measured else None,
-                    speedup=event.speedup or None,
-                    speedup_low=event.speedup_low or None,
-                    speedup_high=event.speedup_high or None,
-                )
-            case ev.Swapped():
-                row = workload.candidates.get(event.candidate)
-                if row is None or row.gflops is None:
-                    verdict = "known from the database" if event.from_database else ""
-                    workload.update(
-                        event.candidate, state="won", gflops=event.gflops, verdict=verdict
-                    )
-                workload.incumbent = event.candidate
+                self.set_phase(f"Tuning {workload.workload.name}")
             case ev.RoundDone():
-                workload.rounds.append(
-                    RoundPoint(
-                        event.round, event.t_s, event.candidate, event.gflops, event.best_gflops
-                    )
-                )
                 self._model_round(event)
                 self._changed |= {"rounds", "phase", "now"}
         self._changed.add("space")
@@ -384,17 +267,6 @@ class SessionState:
     def _model_gflops(self, ms: float) -> float:
         flops = sum(w.workload.flops * w.workload.uses for w in self.workloads.values())
         return flops / ms / 1e6 if ms else 0.0
-
-
-def _has_verdict(row: CandidateRow) -> bool:
-    return row.state not in (NOT_TRIED, MEASURING)
-
-
-def shown_state(state: str, reason: str, built: bool = True) -> str:
-    """A verdict's state; of what failed, how it did where that is known."""
-    if state != "failed":
-        return state
-    return TIMED_OUT if _LIMIT.search(reason) else state if built else INVALID
 
 
 _END = {

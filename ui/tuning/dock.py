@@ -1,35 +1,28 @@
-"""The running session: what it tries, how long it takes, its budget, pause and stop."""
+"""The running session: the candidate it tries, the time left, its budget, pause and stop."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QSlider,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSlider, QToolButton
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.tuner import events as ev
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.theme import SteadyLabel, Theme, named, panel
+from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, vbox
 
 BUDGETS_S = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, None)
 """Stops of the slider; None: until nothing more is expected."""
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Stops of the other one: what tuning may add to the serving model's p95."""
 TICK_MS = 250
+BUTTONS = ("tune", "pause", "stop")
 PHASES = {
     "compile": "Compiling",
     "check": "Checking the result, first {pairs} pairs of samples",
@@ -38,7 +31,7 @@ PHASES = {
 
 
 def trying_text(trying: ev.Trying | None, names: Mapping[str, str]) -> str:
-    """What is tried right now, in words; ``names`` are the workloads' by their keys."""
+    """The candidate that is tried right now; ``names`` are the workloads' by their keys."""
     if trying is None:
         return ""
     if trying.phase not in PHASES:
@@ -50,9 +43,9 @@ def trying_text(trying: ev.Trying | None, names: Mapping[str, str]) -> str:
 
 
 def left_text(state: SessionState, since_s: float, budget_left_s: float | None) -> str:
-    """How long it still takes, told ``since_s`` ago; what is not known is said to be so."""
+    """The time that is left, as it was estimated ``since_s`` ago, or that it is unknown."""
     if budget_left_s is not None and budget_left_s < 1:
-        return "The budget is used up: what has begun still ends"
+        return "The budget is used up: the current measurement still ends"
     limit = "" if budget_left_s is None else f"at most {text.elapsed(budget_left_s)} by the budget"
     left_s = state.left[1]
     if left_s is None:
@@ -66,7 +59,7 @@ def left_text(state: SessionState, since_s: float, budget_left_s: float | None) 
 
 
 def served_text(served: ev.Served | None) -> str:
-    """How the model does that serves meanwhile."""
+    """The latency of the model that serves meanwhile."""
     if served is None:
         return ""
     if not served.inferences:
@@ -79,13 +72,13 @@ def served_text(served: ev.Served | None) -> str:
 
 
 def known_text(known: int, total: int) -> str:
-    """What the session goes on from."""
+    """How many candidates the session need not measure again."""
     if not known:
         return ""
     return f"Goes on from what is known: {known} of {total} candidates are in the database"
 
 
-class TuningPanel(QWidget):
+class TuningPanel(Panel):
     """Lines about the session, and what the user can do with it.
 
     Signals
@@ -96,33 +89,23 @@ class TuningPanel(QWidget):
 
     budget_chosen = Signal(object)
 
-    def __init__(self, session: Session, theme: Theme, actions: Mapping[str, QAction]) -> None:
+    def __init__(self, session: StudioSession, actions: Mapping[str, QAction]) -> None:
         super().__init__()
-        panel(self)
         self._session = session
         self._heard_s = 0.0
         self._left: tuple[float, float | None] = (0.0, None)
-        self.now = SteadyLabel()
-        self.left = SteadyLabel()
-        self.known = SteadyLabel()
-        self.served = SteadyLabel()
-        for label, name in (
-            (self.now, "Tried right now"), (self.left, "Time left"),
-            (self.known, "Known before"), (self.served, "Serving"),
-        ):  # fmt: skip
-            named(label, name)
-        for label in (self.known, self.served):
-            label.setObjectName("muted")
-        self.buttons = [named(QToolButton(), f"Tuning: {a}") for a in ("tune", "pause", "stop")]
-        for button, action in zip(self.buttons, ("tune", "pause", "stop"), strict=True):
-            button.setDefaultAction(actions[action])
-        self.budget = named(
-            QSlider(Qt.Orientation.Horizontal),
+        self.now = named(SteadyLabel(), "Tried right now")
+        self.left = named(SteadyLabel(), "Time left")
+        self.known = named(quiet(SteadyLabel()), "Known before")
+        self.served = named(quiet(SteadyLabel()), "Serving")
+        self.buttons = [named(QToolButton(), f"Tuning: {name}") for name in BUTTONS]
+        for button, name in zip(self.buttons, BUTTONS, strict=True):
+            button.setDefaultAction(actions[name])
+        self.budget = _slider(
+            len(BUDGETS_S),
             "Tuning budget",
             "Seconds that the session may take from now on; of a running one, too",
         )
-        self.budget.setRange(0, len(BUDGETS_S) - 1)
-        self.budget.setPageStep(1)
         self.budget.setValue(self.budget.maximum())
         self.budget.valueChanged.connect(self._budget_moved)
         self.budget_label = QLabel()
@@ -130,50 +113,44 @@ class TuningPanel(QWidget):
             QCheckBox("serve meanwhile"),
             "Serve while tuning",
             "From the next start of tuning on: have the page run the model all the time, "
-            "and tune in what is left",
+            "and tune in the time that is left",
         )
-        self.share = named(
-            QSlider(Qt.Orientation.Horizontal),
+        self.share = _slider(
+            len(SHARES),
             "Share for tuning",
             "What tuning may add to the 95th percentile of the serving model's latency",
         )
-        self.share.setRange(0, len(SHARES) - 1)
-        self.share.setPageStep(1)
         self.share.setValue(1)
         self.share.valueChanged.connect(self._share_moved)
         self.share_label = QLabel()
         self.serve.toggled.connect(self._name_stops)
+        lines = (self.now, self.left, self.known, self.served)
+        vbox(
+            hbox(*self.buttons, None), *lines, self._sliders(), None,
+            on=self, margins=(8, 6, 8, 6), spacing=4,
+        )  # fmt: skip
+        self._timer = QTimer(self, interval=TICK_MS)
+        self._timer.timeout.connect(self._tick)
+        session.busy_changed.connect(self._busy_changed)
+        self._name_stops()
+        self.refresh(frozenset({"now"}))
+
+    def _sliders(self) -> QGridLayout:
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
-        grid.addWidget(QLabel("time"), 0, 0)
-        grid.addWidget(self.budget, 0, 1)
-        grid.addWidget(self.budget_label, 0, 2)
-        grid.addWidget(self.serve, 1, 0)
-        grid.addWidget(self.share, 1, 1)
-        grid.addWidget(self.share_label, 1, 2)
+        rows = (
+            (QLabel("time"), self.budget, self.budget_label),
+            (self.serve, self.share, self.share_label),
+        )
+        for row, widgets in enumerate(rows):
+            for column, widget in enumerate(widgets):
+                grid.addWidget(widget, row, column)
         grid.setColumnStretch(1, 1)
         widest = max(
             self.fontMetrics().horizontalAdvance(w) for w in ("until no more gain", "p95 + 100 %  ")
         )
         grid.setColumnMinimumWidth(2, widest)
-        bar = QHBoxLayout()
-        bar.setSpacing(6)
-        for button in self.buttons:
-            bar.addWidget(button)
-        bar.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 6, 8, 6)
-        column.setSpacing(4)
-        column.addLayout(bar)
-        for label in (self.now, self.left, self.known, self.served):
-            column.addWidget(label)
-        column.addLayout(grid)
-        column.addStretch(1)
-        self._timer = QTimer(self, interval=TICK_MS)
-        self._timer.timeout.connect(self._tick)
-        session.busy_changed.connect(self._busy_changed)
-        self._name_stops()
-        self.render(frozenset({"now"}))
+        return grid
 
     @property
     def share_of_serving(self) -> float | None:
@@ -186,13 +163,11 @@ class TuningPanel(QWidget):
         near = len(BUDGETS_S) - 1
         if seconds:
             near = min(known, key=lambda stop: abs(stop[1] - seconds))[0]
-        self.budget.blockSignals(True)
-        self.budget.setValue(near)
-        self.budget.blockSignals(False)
+        with QSignalBlocker(self.budget):
+            self.budget.setValue(near)
         self._name_stops()
 
-    def render(self, changes: frozenset[str]) -> None:
-        """Draw what changed; ``now`` is this panel's own."""
+    def refresh(self, changes: frozenset[str]) -> None:
         if not changes & {"now", "model", "phase"}:
             return
         state = self._session.state
@@ -204,9 +179,6 @@ class TuningPanel(QWidget):
         self.known.setText(known_text(state.known(), state.tried()[1]))
         self.served.setText(served_text(state.served) if running else "")
         self._tick()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Nothing here has colours of its own."""
 
     def _tick(self) -> None:
         session, state = self._session, self._session.state
@@ -224,7 +196,7 @@ class TuningPanel(QWidget):
         else:
             self._timer.stop()
         self.serve.setEnabled(job != "tune")
-        self.render(frozenset({"now"}))
+        self.refresh(frozenset({"now"}))
 
     def _budget_moved(self, place: int) -> None:
         self._name_stops()
@@ -241,3 +213,10 @@ class TuningPanel(QWidget):
         self.budget_label.setText("until no more gain" if seconds is None else f"{seconds:.0f} s")
         self.share.setEnabled(self.serve.isChecked())
         self.share_label.setText(f"p95 + {SHARES[self.share.value()]:.0%}")
+
+
+def _slider(stops: int, name: str, tip: str) -> QSlider:
+    slider = named(QSlider(Qt.Orientation.Horizontal), name, tip)
+    slider.setRange(0, stops - 1)
+    slider.setPageStep(1)
+    return slider

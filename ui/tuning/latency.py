@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyqtgraph as pg
 
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen, steps
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps
 from nnjit_studio.ui.widgets.theme import Theme
 
 ROOM = 1.4
@@ -16,7 +14,9 @@ ROOM = 1.4
 
 
 class LatencyPanel(PlotPanel):
-    def __init__(self, session: Session, theme: Theme) -> None:
+    """The timed runs as a staircase, the first one as a dashed line."""
+
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__(
             "Model latency",
             "time since start",
@@ -35,9 +35,8 @@ class LatencyPanel(PlotPanel):
         self.item.addItem(self.before)
         self.item.addItem(self.line)
         self.set_theme(theme)
-        self.redraw()
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "latency" in changes:
             self.redraw()
 
@@ -57,5 +56,5 @@ class LatencyPanel(PlotPanel):
         self.before.setPen(pen(theme.muted, 1.2, (4, 4)))
         self.before.label.setColor(theme.muted)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         return ("seconds", "model ms"), self._session.state.latency

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.widgets.theme import SteadyLabel, Theme, named
+from nnjit_studio.ui.dock.candidates import EXAMPLES
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.labels import SteadyLabel
+from nnjit_studio.ui.widgets.panel import hbox, named, push_button
+from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench.jobs import explain
 
-EXAMPLES = {
-    "Wasm": "x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,order=nm,pack=1",
-    "WGSL": "x0=8,y0=8,r0=4,x1=64,y1=64,r1=16,split=1,vec=4",
-}
-"""Candidates by what the kernels are written in."""
 JUDGE_AFTER_MS = 150
 """Typing pauses that long before the rules are asked."""
 
 
 class OwnCandidateBar(QWidget):
-    """One line: settings, what the rules of the lite space say of them, and a button."""
+    """One line: settings, the answer of the lite space's rules, and a button."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
         self._session, self._theme = session, theme
         self._proposed = ""
@@ -36,25 +35,25 @@ class OwnCandidateBar(QWidget):
         self.field.setMinimumWidth(330)
         self.field.textChanged.connect(self._typed)
         self.field.returnPressed.connect(self.measure)
-        self.button = named(
-            QPushButton("Measure"),
+        self.button = push_button(
+            "Measure",
             "Measure the candidate",
-            "Compile it, check its result, time it beside the kernel that runs now",
+            "Compile it, check its result, time it in turns with the kernel that runs now",
+            self.measure,
         )
-        self.button.clicked.connect(self.measure)
         self.verdict = SteadyLabel()
         self._judge_later = QTimer(self, interval=JUDGE_AFTER_MS, singleShot=True)
         self._judge_later.timeout.connect(self.judge)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 8, 6)
-        row.setSpacing(6)
-        row.addWidget(self.field)
-        row.addWidget(self.button)
-        row.addWidget(self.verdict, 1)
+        hbox(self.field, self.button, (self.verdict, 1), on=self, margins=(8, 2, 8, 6))
         self.judge()
 
-    def render(self, changes: frozenset[str]) -> None:
-        """Propose the kernel that runs, until the user types; tell how the last one did."""
+    def begin(self) -> None:
+        """Take the keyboard's focus."""
+        self.field.setFocus()
+        self.field.selectAll()
+
+    def refresh(self, changes: frozenset[str]) -> None:
+        """Propose the kernel that runs, until the user types; show the verdict of the last one."""
         workload = self._session.state.workloads.get(self._session.state.selected)
         incumbent = workload.incumbent if workload else ""
         if (
@@ -78,14 +77,14 @@ class OwnCandidateBar(QWidget):
         self.judge()
 
     def judge(self) -> None:
-        """Say what the rules of the lite space think of what stands in the field."""
+        """Show the answer of the lite space's rules to the settings in the field."""
         self._judge_later.stop()
         text = self.field.text().strip()
         self.button.setEnabled(False)
         if not text:
-            return self._say("A candidate of your own: every setting, rules or not.", "muted")
+            return self._say("A candidate of your own, in the lite space or not.", "muted")
         try:
-            verdicts = self._session.explain(text)
+            verdicts = self._session.workbench.run(explain, self._session.state.selected, text)
         except UserError as error:
             return self._say(str(error), "bad")
         self.button.setEnabled(True)

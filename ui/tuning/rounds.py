@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyqtgraph as pg
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtGui import QColor, QResizeEvent
 
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, Rounds
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.widgets.plots import PlotPanel, pen
-from nnjit_studio.ui.widgets.theme import Theme, named, series_style
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.panel import chooser
+from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.theme import Theme, series_style
 
 AXES = {"by round": BY_ROUND, "by seconds": BY_SECONDS}
 ALL, SELECTED, MODEL = "all workloads", "selected workload", "whole model"
@@ -22,7 +22,7 @@ LEGEND_ROWS = 8
 LEGEND_GAP = 16
 """Pixels around the legend."""
 MARGIN = 0.03
-"""Of the width, beside the first and the last round."""
+"""Of the width, left of the first and right of the last round."""
 BEHIND, FRONT = 2, 3
 COLUMN_PX = 3
 """Pixels whose rounds are drawn as one group; a dot covers five."""
@@ -36,7 +36,7 @@ class RoundsPanel(PlotPanel):
     The items hold what is in view, thinned to the pixels there are; the state holds all.
     """
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__(
             "GFLOP/s per round",
             "tuning round of the workload",
@@ -50,16 +50,14 @@ class RoundsPanel(PlotPanel):
         self._shown: tuple[object, ...] = ()
         self._drawn: dict[str, int] = {}
         self.items: dict[str, tuple[pg.ScatterPlotItem, pg.PlotDataItem]] = {}
-        self.axis = named(QComboBox(), "Horizontal axis", "What the horizontal axis counts")
-        self.axis.addItems(list(AXES))
+        self.axis = chooser("Horizontal axis", "The unit of the horizontal axis", AXES)
         self.axis.currentTextChanged.connect(self._switch)
-        self.scope = named(
-            QComboBox(),
+        self.scope = chooser(
             "Rates of",
             "Every workload, the selected one alone, or the whole model: its FLOPs over its time, "
             "estimated from the kernels of that round (line) and timed (dots)",
+            (ALL, SELECTED, MODEL),
         )
-        self.scope.addItems([ALL, SELECTED, MODEL])
         self.scope.currentTextChanged.connect(self._switch)
         self.bar.insertWidget(0, self.axis)
         self.bar.insertWidget(1, self.scope)
@@ -79,7 +77,7 @@ class RoundsPanel(PlotPanel):
         self.item.getViewBox().sigXRangeChanged.connect(lambda *_: self._later.start())
         self.show_empty(True)
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if "model" in changes:
             self._clear()
         if not changes & {"rounds", "model"}:
@@ -96,13 +94,11 @@ class RoundsPanel(PlotPanel):
         self.show_empty(not any(rounds.values()))
 
     def set_theme(self, theme: Theme) -> None:
+        self._clear()
         super().set_theme(theme)
         self._paint_legend()
-        self._clear()
-        self._frame()
-        self.redraw()
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    def table(self) -> Table:
         header = ("workload", "round", "seconds", "candidate", "GFLOP/s", "best GFLOP/s")
         rows = [
             (key or "model", p.round, p.t_s, p.candidate, p.gflops, p.best_gflops)
@@ -123,7 +119,7 @@ class RoundsPanel(PlotPanel):
             if len(rounds) > WHOLE * self._columns:
                 self._draw(key, rounds)
 
-    def resizeEvent(self, event: object) -> None:
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._frame()
         self._later.start()

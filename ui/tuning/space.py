@@ -1,4 +1,4 @@
-"""The lite space of the selected workload: every candidate, its outcome and why."""
+"""The lite space of the selected workload: every candidate, its outcome and the reason."""
 
 from __future__ import annotations
 
@@ -10,31 +10,15 @@ from PySide6.QtWidgets import QComboBox, QSizePolicy
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
-from nnjit_studio.ui.state.session import Session
-from nnjit_studio.ui.state.state import (
-    INCUMBENT,
-    INVALID,
-    MEASURING,
-    NOT_TRIED,
-    TIMED_OUT,
-    CandidateRow,
-    WorkloadState,
-)
+from nnjit_studio.ui.dock.candidates import GLYPHS, TILE_TIPS, state_column
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
 from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
+from nnjit_studio.ui.widgets.panel import chooser
 from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
-from nnjit_studio.ui.widgets.theme import SteadyLabel, Theme, named
-
-GLYPHS = {
-    INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
-    "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○", INVALID: "✗",
-    TIMED_OUT: "✗",
-}  # fmt: skip
-TONES = {
-    INCUMBENT: "good", "won": "good", "wrong": "bad", "impossible": "bad", "failed": "bad",
-    MEASURING: "accent", "slower": "muted", "duplicate": "muted", NOT_TRIED: "muted",
-    INVALID: "bad", TIMED_OUT: "bad",
-}  # fmt: skip
+from nnjit_studio.ui.widgets.theme import Theme
 
 
 @lru_cache(maxsize=4096)
@@ -50,10 +34,6 @@ def _setting(name: str) -> Any:
     return value
 
 
-def _speedup(row: CandidateRow) -> float | None:
-    return row.speedup
-
-
 def _interval(row: CandidateRow) -> str:
     if row.speedup_low is None or row.speedup_high is None:
         return text.NONE
@@ -64,69 +44,28 @@ def _or_dash(value: Any) -> str:
     return text.NONE if value is None else str(value)
 
 
-TILE_TIPS = {
-    "x0": "columns of the inner tile", "y0": "rows of the inner tile",
-    "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
-    "r1": "depth of a reduction block",
-}  # fmt: skip
-
 COLUMNS = (
-    Column(
-        "state",
-        lambda r: r.state,
-        lambda s: f"{GLYPHS.get(s, ' ')} {s}",
-        width=104,
-        tone=lambda r: TONES.get(r.state, ""),
-        tip="incumbent: the kernel that runs in the engine now",
-    ),
+    state_column(104, "incumbent: the kernel that runs in the engine now"),
     *(
-        Column(
-            name,
-            _setting(name),
-            lambda v: "default" if v is None else str(v),
-            True,
-            f"{tip}, in elements",
-            46 if name[1] == "0" else 50,
-        )
+        Column(name, _setting(name), lambda v: "default" if v is None else str(v), True,
+               f"{tip}, in elements", 46 if name[1] == "0" else 50)
         for name, tip in TILE_TIPS.items()
     ),
     Column("order", _setting("order"), _or_dash, width=50, tip="order of the outer loops"),
-    Column(
-        "pack",
-        _setting("pack"),
-        lambda v: text.NONE if v is None else "yes" if v else "no",
-        width=46,
-        tip="B is read from panels",
-    ),
-    Column(
-        "split",
-        _setting("split"),
-        _or_dash,
-        True,
-        "parts of the reduction, each a workgroup of its own",
-        46,
-    ),
+    Column("pack", _setting("pack"), lambda v: text.NONE if v is None else "yes" if v else "no",
+           width=46, tip="B is read from panels"),
+    Column("split", _setting("split"), _or_dash, True,
+           "parts of the reduction, each a workgroup of its own", 46),
     Column("vec", _setting("vec"), _or_dash, True, "elements of a load", 40),
     Column("GFLOP/s", lambda r: r.gflops, lambda v: text.fixed(v, 1), True, width=74),
     Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
-    Column(
-        "speed-up",
-        _speedup,
-        lambda v: text.fixed(v, 2),
-        True,
-        "over the incumbent of that moment",
-        72,
-    ),
-    Column(
-        "interval",
-        _interval,
-        width=96,
-        tip="of the speed-up, 99 % at each of five looks: 95 % over all of them",
-    ),
+    Column("speed-up", lambda r: r.speedup, lambda v: text.fixed(v, 2), True,
+           "over the incumbent of that moment", 72),
+    Column("interval", _interval, width=96,
+           tip="of the speed-up, 99 % at each of five looks: 95 % over all of them"),
     Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
-)
-
+)  # fmt: skip
 EVERY_STATE = "every state"
 GFLOPS_COLUMN = [column.title for column in COLUMNS].index("GFLOP/s")
 
@@ -154,37 +93,33 @@ class OutcomeProxy(RowsProxy):
 class SpacePanel(TablePanel):
     """Table, workload chooser and one line about the size of the space."""
 
-    def __init__(self, session: Session, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme) -> None:
         self.outcomes = OutcomeProxy()
         super().__init__("Lite space", COLUMNS, theme, self.outcomes)
         self._session = session
         self._shown = ""
         self._labels: list[tuple[str, str]] = []
         self.view.sortByColumn(GFLOPS_COLUMN, Qt.SortOrder.DescendingOrder)
-        self.chooser = named(QComboBox(), "Workload", "Workloads, the heaviest first")
+        self.chooser = chooser("Workload", "Workloads, the heaviest first")
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
         self.chooser.setMinimumWidth(360)
         self.filter.setMaximumWidth(160)
         self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
-        self.summary = SteadyLabel("Open a model to see its lite spaces.")
-        self.summary.setObjectName("muted")
+        self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.bar.takeAt(0)
-        self.bar.insertWidget(0, self.chooser)
-        self.bar.insertWidget(1, self.summary, 1)
-        self.states = named(QComboBox(), "State", "Only candidates of this state")
-        self.states.addItem(EVERY_STATE)
-        self.states.addItems([state for state in GLYPHS if state != "default"])
+        self.lead(self.chooser, self.summary)
+        states = (EVERY_STATE, *(state for state in GLYPHS if state != "default"))
+        self.states = chooser("State", "Only candidates of this state", states)
         self.states.currentTextChanged.connect(
             lambda state: self.outcomes.set_state("" if state == EVERY_STATE else state)
         )
         self.bar.insertWidget(2, self.states)
         self.own = OwnCandidateBar(session, theme)
-        self.layout().addWidget(self.own)
+        self.box.addWidget(self.own)
 
-    def render(self, changes: frozenset[str]) -> None:
+    def refresh(self, changes: frozenset[str]) -> None:
         if not changes & {"space", "model"}:
             return
         state = self._session.state
@@ -195,7 +130,7 @@ class SpacePanel(TablePanel):
         self.model.set_rows(rows, keep=state.selected == self._shown)
         self._hide_foreign(rows)
         self._shown = state.selected
-        self.own.render(changes)
+        self.own.refresh(changes)
 
     def _hide_foreign(self, rows: list[CandidateRow]) -> None:
         """Settings that the candidates shown do not have."""
@@ -206,10 +141,10 @@ class SpacePanel(TablePanel):
                 self.view.setColumnHidden(place, on_gpu != (column.title in ("split", "vec")))
 
     def set_theme(self, theme: Theme) -> None:
-        self.model.set_theme(theme)
+        super().set_theme(theme)
         self.own.set_theme(theme)
 
-    def _choose(self, workloads: list[WorkloadState], selected: str) -> None:
+    def _choose(self, workloads: list[WorkloadProgress], selected: str) -> None:
         labels = [(_label(w), w.workload.key) for w in workloads]
         if labels != self._labels and not self.chooser.view().isVisible():
             if [key for _, key in labels] != [key for _, key in self._labels]:
@@ -223,13 +158,13 @@ class SpacePanel(TablePanel):
         self.chooser.setCurrentIndex(self.chooser.findData(selected))
 
 
-def _label(w: WorkloadState) -> str:
+def _label(w: WorkloadProgress) -> str:
     share = "" if w.share is None else f"{100 * w.share:4.1f} %   "
     uses = f"   x{w.workload.uses}" if w.workload.uses > 1 else ""
     return f"{share}{w.workload.name}{uses}"
 
 
-def describe(workload: WorkloadState | None) -> str:
+def describe(workload: WorkloadProgress | None) -> str:
     """The line above the table: how small the lite space is, and what is known of it."""
     if workload is None:
         return "Open a model to see its lite spaces."

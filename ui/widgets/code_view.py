@@ -6,17 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QTextCursor, QTextFormat
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QPlainTextEdit,
-    QPushButton,
-    QTextEdit,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QTextEdit
 
-from nnjit_studio.ui.widgets.theme import ElidedLabel, Theme, named, panel
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
+from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 MOST_MARKS = 2000
 """Lines that are coloured at most; Qt lays out each one anew."""
@@ -122,40 +116,23 @@ def _ground(theme: Theme, token: str) -> QColor:
     """The colour of a token, mixed into the ground so that text on it stays readable."""
     if token == "partner":
         return QColor(theme.heat[1])
-    colour, ground = QColor(getattr(theme, token)), QColor(theme.surface)
-    part = 0.22
-    return QColor.fromRgbF(
-        *(
-            part * a + (1 - part) * b
-            for a, b in zip(colour.getRgbF()[:3], ground.getRgbF()[:3], strict=True)
-        )
-    )
+    return mixed(QColor(getattr(theme, token)), QColor(theme.surface), 0.22)
 
 
-class CodeView(QWidget):
+class CodeView(Panel):
     """A text under its title, with a button that copies it."""
 
     def __init__(self, title: str, theme: Theme, tip: str = "") -> None:
         super().__init__()
-        panel(self)
         self.title = QLabel(title)
-        self.note = ElidedLabel()
-        self.note.setObjectName("muted")
+        self.note = quiet(ElidedLabel())
         self.note.tip = tip
         self.lines = CodeLines(title, theme)
-        self.copy_button = named(QPushButton("Copy"), f"{title}: copy", "Copy the whole text")
-        self.copy_button.clicked.connect(self.copy)
-        self.bar = QHBoxLayout()
-        self.bar.setContentsMargins(8, 3, 6, 3)
-        self.bar.setSpacing(8)
-        self.bar.addWidget(self.title)
-        self.bar.addWidget(self.note, 1)
-        self.bar.addWidget(self.copy_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(self.bar)
-        column.addWidget(self.lines, 1)
+        self.copy_button = push_button("Copy", f"{title}: copy", "Copy the whole text", self.copy)
+        self.bar = hbox(
+            self.title, (self.note, 1), self.copy_button, margins=(8, 3, 6, 3), spacing=8
+        )
+        vbox(self.bar, (self.lines, 1), on=self)
 
     def copy(self) -> None:
         QGuiApplication.clipboard().setText(self.lines.toPlainText())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
+from PySide6.QtWidgets import QFrame, QLabel
 
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.widgets.panel import hbox, named, push_button
 
 
 class MessageBar(QFrame):
@@ -19,15 +19,9 @@ class MessageBar(QFrame):
         self._details = ""
         self.text = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
         self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy_button = named(QPushButton("Copy details"), "Copy error details")
-        self.copy_button.clicked.connect(self.copy)
-        close = named(QPushButton("Dismiss"), "Dismiss message")
-        close.clicked.connect(self.hide)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 6, 8, 6)
-        layout.addWidget(self.text, 1)
-        layout.addWidget(self.copy_button)
-        layout.addWidget(close)
+        self.copy_button = push_button("Copy details", "Copy error details", act=self.copy)
+        close = push_button("Dismiss", "Dismiss message", act=self.hide)
+        hbox((self.text, 1), self.copy_button, close, on=self, margins=(12, 6, 8, 6))
         self.hide()
 
     def say(self, text: str, tone: str = "plain", details: str = "") -> None:

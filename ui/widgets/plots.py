@@ -1,8 +1,9 @@
-"""What both plots share: theme, reset, image and data export."""
+"""Plots with a button bar: theme, reset, image and data export."""
 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,25 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPainter, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import QLabel
 
-from nnjit_studio.ui.widgets.theme import Theme, named, panel, scaled_font
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 Array = NDArray[np.float64]
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Header and rows of a CSV file."""
+POWERS = range(-6, 9)
+TICKS = [
+    [(power, f"{10.0**power:g}") for power in POWERS],
+    [(power + math.log10(n), f"{n * 10.0**power:g}") for power in POWERS for n in (2, 5)],
+]
+"""Of logarithmic axes: pyqtgraph would label every digit between them, as powers."""
 
 
-class DirectAxis(pg.AxisItem):
+class DirectAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
     """An axis whose lines are filled rectangles, mixed with the ground beforehand.
 
     The library's lines go through Qt's stroker and are blended pixel by pixel, 0.08 ms for each
@@ -27,6 +38,7 @@ class DirectAxis(pg.AxisItem):
     """
 
     ground = QColor("white")
+    picture: Any
 
     def paint(self, p: QPainter, opt: object, widget: object) -> None:
         if self.style["tickFont"]:
@@ -47,17 +59,14 @@ class DirectAxis(pg.AxisItem):
             p.drawText(rect, int(flags), words)
 
     def _mixed(self, colour: QColor) -> QColor:
-        share, ground = colour.alphaF(), self.ground
-        parts = zip(colour.getRgbF()[:3], ground.getRgbF()[:3], strict=True)
-        return QColor.fromRgbF(*(share * a + (1 - share) * b for a, b in parts))
+        return mixed(colour, self.ground, colour.alphaF())
 
 
-class PlotPanel(QWidget):
+class PlotPanel(Panel):
     """A plot with a button bar and a sentence while it is empty."""
 
     def __init__(self, title: str, x: str, y: str, y_units: str, empty: str, theme: Theme) -> None:
         super().__init__()
-        panel(self)
         self.theme = theme
         self._axis_names = {"bottom": (x, ""), "left": (y, y_units)}
         axes = {side: DirectAxis(side) for side in ("bottom", "left")}
@@ -71,35 +80,36 @@ class PlotPanel(QWidget):
         self.item: pg.PlotItem = self.plot.getPlotItem()
         self.item.showGrid(x=True, y=True, alpha=0.15)
         self.item.getViewBox().setDefaultPadding(0.04)
-        small = scaled_font(self.font(), 0.85)
-        for side in ("bottom", "left"):
-            self.item.getAxis(side).setStyle(tickFont=small, hideOverlappingLabels=True)
-            self.item.getAxis(side).enableAutoSIPrefix(False)
-            self.item.getAxis(side).setZValue(-1)  # its grid goes below what is plotted
-            self.item.getAxis(side).setStyle(maxTickLevel=1)  # each line of the grid costs a fill
+        for side in axes:
+            self._dress_axis(self.item.getAxis(side))
         self.empty = QLabel(empty, self.plot, alignment=Qt.AlignmentFlag.AlignCenter)
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.reset_button = named(
-            QPushButton("Reset view"), f"{title}: reset view", "Show all data again (Ctrl+R)"
+        self.reset_button = push_button(
+            "Reset view", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
         )
-        self.reset_button.clicked.connect(self.reset)
-        self.png_button = named(QPushButton("PNG…"), f"{title}: export PNG", "Save as an image")
-        self.csv_button = named(QPushButton("CSV…"), f"{title}: export CSV", "Save the numbers")
-        self.bar = QHBoxLayout()
-        self.bar.setContentsMargins(8, 6, 8, 2)
-        self.bar.setSpacing(6)
-        self.bar.addStretch(1)
-        for button in (self.reset_button, self.png_button, self.csv_button):
-            self.bar.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(self.bar)
-        layout.addWidget(self.plot, 1)
+        self.png_button = push_button("PNG…", f"{title}: export PNG", "Save as an image")
+        self.csv_button = push_button("CSV…", f"{title}: export CSV", "Save the numbers")
+        self.bar = hbox(
+            None, self.reset_button, self.png_button, self.csv_button, margins=(8, 6, 8, 2)
+        )
+        self.box = vbox(self.bar, (self.plot, 1), on=self)
         self._zoomed = False
         self.item.getViewBox().sigRangeChangedManually.connect(self._keep_view)
         self.label_axes()
+
+    def _dress_axis(self, axis: Any) -> None:
+        axis.setStyle(tickFont=scaled_font(self.font(), 0.85), hideOverlappingLabels=True)
+        axis.enableAutoSIPrefix(False)
+        axis.setZValue(-1)  # its grid goes below what is plotted
+        axis.setStyle(maxTickLevel=1)  # each line of the grid costs a fill
+
+    def add_caption(self) -> ElidedLabel:
+        """A line below the buttons, for figures of what is plotted."""
+        caption = quiet(ElidedLabel())
+        caption.setContentsMargins(10, 0, 10, 0)
+        self.box.insertWidget(1, caption)
+        return caption
 
     def label_axes(self, **names: tuple[str, str]) -> None:
         """Name axes as ``side=(name, unit)``; those not given keep theirs."""
@@ -118,7 +128,7 @@ class PlotPanel(QWidget):
             self.item.getAxis(side).setStyle(showValues=not empty)
         self.empty.setGeometry(self.plot.rect())
 
-    def resizeEvent(self, event: object) -> None:
+    def resizeEvent(self, event: QResizeEvent) -> None:
         self.empty.setGeometry(self.plot.rect())
 
     def frame(self, top: float, room: float = 1.15) -> None:
@@ -143,9 +153,10 @@ class PlotPanel(QWidget):
         self.plot.setBackground(theme.surface)
         self.plot.resetCachedContent()  # else the old ground stays until the plot is resized
         self.label_axes()
+        self.redraw()
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-        """Header and rows for the CSV file."""
+    def table(self) -> Table:
+        """The numbers that are plotted."""
         raise NotImplementedError
 
     def export_csv(self, path: Path) -> None:
@@ -173,7 +184,14 @@ def steps(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def pen(colour: str, width: float, dash: Sequence[float] = ()) -> QPen:
-    made = pg.mkPen(QColor(colour), width=width)
+    made: QPen = pg.mkPen(QColor(colour), width=width)
     if dash:
         made.setDashPattern(list(dash))
     return made
+
+
+def use_log_axes(item: pg.PlotItem) -> None:
+    """Draw both axes in powers of ten, with plain numbers."""
+    item.setLogMode(x=True, y=True)
+    for side in ("bottom", "left"):
+        item.getAxis(side).setTicks(TICKS)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
-
-W = TypeVar("W", bound=QWidget)
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QApplication
 
 
 @dataclass(frozen=True)
@@ -34,35 +31,17 @@ class Theme:
 
 # Series after Okabe and Ito's colour-blind-safe set, shifted for contrast on each ground.
 LIGHT = Theme(
-    "light",
-    window="#eef0f3",
-    surface="#ffffff",
-    raised="#f6f7f9",
-    line="#d3d8df",
-    text="#1a1e26",
-    muted="#59616f",
-    accent="#0b5cb8",
-    good="#0b7247",
-    warn="#8a5200",
-    bad="#b3261e",
-    heat=("#f3f5f8", "#fbd9a5", "#f0933f", "#b93d16"),
+    "light", window="#eef0f3", surface="#ffffff", raised="#f6f7f9", line="#d3d8df",
+    text="#1a1e26", muted="#59616f", accent="#0b5cb8", good="#0b7247", warn="#8a5200",
+    bad="#b3261e", heat=("#f3f5f8", "#fbd9a5", "#f0933f", "#b93d16"),
     series=(
         "#0072b2", "#c43d00", "#00805c", "#b4508a", "#3d9fd6", "#a38600", "#6a4ca3", "#444a54",
     ),
 )  # fmt: skip
 DARK = Theme(
-    "dark",
-    window="#14171c",
-    surface="#1a1e24",
-    raised="#22272f",
-    line="#343b46",
-    text="#e6e9ee",
-    muted="#9aa4b2",
-    accent="#6db1ff",
-    good="#53c68e",
-    warn="#e6b450",
-    bad="#ff8f86",
-    heat=("#262c35", "#5b3a1c", "#b8591b", "#ffab52"),
+    "dark", window="#14171c", surface="#1a1e24", raised="#22272f", line="#343b46",
+    text="#e6e9ee", muted="#9aa4b2", accent="#6db1ff", good="#53c68e", warn="#e6b450",
+    bad="#ff8f86", heat=("#262c35", "#5b3a1c", "#b8591b", "#ffab52"),
     series=(
         "#56b4e9", "#e69f00", "#2fc79a", "#e58fc0", "#f0e442", "#ff8a50", "#a98ff0", "#d0d4da",
     ),
@@ -78,21 +57,21 @@ def series_style(theme: Theme, rank: int) -> tuple[str, tuple[float, ...]]:
     return theme.series[rank % n], DASHES[rank // n % len(DASHES)]
 
 
-def heat(theme: Theme, fraction: float) -> QColor:
-    """Colour for 0..1 on the theme's heat scale."""
-    return ramp(theme.heat, fraction)
-
-
 def ramp(stops: Sequence[str], fraction: float) -> QColor:
     """Colour for 0..1, linear between stops at equal distances."""
     place = min(max(fraction, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
-    a, b, t = QColor(stops[low]), QColor(stops[low + 1]), place - low
-    return QColor.fromRgbF(
-        a.redF() + (b.redF() - a.redF()) * t,
-        a.greenF() + (b.greenF() - a.greenF()) * t,
-        a.blueF() + (b.blueF() - a.blueF()) * t,
+    return mixed(QColor(stops[low + 1]), QColor(stops[low]), place - low)
+
+
+def mixed(colour: QColor, ground: QColor, share: float) -> QColor:
+    """A colour with so much of itself on a ground, 0..1."""
+    pairs = (
+        (colour.redF(), ground.redF()),
+        (colour.greenF(), ground.greenF()),
+        (colour.blueF(), ground.blueF()),
     )
+    return QColor.fromRgbF(*(share * a + (1 - share) * b for a, b in pairs))
 
 
 def ink_on(colour: QColor) -> QColor:
@@ -100,9 +79,7 @@ def ink_on(colour: QColor) -> QColor:
     luminance = sum(
         k * part**2.2
         for k, part in zip(
-            (0.2126, 0.7152, 0.0722),
-            (colour.redF(), colour.greenF(), colour.blueF()),
-            strict=True,
+            (0.2126, 0.7152, 0.0722), (colour.redF(), colour.greenF(), colour.blueF()), strict=True
         )
     )
     return QColor("#14171c") if luminance > 0.18 else QColor("#ffffff")
@@ -139,99 +116,6 @@ class Themes(QObject):
         if self.choice != "system":
             return DARK if self.choice == "dark" else LIGHT
         return DARK if self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
-
-
-LEFT = Qt.AlignmentFlag.AlignLeft
-
-
-class ElidedLabel(QLabel):
-    """A line that ends in an ellipsis where it has no room; its tooltip then says all."""
-
-    _alignment = LEFT
-
-    def __init__(self, text: str = "") -> None:
-        super().__init__(text)
-        self.tip = ""
-        self.setTextFormat(Qt.TextFormat.PlainText)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(self.fontMetrics().averageCharWidth() * 6, super().minimumSizeHint().height())
-
-    def shown(self) -> str:
-        return self.fontMetrics().elidedText(
-            self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width()
-        )
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        place = Qt.AlignmentFlag.AlignVCenter | self._alignment
-        self.style().drawItemText(
-            painter,
-            self.contentsRect(),
-            place,
-            self.palette(),
-            self.isEnabled(),
-            self.shown(),
-            self.foregroundRole(),
-        )
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip:
-            cut = self.text() if self.shown() != self.text() else ""
-            self.setToolTip("\n".join(line for line in (cut, self.tip) if line))
-        return super().event(event)
-
-
-class SteadyLabel(ElidedLabel):
-    """A line whose size does not depend on its text, for what changes many times a second.
-
-    Each text of a QLabel lays out the whole window anew, up to 25 ms on a busy machine.
-    """
-
-    def __init__(
-        self, text: str = "", alignment: Qt.AlignmentFlag = LEFT, characters: int = 30
-    ) -> None:
-        super().__init__()
-        self._text = ""
-        self._alignment = alignment
-        self._characters = characters
-        self.setText(text)
-
-    def text(self) -> str:
-        return self._text
-
-    def setText(self, text: str) -> None:
-        if text != self._text:
-            self._text = text
-            self.setAccessibleDescription(text)
-            self.update()
-
-    def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        return QSize(metrics.averageCharWidth() * self._characters, metrics.height())
-
-
-def named(widget: W, name: str, tip: str = "") -> W:
-    """Give a widget its accessible name and, if there is one, its tooltip."""
-    widget.setAccessibleName(name)
-    if tip:
-        widget.setToolTip(tip)
-    return widget
-
-
-def panel(widget: QWidget) -> None:
-    """Give a widget the ground of a panel; a bare ``QWidget`` paints none by itself."""
-    widget.setObjectName("panel")
-    widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-
-
-def scaled_font(font: QFont, factor: float, bold: bool = False) -> QFont:
-    """A copy in another size, digits of equal width."""
-    copy = QFont(font)
-    copy.setPointSizeF(font.pointSizeF() * factor)
-    copy.setBold(bold)
-    copy.setFeature(QFont.Tag("tnum"), 1)
-    return copy
 
 
 def _palette(t: Theme) -> QPalette:

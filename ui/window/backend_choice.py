@@ -1,41 +1,37 @@
-"""Which kernels the engine runs, Wasm or WebGPU: chosen in the header, kept in the settings."""
+"""The backend, Wasm or WebGPU: chosen in the header, kept in the settings."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.tuner.events import FellBack
-from nnjit_studio.ui.state.session import Problem, Session
-from nnjit_studio.ui.widgets.theme import named
+from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.panel import named, vbox
+from nnjit_studio.workbench.jobs import use_backend
 
 SETTING = "backend"
 JOB = "backend"
 TIP = "What runs the kernels: Wasm or WebGPU"
 CHOICES: tuple[tuple[str, Backend, str], ...] = (
     ("Wasm", WASM, "Kernels on the processor"),
-    (
-        "WebGPU",
-        Backend("webgpu", "bridge"),
-        "Kernels in WGSL on this machine's GPU, through the Studio: the embedded engine has none",
-    ),
-    (
-        "WebGPU, software",
-        Backend("webgpu", "bridge", software=True),
-        "The same on an adapter in software: slow, and no GPU, but it shows that kernels are right",
-    ),
-)
+    ("WebGPU", Backend("webgpu", "bridge"),
+     "Kernels in WGSL on this machine's GPU, through the Studio: the embedded engine has none"),
+    ("WebGPU, software", Backend("webgpu", "bridge", software=True),
+     "The same on an adapter in software: slow, but it shows whether kernels are right"),
+)  # fmt: skip
 
 
 class BackendChoice(QWidget):
     """A chooser with the adapter in its tooltip; it follows the workbench when that falls back.
 
-    A choice that fails leaves the backend that was there before, and the message says why.
+    A choice that fails leaves the backend as it was, and the message bar has the reason.
     """
 
-    def __init__(self, session: Session, settings: QSettings) -> None:
+    def __init__(self, session: StudioSession, settings: QSettings) -> None:
         super().__init__()
         self._session, self._settings = session, settings
         self.chooser = named(QComboBox(), "Backend", TIP)
@@ -43,9 +39,7 @@ class BackendChoice(QWidget):
             self.chooser.addItem(text)
             self.chooser.setItemData(self.chooser.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self.chooser.activated.connect(self.choose)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.chooser)
+        vbox(self.chooser, on=self)
         self._restore()
         self.follow()
         session.busy_changed.connect(lambda job: self.chooser.setEnabled(not job))
@@ -55,7 +49,14 @@ class BackendChoice(QWidget):
     def choose(self, index: int) -> bool:
         """Run on another backend; False when something else is running."""
         text, backend, _ = CHOICES[index]
-        started = self._session.use_backend(text, backend)
+        started = self._session.run(
+            Job(
+                JOB,
+                f"Changing to {text}",
+                lambda bench, tell: bench.run(use_backend, backend, tell),
+                needs_model=False,
+            )
+        )
         if not started:
             self.follow()
         return started
@@ -68,7 +69,7 @@ class BackendChoice(QWidget):
         self.chooser.setCurrentIndex(alike.index((now.name, now.software)))
 
     def _restore(self) -> None:
-        """Take up what was chosen last; nothing is asked of the page before a model is opened."""
+        """Choose the backend of last time; the page is not asked before a model is opened."""
         stored = str(self._settings.value(SETTING, ""))
         found = next((b for text, b, _ in CHOICES if text == stored), None)
         if found is not None and self._session.workbench.page.backend == WASM:
@@ -80,7 +81,7 @@ class BackendChoice(QWidget):
             self._name(result.gpu.name if result.gpu else "")
         self.follow()
 
-    def _problem(self, problem: Problem) -> None:
+    def _problem(self, problem: JobProblem) -> None:
         self.follow()
         if problem.job in (JOB, FellBack.name):
             self._name("")

@@ -1,21 +1,30 @@
-"""Files that are dropped on the window: what they are, and what it does with each."""
+"""Files that are dropped on the window: recognised by their content, then opened."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from PySide6.QtCore import QObject, QUrl
+from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.bundle import read_bundle
 from nnjit_studio.bundle.manifest import Manifest
 from nnjit_studio.database.transfer import FORMAT as RECORDS
 from nnjit_studio.errors import UserError
+from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.graph.feature import GRAPH
+from nnjit_studio.ui.profile.feature import PROFILE
+from nnjit_studio.ui.records.feature import look_into
+from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.window.session_file import FORMAT as SESSION
 
-MODEL, BUNDLE, DATABASE, PROFILE, TRACE, SAVED_SESSION = (
+MODEL, BUNDLE, DATABASE, PROFILE_FILE, TRACE, SAVED_SESSION = (
     "model", "bundle", "database", "profile", "trace", "session",
 )  # fmt: skip
 LIMIT_BYTES = 256 << 20
@@ -28,7 +37,7 @@ HINT = (
 
 @dataclass(frozen=True)
 class Dropped:
-    """A file that was recognised; ``words`` say what is in it."""
+    """A file that was recognised; ``words`` describe its content."""
 
     kind: str
     path: Path
@@ -36,13 +45,14 @@ class Dropped:
 
 
 def recognise(path: Path) -> Dropped:
-    """What a file is, by its ending and then by what it holds; reads all of it, so not in Qt's
-    thread. A bundle is verified.
+    """The kind of a file, by its ending and then by its content. A bundle is verified.
+
+    All of the file is read, so call it in a thread.
 
     Raises
     ------
     UserError
-        When it is nothing that the Studio opens, or it is damaged.
+        When the Studio opens no such files, or it is damaged.
     """
     if path.suffix.lower() == ".onnx":
         return Dropped(MODEL, path)
@@ -59,11 +69,11 @@ def recognise(path: Path) -> Dropped:
         raise UserError(f"{path.name} cannot be read: {e.strerror or e}.", HINT) from e
     except (ValueError, RecursionError) as e:
         raise UserError(f"{path.name} is not valid JSON ({e}).", HINT) from e
-    raise UserError(f"{path.name} is nothing that the Studio opens.", HINT)
+    raise UserError(f"The Studio cannot open {path.name}.", HINT)
 
 
 def bundle_words(path: Path) -> str:
-    """What the manifest of a whole bundle says, line by line."""
+    """The manifest of a bundle, line by line; verifies the bundle."""
     bundle = read_bundle(path)
     manifest = bundle.manifest
     return "\n".join(f"{name}: {value}" for name, value in _facts(manifest, path).items())
@@ -82,7 +92,7 @@ def _facts(manifest: Manifest, path: Path) -> Mapping[str, str]:
         "Wasm kernels": str(len(manifest.kernels)),
         "WebGPU kernels": str(len(manifest.gpu_kernels)),
         "Tuned on": tuned,
-        "Files": f"{len(manifest.files)}, every sha256 right",
+        "Files": f"{len(manifest.files)}, every sha256 correct",
         "Size": text.nbytes(path.stat().st_size),
     }
 
@@ -97,5 +107,61 @@ def _json(path: Path, data: Any) -> Dropped:
     if fields.get("format") == SESSION:
         return Dropped(SAVED_SESSION, path)
     if isinstance(fields.get("steps"), list):
-        return Dropped(PROFILE, path)
-    raise UserError(f"{path.name} is JSON, but nothing that the Studio opens.", HINT)
+        return Dropped(PROFILE_FILE, path)
+    raise UserError(f"{path.name} is JSON of a kind that the Studio cannot open.", HINT)
+
+
+class DroppedFiles(QObject):
+    """Takes the file that was dropped; for anything else there is a sentence."""
+
+    def __init__(
+        self, host: Host, open_model: Callable[[Path], bool], open_session: Callable[[Path], bool]
+    ) -> None:
+        super().__init__(host)
+        self._host, self._open_model, self._open_session = host, open_model, open_session
+        self._reader = reader(self, self._take, host.tell)
+
+    def drop_urls(self, urls: Sequence[QUrl]) -> bool:
+        """Take what was dropped by the mouse; False when it is no single file."""
+        if all(url.isLocalFile() for url in urls):
+            return self.drop([Path(url.toLocalFile()) for url in urls])
+        self._host.message.say(
+            "That is a link, not a file: save the model first, then drop it.", "bad"
+        )
+        return False
+
+    def drop(self, paths: Sequence[Path]) -> bool:
+        """Take one file; False for several, and while another one is being read."""
+        if len(paths) != 1:
+            self._host.message.say(f"{len(paths)} files were dropped: drop one at a time.", "bad")
+            return False
+        path = paths[0]
+        if path.suffix.lower() == ".onnx":
+            return self._open_model(path)
+        return self._reader.start("drop", lambda _: recognise(path))
+
+    def _take(self, found: Dropped) -> None:
+        host, name = self._host, found.path.name
+        if found.kind == DATABASE:
+            look_into(host, found.path)
+        elif found.kind == BUNDLE:
+            icon, title = QMessageBox.Icon.Information, f"{name} is intact"
+            dialogs.show(QMessageBox(icon, title, found.words, parent=host.window))
+        elif found.kind == SAVED_SESSION:
+            self._open_session(found.path)
+        elif found.kind == PROFILE_FILE:
+            self._compare(found.path)
+        else:
+            host.message.say(
+                f"{name} is {found.words}: open it in Perfetto. To compare two runs, drop a saved "
+                "profile."
+            )
+
+    def _compare(self, path: Path) -> None:
+        host = self._host
+        if host.session.state.model is None:
+            host.message.say(f"{path.name} is a saved profile: open its model first, then drop.")
+            return
+        PROFILE.show(host).compare.compare_with_file(path)
+        GRAPH.panel(host).compare_with_file(path)
+        host.message.say(f"Comparing with {path.name}: in the graph, and in Profile, Compare.")

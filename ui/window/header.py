@@ -1,24 +1,19 @@
-"""The line on top: which model, what is going on, what it brought."""
+"""The line on top: the model, the running job, and the latency before and now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QWidget
 
-from nnjit_studio.ui.state.session import Session
+from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.theme import ElidedLabel, SteadyLabel, named, scaled_font
+from nnjit_studio.ui.widgets.labels import ElidedLabel, SteadyLabel, quiet
+from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, scaled_font, vbox
+
+CLOCK_MS = 500
 
 
 class Figure(QWidget):
@@ -31,13 +26,8 @@ class Figure(QWidget):
         self.number = SteadyLabel(text.NONE, Qt.AlignmentFlag.AlignRight, characters=7)
         self.number.setFont(scaled_font(self.font(), 1.7, bold=True))
         self.number.setMinimumWidth(self.number.fontMetrics().horizontalAdvance("188.8 ms"))
-        label = QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight)
-        label.setObjectName("muted")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 0, 6, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.number)
-        layout.addWidget(label)
+        label = quiet(QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight))
+        vbox(self.number, label, on=self, margins=(6, 0, 6, 0))
 
     def show_value(self, value: str) -> None:
         shown = value if value == text.NONE else f"{value}{self._unit}"
@@ -45,7 +35,7 @@ class Figure(QWidget):
         self.number.setAccessibleName(f"{self._caption}: {shown}")
 
     def mark(self, good: bool) -> None:
-        """Colour a gain; what is none has the colour of text."""
+        """Give a gain its colour, and anything else the colour of text."""
         name = "good" if good else ""
         if self.number.objectName() != name:
             self.number.setObjectName(name)
@@ -54,26 +44,22 @@ class Figure(QWidget):
 
 
 class Badges(QWidget):
-    """What is unusual about this session, each with its reason; some is known only later on."""
+    """Notices about the session, each with its reason in the tip; some are known only later."""
 
     def __init__(self, badges: Callable[[], Sequence[tuple[str, str]]]) -> None:
         super().__init__()
         self._known = badges
         self._shown: list[tuple[str, str]] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(3)
+        self._column = vbox(on=self, spacing=3)
         self.hide()
 
-    def render(self) -> None:
-        """Show those of now."""
+    def show_badges(self) -> None:
+        """Show those that apply now."""
         badges = list(self._known())
         if badges == self._shown:
             return
         self._shown = badges
-        for old in self.findChildren(QLabel, "badge"):
-            old.hide()
-            old.deleteLater()
+        clear(self._column)
         for short, tip in badges:
             badge = named(QLabel(short, alignment=Qt.AlignmentFlag.AlignCenter), short, tip)
             badge.setObjectName("badge")
@@ -86,7 +72,7 @@ class Header(QFrame):
 
     def __init__(
         self,
-        session: Session,
+        session: StudioSession,
         tune: QAction,
         stop: QAction,
         badges: Callable[[], Sequence[tuple[str, str]]],
@@ -97,36 +83,48 @@ class Header(QFrame):
         self._session = session
         self.model = ElidedLabel("No model")
         self.model.setFont(scaled_font(self.font(), 1.25, bold=True))
-        self.details = ElidedLabel("Drop an .onnx model here, or press Ctrl+O")
-        self.details.setObjectName("muted")
+        self.details = quiet(ElidedLabel("Drop an .onnx model here, or press Ctrl+O"))
         self.phase = SteadyLabel("Idle")
         self.progress = named(QProgressBar(textVisible=False), "Progress")
-        self.detail = SteadyLabel()
-        self.detail.setObjectName("muted")
+        self.detail = quiet(SteadyLabel())
         self.detail.setFont(scaled_font(self.font(), 1.0))
-        self.button = named(QPushButton(), "Start or stop")
+        self.button = push_button(
+            "", "Start or stop", act=lambda: (stop if session.busy else tune).trigger()
+        )
         self.button.setMinimumWidth(110)
-        self.button.clicked.connect(lambda: (stop if session.busy else tune).trigger())
         self._tune, self._stop = tune, stop
-        tune.changed.connect(self.render)
+        tune.changed.connect(self.show_state)
         self.before = Figure("model before", " ms")
         self.now = Figure("model now", " ms")
         self.speedup = Figure("speed-up", "×")  # noqa: RUF001
-
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 8, 14, 8)
-        row.setSpacing(16)
-        row.addLayout(_stack(self.model, self.details), 4)
-        row.addLayout(_stack(self.phase, self.progress, self.detail), 3)
-        row.addLayout(_stack(self.button, backend))
+        row = hbox(
+            (vbox(self.model, self.details, spacing=3), 4),
+            (vbox(self.phase, self.progress, self.detail, spacing=3), 3),
+            vbox(self.button, backend, spacing=3),
+            on=self,
+            margins=(14, 8, 14, 8),
+            spacing=16,
+        )
         row.addSpacing(8)
         for figure in (self.before, self.now, self.speedup):
             row.addWidget(figure)
         self._badges = Badges(badges)
         row.addWidget(self._badges, 0, Qt.AlignmentFlag.AlignVCenter)
-        self.render()
+        session.refreshed.connect(self._refresh)
+        self.clock = QTimer(self, interval=CLOCK_MS)
+        self.clock.timeout.connect(self._tick)
+        self.clock.start()
+        self.show_state()
 
-    def render(self) -> None:
+    def _refresh(self, changes: frozenset[str]) -> None:
+        if changes & {"model", "phase", "latency", "space"}:
+            self.show_state()
+
+    def _tick(self) -> None:
+        if self._session.busy:
+            self.show_state()
+
+    def show_state(self) -> None:
         """Draw the session's state as it is now."""
         state, busy = self._session.state, self._session.busy
         model = state.model
@@ -161,7 +159,7 @@ class Header(QFrame):
         self.now.show_value(text.latency(state.now_ms))
         self.speedup.show_value(text.fixed(state.speedup, 2))
         self.speedup.mark((state.speedup or 0) > 1)
-        self._badges.render()
+        self._badges.show_badges()
 
     def _render_progress(self, busy: str, tried: int, total: int) -> None:
         budget = self._session.budget_s
@@ -175,21 +173,13 @@ class Header(QFrame):
             self._show_progress(0, 0)
 
     def _show_progress(self, most: int, value: int) -> None:
-        """Of a bar without updates, for Qt's own repaints the window before it returns."""
+        """Without updates meanwhile: Qt repaints the window at once for each call of its own."""
         if (self.progress.maximum(), self.progress.value()) == (most, value):
             return
         self.progress.setUpdatesEnabled(False)
         self.progress.setRange(0, most)
         self.progress.setValue(value)
         self.progress.setUpdatesEnabled(True)
-
-
-def _stack(*widgets: QWidget) -> QVBoxLayout:
-    layout = QVBoxLayout()
-    layout.setSpacing(3)
-    for widget in widgets:
-        layout.addWidget(widget)
-    return layout
 
 
 def _phases(import_ms: Mapping[str, float]) -> str:

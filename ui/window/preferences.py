@@ -20,17 +20,19 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.ui.widgets.theme import named
-from nnjit_studio.ui.window.backend_choice import CHOICES
+from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.widgets.panel import named
+from nnjit_studio.ui.window.backend_choice import CHOICES, BackendChoice
 
 ORGANIZATION, APPLICATION = "NNJIT Studio", "nnjit-studio"
 
 
 @dataclass(frozen=True)
-class Setting:
+class Preference:
     """One setting: a choice, a number from ``low`` to ``high``, or a text.
 
-    ``none`` is what 0 or an empty text means, in words.
+    ``none`` is the meaning of 0 or of an empty text, in words.
 
     ``later``: it holds from the next start on; ``option`` is the flag of the command line that
     goes before it.
@@ -50,47 +52,19 @@ class Setting:
 
 
 SETTINGS = (
-    Setting(
-        "theme", "Theme", "system", "Colours of the window", choices=("system", "light", "dark")
-    ),
-    Setting(
-        "backend",
-        "Backend",
-        CHOICES[0][0],
-        "What runs the kernels",
-        choices=tuple(text for text, _, _ in CHOICES),
-        option="--backend",
-    ),
-    Setting(
-        "threads",
-        "Threads",
-        1,
-        "How many a kernel may run on; of Wasm alone, on WebGPU for a fallback only",
-        low=1,
-        high=64,
-        later=True,
-        option="--threads",
-    ),
-    Setting(
-        "budget_s",
-        "Tuning budget",
-        0.0,
-        "Seconds that a session may take; 0: until nothing more is expected",
-        high=86_400,
-        unit=" s",
-        none="until nothing more is expected",
-        option="--tune",
-    ),
-    Setting(
-        "database",
-        "Kernel database",
-        "",
-        "The file; empty: in the user's data folder",
-        none="in the user's data folder",
-        later=True,
-        option="--database",
-    ),
-)
+    Preference("theme", "Theme", "system", "Colours of the window",
+               choices=("system", "light", "dark")),
+    Preference("backend", "Backend", CHOICES[0][0], "What runs the kernels",
+               choices=tuple(text for text, _, _ in CHOICES), option="--backend"),
+    Preference("threads", "Threads", 1,
+               "Threads of a kernel, in Wasm alone; on WebGPU for a fallback only",
+               low=1, high=64, later=True, option="--threads"),
+    Preference("budget_s", "Tuning budget", 0.0,
+               "Seconds that a session may take; 0: until nothing more is expected",
+               high=86_400, unit=" s", none="until nothing more is expected", option="--tune"),
+    Preference("database", "Kernel database", "", "The file; empty: in the user's data folder",
+               none="in the user's data folder", later=True, option="--database"),
+)  # fmt: skip
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 
 
@@ -120,7 +94,7 @@ def checked(key: str, value: Any) -> str | int | float:
 
 
 def read(settings: QSettings) -> dict[str, str | int | float]:
-    """Every setting; what is stored but not valid counts as not set."""
+    """Every setting; a stored value that is not valid counts as not set."""
     found = {}
     for setting in SETTINGS:
         try:
@@ -131,7 +105,7 @@ def read(settings: QSettings) -> dict[str, str | int | float]:
 
 
 def stored() -> dict[str, str | int | float]:
-    """The user's own, where no window is there yet."""
+    """The user's own settings, before there is a window."""
     return read(QSettings(ORGANIZATION, APPLICATION))
 
 
@@ -173,7 +147,7 @@ class PreferencesDialog(QDialog):
         self._apply(changed)
 
 
-def _field(setting: Setting, value: Any) -> QWidget:
+def _field(setting: Preference, value: Any) -> QWidget:
     if setting.choices:
         combo = QComboBox()
         combo.addItems(list(setting.choices))
@@ -181,8 +155,13 @@ def _field(setting: Setting, value: Any) -> QWidget:
         return combo
     if isinstance(setting.default, str):
         return QLineEdit(value, placeholderText=setting.none)
-    spin = QSpinBox() if isinstance(setting.default, int) else QDoubleSpinBox()
-    spin.setRange(type(setting.default)(setting.low), type(setting.default)(setting.high))
+    spin: QSpinBox | QDoubleSpinBox
+    if isinstance(setting.default, int):
+        spin = QSpinBox()
+        spin.setRange(int(setting.low), int(setting.high))
+    else:
+        spin = QDoubleSpinBox()
+        spin.setRange(setting.low, setting.high)
     spin.setSuffix(setting.unit)
     spin.setSpecialValueText(setting.none)
     spin.setValue(value)
@@ -192,4 +171,46 @@ def _field(setting: Setting, value: Any) -> QWidget:
 def _value(field: QWidget) -> Any:
     if isinstance(field, QComboBox):
         return field.currentText()
-    return field.text().strip() if isinstance(field, QLineEdit) else field.value()
+    if isinstance(field, QSpinBox | QDoubleSpinBox):
+        return field.value()
+    assert isinstance(field, QLineEdit)
+    return field.text().strip()
+
+
+class SettingsControl:
+    """Applies each setting: at once where that is possible, else from the next start on.
+
+    ``budget_changed`` is called after another tuning budget was stored.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        backend: BackendChoice,
+        choose_theme: Callable[[str], object],
+        budget_changed: Callable[[], object],
+    ) -> None:
+        self._host, self._backend = host, backend
+        self._choose_theme, self._budget_changed = choose_theme, budget_changed
+
+    def ask(self) -> None:
+        """Show the settings and apply what the user changes."""
+        values = read(self._host.settings)
+        dialogs.show(PreferencesDialog(self._host.window, values, self.apply))
+
+    def apply(self, changed: Mapping[str, Any]) -> None:
+        """Apply values by the keys of their settings."""
+        message = self._host.message
+        for key, value in changed.items():
+            if key == "theme":
+                self._choose_theme(value)
+            elif key == "backend":
+                place = BY_KEY[key].choices.index(value)
+                if not self._backend.choose(place):
+                    message.say("Something is running: stop it, then change the backend.")
+            else:
+                self._host.settings.setValue(key, value)
+                self._budget_changed()
+        later = [BY_KEY[k].label for k in changed if BY_KEY[k].later]
+        if later:
+            message.say(f"From the next start on: {', '.join(later)}.")

@@ -23,7 +23,7 @@ EVENTS = {kind.name: kind for kind in ev.Event.__subclasses__()}
 
 @dataclass(frozen=True)
 class SavedSession:
-    """What :func:`read` gives and :func:`write` takes; ``layout`` is Qt's state of the docks."""
+    """A session as it is read and written; ``layout`` is Qt's state of the docks."""
 
     model: Path | None
     workload: str
@@ -96,7 +96,8 @@ def _event(data: Mapping[str, Any]) -> ev.Event:
     kind = EVENTS.get(data["event"])
     if kind is None:
         raise ValueError(f"there is no event {data['event']!r}")
-    return _decode(kind, {k: v for k, v in data.items() if k != "event"})
+    event: ev.Event = _decode(kind, {k: v for k, v in data.items() if k != "event"})
+    return event
 
 
 def _decode(hint: Any, value: Any) -> Any:
@@ -108,7 +109,7 @@ def _decode(hint: Any, value: Any) -> Any:
         When the value is of another type.
     """
     origin, inner = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
         known = {field.name for field in fields(hint)}
         if not isinstance(value, dict) or not set(value) <= known:

@@ -1,4 +1,4 @@
-"""The first page: a model to try, models of before, and whether this machine will do."""
+"""The welcome page: a model to try, recent models, and the checks of this machine."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout
 
 from nnjit_studio import __version__
 from nnjit_studio.doctor.checks import Check
 from nnjit_studio.samples.first import TRAINED, sample_name
-from nnjit_studio.ui.widgets.theme import named, panel, scaled_font
+from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, push_button, scaled_font, vbox
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
 NEXT = ("profile", "tune", "export", "palette")
 RECENT = 4
-WIDTH = 560
+SAMPLE = "Try the sample model"
 
 SAMPLES = {
     True: "all-MiniLM-L6-v2, a sentence encoder with its trained weights, 90 MB, written on this "
@@ -43,7 +36,7 @@ class Welcome(QScrollArea):
     wants_sample()
         The sample model is to be opened.
     wants_model(Path)
-        A model of before is to be opened.
+        A recent model is to be opened.
     """
 
     wants_sample = Signal()
@@ -55,59 +48,50 @@ class Welcome(QScrollArea):
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._checks: list[Check] = []
-        self.sample_button = named(QPushButton("Try the sample model"), "Try the sample model")
+        self.sample_button = push_button(SAMPLE, SAMPLE, act=self.wants_sample.emit)
         self.sample_button.setDefault(True)
-        self.sample_button.clicked.connect(self.wants_sample)
-        self.open_button = named(QPushButton("Open model…"), "Open model", "Ctrl+O")
-        self.open_button.clicked.connect(actions["open"].trigger)
-        self.examine_button = named(
-            QPushButton("Ask browsers and GPUs"),
+        self.open_button = push_button(
+            "Open model…", "Open model", "Ctrl+O", actions["open"].trigger
+        )
+        self.examine_button = push_button(
+            "Ask browsers and GPUs",
             "Ask browsers and GPUs",
             "Starts every browser that is found, some seconds; on the command line: nnjit doctor",
+            actions["examine"].trigger,
         )
-        self.examine_button.clicked.connect(actions["examine"].trigger)
-        self.copy_button = named(QPushButton("Copy"), "Copy what was found")
-        self.copy_button.clicked.connect(
-            lambda: QGuiApplication.clipboard().setText(self.as_text())
-        )
-        page = QWidget()
-        panel(page)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(28, 24, 28, 24)
-        column.setSpacing(8)
-        column.addStretch(1)
+        self.copy_button = push_button("Copy", "Copy the results of the checks", act=self._copy)
         title = QLabel("Tune a model for the web")
         title.setFont(scaled_font(self.font(), 1.7, bold=True))
-        column.addWidget(title)
-        column.addWidget(_muted(f"NNJIT Studio {__version__}. Drop an .onnx file on this window."))
-        buttons = QHBoxLayout()
         for button in (self.sample_button, self.open_button):
             button.setMinimumHeight(34)
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        column.addLayout(buttons)
-        column.addWidget(_muted(SAMPLES[sample_name() == TRAINED]))
         self._recent = QVBoxLayout()
-        column.addLayout(self._recent)
-        column.addWidget(_heading("Then"))
-        column.addLayout(_next_steps(actions))
-        column.addWidget(_heading("This machine"))
         self._table = QGridLayout()
         self._table.setHorizontalSpacing(10)
         self._table.setColumnStretch(2, 1)
-        column.addLayout(self._table)
-        ends = QHBoxLayout()
-        ends.addWidget(self.examine_button)
-        ends.addWidget(self.copy_button)
-        ends.addStretch(1)
-        column.addLayout(ends)
-        column.addStretch(2)
+        page = Panel()
+        vbox(
+            None,
+            title,
+            _muted(f"NNJIT Studio {__version__}. Drop an .onnx file on this window."),
+            hbox(self.sample_button, self.open_button, None, spacing=None),
+            _muted(SAMPLES[sample_name() == TRAINED]),
+            self._recent,
+            _heading("Then"),
+            _next_steps(actions),
+            _heading("This machine"),
+            self._table,
+            hbox(self.examine_button, self.copy_button, None, spacing=None),
+            (None, 2),
+            on=page,
+            margins=(28, 24, 28, 24),
+            spacing=8,
+        )
         self.setWidget(page)
         self.show_checks(())
 
     def show_recent(self, paths: Sequence[Path]) -> None:
         """Buttons for the models that were opened last and are still there."""
-        _empty(self._recent)
+        clear(self._recent)
         there = [path for path in paths if path.is_file()][:RECENT]
         if there:
             self._recent.addWidget(_heading("Recent"))
@@ -117,12 +101,12 @@ class Welcome(QScrollArea):
             self._recent.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_checks(self, checks: Sequence[Check]) -> None:
-        """What was found out of the machine, one line each."""
+        """The checks of the machine, one line each."""
         self._checks = list(checks)
-        _empty(self._table)
+        clear(self._table)
         self.copy_button.setEnabled(bool(checks))
         if not checks:
-            self._table.addWidget(_muted("Not looked at yet."), 0, 0, 1, 3)
+            self._table.addWidget(_muted("Not examined yet."), 0, 0, 1, 3)
         for row, check in enumerate(checks):
             words = f"{check.found}. {check.next_step}" if check.next_step else check.found
             cells = (
@@ -133,6 +117,9 @@ class Welcome(QScrollArea):
             cells[0].setObjectName(TONES[check.state])
             for place, cell in enumerate(cells):
                 self._table.addWidget(cell, row, place, Qt.AlignmentFlag.AlignTop)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.as_text())
 
     def as_text(self) -> str:
         return "\n".join(
@@ -163,11 +150,4 @@ def _heading(words: str) -> QLabel:
 def _muted(words: str) -> QLabel:
     label = QLabel(words, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setObjectName("muted")
-    return label
-
-
-def _empty(layout: QVBoxLayout | QGridLayout) -> None:
-    while (item := layout.takeAt(0)) is not None:
-        if item.widget() is not None:
-            item.widget().deleteLater()
+    return quiet(label)

@@ -30,7 +30,7 @@ _POSITIONAL = (
     "Sub",
     "Mul",
 )
-"""What exporters write between the counted or given positions and their table."""
+"""Operators that exporters write between the positions and the position table."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Decoder:
 
 
 def find_decoder(model: onnx.ModelProto) -> Decoder:
-    """What plays which part in a decoder with past keys and values.
+    """The inputs and outputs of a decoder with past keys and values, by their role.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def find_decoder(model: onnx.ModelProto) -> Decoder:
     if len(others) != 1:
         found = ", ".join(others) or "none"
         raise ModelError(
-            f"The model must have one output beside the presents, its logits; found: {found}.",
+            f"The model must have one output besides the presents, its logits; found: {found}.",
             EXPORT_AGAIN,
         )
     return Decoder(

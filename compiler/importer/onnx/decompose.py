@@ -24,7 +24,7 @@ _INTEGERS = {
 }  # fmt: skip
 _LARGEST_POWER = 64
 _SMALL_ELEMENTS = 1024
-"""Up to here a weight may be a shape or an axis, whose values shape inference wants."""
+"""Elements up to which a weight may be a shape or an axis, whose values shape inference needs."""
 
 
 def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -61,7 +61,7 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def types_of(model: onnx.ModelProto) -> Types:
-    """What is known of the graph's tensors without their values: inputs, results, outputs."""
+    """Dtypes and known shapes of the graph's tensors: inputs, intermediate results, outputs."""
     inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
     types: Types = {}
     for info in (*inferred.input, *inferred.value_info, *inferred.output):

@@ -1,4 +1,4 @@
-"""Static shapes for the inputs: from the model, from the user, or a question that names them."""
+"""Static shapes of the inputs, from the model and the user; the error names what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decoder exported with past keys and values, as graphs over a cache that stays in place.
+"""Rewriting of a decoder's graphs: its past becomes a cache of fixed capacity, updated in place.
 
 An exported step joins the past with its new rows and gives the result back:
 ``present = Concat(past, new)``, once for each layer's keys and values. Here the
@@ -171,7 +171,7 @@ class _Rewriting:
     def reads_as_columns(self, name: str, shape: tuple[int, ...]) -> bool:
         """Let attention read ``[1, heads, width, tokens]`` where all it does is to transpose.
 
-        A scale on the way goes over to the queries: it would touch the whole cache.
+        A scale on the way is moved to the queries, because it would touch the whole cache.
         """
         given = {o.name for o in self.graph.output}
         used = [n for n in self.readers(name) if not (_copies(n) and n.output[0] in given)]

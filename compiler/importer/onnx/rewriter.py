@@ -1,4 +1,4 @@
-"""Where the rules of :mod:`nnjit_studio.compiler.importer.onnx.decompose` write their nodes."""
+"""The output of the decomposition rules: new nodes, constants and their types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 
 @dataclass
 class Rewriter:
-    """What a rule may ask for, and where it leaves nodes and constants.
+    """Interface of the rules: questions about the node, and places for new nodes and constants.
 
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names.
     """

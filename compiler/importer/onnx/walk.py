@@ -1,4 +1,4 @@
-"""The walk of constant folding: shapes and values that are known ahead, and the nodes that stay."""
+"""One walk over an ONNX graph: shapes and values that are known, and the nodes that remain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEPT = {"DequantizeLinear", "RandomNormal", "RandomUniform", "RandomNormalLike"
 _HINT = "Replace it in the exported model; docs/limits.md lists what is missing."
 Array = NDArray[Any]
 Rule = Callable[["Walk", onnx.NodeProto], bool]
-"""What a walk does at an operator; whether that was all."""
+"""A rule for an operator; returns whether the node is done."""
 
 
 class Walk:

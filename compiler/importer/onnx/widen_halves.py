@@ -1,8 +1,8 @@
 """Models in half precision, computed in single precision.
 
-Wasm has no arithmetic of halves, so a kernel would widen and round every element that it
-touches. Widened here, such a model runs by the kernels of its float32 form; which weights
-those read as halves is decided behind the import (:mod:`.halves`).
+Wasm has no arithmetic of halves, so a kernel would widen and round every element that it touches.
+Widened here, such a model uses the kernels of its float32 form; :mod:`.half_weights` later decides
+which weights those read as halves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Views that a matmul can take while it reads or writes: they cost no kernel then.
+"""Views folded into the matmuls that read or write them, where that costs no speed.
 
 A call that only moves elements, with a constant factor or without, is folded into
 all of its consumers, where each is a matmul that still reads neighbours (columns
@@ -101,7 +101,7 @@ def _reads_rows(program: Program) -> bool:
     for stage in program.stages:
         if stage.init or stage.steps or any(a.kind == "reduce" for a in stage.axes):
             return False
-        extents = {a.var: a.extent for a in stage.axes}
+        extents = stage.extents
         for store in stage.body:
             form = linear_form(store.index, extents)
             inner = next((v for v, c in form[1].items() if c == 1), None) if form else None

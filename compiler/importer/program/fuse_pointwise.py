@@ -1,4 +1,4 @@
-"""Elementwise work behind a matmul or a convolution becomes its epilogue.
+"""Elementwise calls after a matmul or a convolution fused into it as its epilogue.
 
 TVM fuses what follows directly. Exporters put reshapes between (a Gemm of two
 dimensions in a model of three), which are views for us: the value is the same
@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import rewrite
+from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Expr, Load, Program, Stage, Store
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.convolution import CHANNEL, Conv2d
@@ -133,10 +134,7 @@ def _renamed(stage: Stage, names: Mapping[str, str]) -> Stage:
             return Load(names[expr.buffer], rewrite(expr.index, change))
         return None
 
-    def stores(items: tuple[Store, ...]) -> tuple[Store, ...]:
-        return tuple(
-            Store(names[s.buffer], rewrite(s.index, change), rewrite(s.value, change))
-            for s in items
-        )
+    def renamed(s: Store) -> Store:
+        return Store(names[s.buffer], rewrite(s.index, change), rewrite(s.value, change))
 
-    return replace(stage, body=stores(stage.body), init=stores(stage.init))
+    return map_stores(stage, renamed)

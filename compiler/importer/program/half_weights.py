@@ -1,14 +1,14 @@
-"""Weights that stay halves: 2 bytes each in the file, on the way and in memory.
+"""Weights kept in f16: two bytes each in the file, in transfer and in memory.
 
-The importer computes with float32. Behind it a weight whose every value is a half is kept
-as one again where the kernel that reads it widens four at once for little: products, which
-read B by vectors, and lookups. Elsewhere (convolutions take weights one by one) it stays f32.
-Where that was asked for, other weights are rounded to halves there.
+The importer computes with float32. Afterwards a weight whose values are all representable in f16 is
+stored as f16 again where its kernel can widen four values at once cheaply: products, which read B
+by vectors, and lookups. Elsewhere (convolutions read weights one by one) it stays f32. On request,
+other weights are rounded to f16 in the same places.
 
-Halves are stored :data:`HALF_SCALE` times as large, and programs say so: a product's sum, or
-what was looked up, is divided by it. So no small weight is a denormal half, whose widening
-takes some processors a hundred cycles: of weights of deviation 0.02 one in 400 is, which
-doubled the time of a row vector's product. Weights from 64 on do not fit so and stay f32.
+Halves are stored :data:`HALF_SCALE` times as large, and programs say so: a product's sum, or what
+was looked up, is divided by it. So no small weight is a denormal half, whose widening takes some
+processors a hundred cycles: of weights of deviation 0.02 one in 400 is, which doubled the time of a
+row vector's product. Weights of 64 or more overflow then and stay f32.
 """
 
 from __future__ import annotations
@@ -21,15 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.ir.affine import loads, rewrite
-from nnjit_studio.compiler.ir.tensor_ir import (
-    Binary,
-    Const,
-    Expr,
-    Load,
-    Program,
-    Store,
-    stage_expressions,
-)
+from nnjit_studio.compiler.ir.rewrite import map_stores
+from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Load, Program, Store, stage_expressions
 from nnjit_studio.compiler.onnx_file.check import content_key
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of
@@ -79,12 +72,12 @@ def _reading_halves(program: Program, names: Collection[str]) -> Program:
     def scaled(expr: Expr) -> Expr | None:
         if not isinstance(expr, Load) or expr.buffer not in names:
             return None
-        return Binary("mul", expr, Const(1 / HALF_SCALE, "f32"))
+        return expr * Const(1 / HALF_SCALE, "f32")
 
-    def stores(given: Iterable[Store]) -> tuple[Store, ...]:
-        return tuple(replace(s, value=rewrite(s.value, scaled)) for s in given)
+    def reading(store: Store) -> Store:
+        return replace(store, value=rewrite(store.value, scaled))
 
-    stages = tuple(replace(s, body=stores(s.body), init=stores(s.init)) for s in program.stages)
+    stages = tuple(map_stores(stage, reading) for stage in program.stages)
     buffers = tuple(replace(b, dtype="f16") if b.name in names else b for b in program.buffers)
     return replace(program, buffers=buffers, stages=stages)
 

@@ -1,8 +1,7 @@
 """Products of one input with several weights become one: Q, K and V of attention.
 
-The weights stand side by side in one, the results are slices of its output.
-That pays where whoever reads a slice can read it in place, so a merge whose
-slices would have to be copied is taken back.
+The weights stand side by side in one, the results are slices of its output. That pays where every
+reader of a slice can read it in place; a merge whose slices would have to be copied is undone.
 """
 
 from __future__ import annotations
@@ -184,25 +183,25 @@ def _vector(p: _Product) -> NDArray[np.float32]:
 
 
 def _at(row: str, step: int, column: str, offset: int = 0) -> Expr:
-    total: Expr = Binary("add", Binary("mul", Var(row), Const(step, "i32")), Var(column))
-    return Binary("add", total, Const(offset, "i32")) if offset else total
+    total: Expr = Var(row) * step + Var(column)
+    return total + offset if offset else total
 
 
 def _program(a: Value, m: int, k: int, n: int, biased: bool) -> Program:
     out, result = _at("i0", n, "i1"), "ws0" if biased else "out0"
-    product = Binary("mul", Load("in0", _at("i0", k, "i2")), Load("in1", _at("i2", n, "i1")))
+    product = Load("in0", _at("i0", k, "i2")) * Load("in1", _at("i2", n, "i1"))
     axes = (Axis("i0", m), Axis("i1", n))
     stages = [
         Stage(
             "matmul",
             (*axes, Axis("i2", k, "reduce")),
-            (Store(result, out, Binary("add", Load(result, out), product)),),
+            (Store(result, out, Load(result, out) + product),),
             (Store(result, out, Const(0.0, "f32")),),
         )
     ]
     buffers = [Buffer("in0", "f32", a.shape, "input"), Buffer("in1", "f32", (k, n), "input", True)]
     if biased:
-        total = Binary("add", Load("ws0", out), Load("in2", Var("i1")))
+        total = Load("ws0", out) + Load("in2", Var("i1"))
         stages.append(Stage("add", axes, (Store("out0", out, total),)))
         buffers.append(Buffer("in2", "f32", (n,), "input", True))
     buffers.append(Buffer("out0", "f32", (m, n), "output"))

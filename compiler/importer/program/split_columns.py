@@ -1,9 +1,9 @@
-"""Attention's heads apart in memory: the columns of a merged product, one head after another.
+"""Attention's heads stored contiguously: a merged product writes its column blocks one by one.
 
-Q, K and V as columns of one product stand as many bytes apart from row to row as
-all of them are wide. A product that reads V down its rows then meets a new page at
-every step, and few sets of the first-level cache. So where every reader wants blocks
-of so many columns, the product is told to write them one behind the other.
+With Q, K and V as columns of one product, the distance from row to row is the width of all three. A
+product that reads V down its rows then touches a new page at every step and uses few sets of the
+first-level cache. So where every reader takes blocks of the same number of columns, the product
+writes the blocks one after another.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.views import View, with_buffer
-from nnjit_studio.compiler.ir.rewrite import substitute_store
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Program, Stage, Var
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Program, Stage, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
@@ -122,13 +122,9 @@ def _cut_columns(program: Program, columns: int, width: int) -> Program:
                 continue
             high, low = f"{axis.var}h", f"{axis.var}l"
             axes += [Axis(high, columns // width), Axis(low, width)]
-            step = Binary("mul", Var(high), Const(width, "i32"))
-            values[axis.var] = Binary("add", step, Var(low))
-        return replace(
-            stage,
-            axes=tuple(axes),
-            body=tuple(substitute_store(s, values) for s in stage.body),
-            init=tuple(substitute_store(s, values) for s in stage.init),
-        )
+            step = Var(high) * width
+            values[axis.var] = step + Var(low)
+        changed = map_stores(stage, lambda s: substitute_store(s, values))
+        return replace(changed, axes=tuple(axes))
 
     return replace(program, stages=tuple(cut(stage) for stage in program.stages))

@@ -1,4 +1,4 @@
-"""Reshapes and appends that cost no kernel: their results are names for what they are made of."""
+"""Reshapes and cache appends without a kernel: their results alias their inputs."""
 
 from __future__ import annotations
 

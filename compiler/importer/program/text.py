@@ -1,4 +1,4 @@
-"""The program half of an import as text: a line for each call, or for each step of the plan."""
+"""Text of the program half of an import: a line for each call, or for each step of the plan."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""A table that is looked up and multiplied with: one copy of it.
+"""One copy of a weight that is both an embedding table and a product's matrix.
 
-Language models read their head's weight transposed from the embeddings. A
-matmul reads the table as it is, along its rows (:mod:`schedule.matmul_dot`),
-a seventh slower than from panels; the other way is a second copy of what is
-often the model's largest weight.
+Language models read their head's weight transposed from the embeddings. A matmul reads the table as
+it is, along its rows (:mod:`schedule.matmul_dot`), a seventh slower than from panels; the
+alternative is a second copy of what is often the model's largest weight.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 SMALLEST = 1 << 20
-"""Elements; a smaller weight is there twice and fast."""
+"""Elements; a smaller weight is stored twice, for speed."""
 
 
 def tie_weights(calls: ImportedCalls) -> ImportedCalls:
-    """The same model, its large weights not there transposed as well."""
+    """The same model without transposed copies of its large weights."""
     tables: dict[tuple[int, ...], list[Value]] = {}
     for call in calls.calls:
         for value in call.inputs:

@@ -1,4 +1,4 @@
-"""Calls that only move elements, as functions of an index.
+"""Calls that only move elements, as maps from index to index.
 
 A view is ``target[to] = scale * source[from]``, both indices sums over the same
 variables and ``to`` one-to-one: a transpose, a slice, a broadcast, with a
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
-from nnjit_studio.compiler.ir.rewrite import substitute_store
+from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.tvm_adapter import ProgramCall
 
@@ -40,7 +40,7 @@ class View:
 
     @property
     def moves(self) -> bool:
-        """Whether it does anything: a reshape, all in place, costs nothing anyway."""
+        """Whether it moves anything: a reshape is free in any case."""
         return not self.permutes or self.to != self.origin
 
     def inward(self, form: LinearForm, known: Mapping[str, int]) -> Expr | None:
@@ -70,7 +70,7 @@ def view_of(call: ProgramCall) -> View | None:
             value = next((f for f in factors if f is not scale), value)
     if not isinstance(value, Load):
         return None
-    extents = {a.var: a.extent for a in stage.axes}
+    extents = stage.extents
     to, origin = linear_form(store.index, extents), linear_form(value.index, extents)
     if to is None or origin is None:
         return None
@@ -124,7 +124,7 @@ def _cut(stage: Stage) -> Stage:
         if size < 2 or axis.extent % size or axis.extent == size:
             continue
         high, low = replace(axis, var=f"{axis.var}h", extent=axis.extent // size), f"{axis.var}l"
-        joined = Binary("add", Binary("mul", Var(high.var), _int(size)), Var(low))
+        joined = Var(high.var) * size + Var(low)
         values: dict[str, Expr] = {axis.var: joined}
         axes = tuple(
             part
@@ -152,14 +152,10 @@ def _moved(form: LinearForm, before: LinearForm, after: LinearForm, extents: Map
     flat = linear_expr(form)
     total: Expr = Const(after[0], "i32")
     for var, step in before[1].items():
-        digit = Binary("floormod", Binary("floordiv", flat, _int(step)), _int(extents[var]))
-        total = Binary("add", total, Binary("mul", digit, _int(after[1].get(var, 0))))
+        digit = flat // step % extents[var]
+        total = total + digit * after[1].get(var, 0)
     moved = linear_form(total, known)
     return None if moved is None else linear_expr(moved)
-
-
-def _int(value: int) -> Const:
-    return Const(value, "i32")
 
 
 class _Unresolved(Exception):
@@ -177,7 +173,7 @@ def with_buffer(
     def stage(old: Stage) -> Stage:
         if old.steps:
             raise _Unresolved
-        known = {a.var: a.extent for a in old.axes}
+        known = old.extents
 
         def index(expr: Expr) -> Expr:
             form = linear_form(expr, known)
@@ -189,20 +185,14 @@ def with_buffer(
         def change(expr: Expr) -> Expr | None:
             if isinstance(expr, Load) and expr.buffer == name:
                 load = Load(name, index(expr.index))
-                return load if scale is None else Binary("mul", load, scale)
+                return load if scale is None else load * scale
             return None
 
-        def stores(items: Sequence[Store]) -> tuple[Store, ...]:
-            return tuple(
-                Store(
-                    s.buffer,
-                    index(s.index) if s.buffer == name else rewrite(s.index, change),
-                    rewrite(s.value, change),
-                )
-                for s in items
-            )
+        def moved(s: Store) -> Store:
+            place = index(s.index) if s.buffer == name else rewrite(s.index, change)
+            return Store(s.buffer, place, rewrite(s.value, change))
 
-        return replace(old, body=stores(old.body), init=stores(old.init))
+        return map_stores(old, moved)
 
     try:
         stages = tuple(stage(s) for s in program.stages)

@@ -1,4 +1,4 @@
-"""3x3 convolutions by Winograd's tiles, where fewer products are worth larger weights.
+"""Choice of the 3x3 convolutions that run by Winograd's algorithm, within a memory budget.
 
 A convolution becomes three steps (:mod:`nnjit_studio.compiler.recognize.winograd`): tiles of its
 input transformed, a product for each point of a tile, which is tuned as any batched product is,
@@ -33,7 +33,7 @@ from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 from nnjit_studio.model import DTYPE_BYTES
 
 EXTRA_WEIGHTS = 0.3
-"""Of the bytes of all weights: what the transformed ones may add. With it ResNet-18 stays below
+"""Extra bytes for transformed weights, as a share of all weights. With it ResNet-18 stays below
 half of ONNX Runtime Web's memory; its last layers transformed too would take two thirds."""
 
 ROOM_BYTES = 16 << 20
@@ -45,7 +45,7 @@ TRANSFORM = 12
 layers, 7 to 14 where there are many tiles (docs/measuring.md)."""
 
 LEAST_GAIN = 1.25
-"""Of the operations before to those after: smaller ones would not show."""
+"""Least ratio of the operations before to those after; smaller gains would not show."""
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,9 @@ from nnjit_studio.compiler.process.results import ImportedModel
 
 @handles(ImportRequest)
 def import_onnx(state: State, request: ImportRequest) -> Imported:
+    path, weights, given = request.path, request.weights, request.importing
     built = import_model(
-        request.path,
-        request.weights,
-        state.phase,
-        request.given,
-        request.winograd,
-        request.half_weights,
+        path, weights, state.phase, given.shapes, given.winograd, given.half_weights
     )
     model, programs = described(built, request.weights)
     return Imported(state.keep(programs), model)
@@ -44,12 +40,9 @@ def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGe
 
 @handles(GraphTextRequest)
 def text_after_pass(state: State, request: GraphTextRequest) -> str:
+    given = request.importing
     return graph_text(
-        request.path,
-        request.dump_after,
-        request.given,
-        request.winograd,
-        request.half_weights,
+        request.path, request.dump_after, given.shapes, given.winograd, given.half_weights
     )
 
 

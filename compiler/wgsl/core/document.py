@@ -1,4 +1,4 @@
-"""The kernel document: what a WGSL kernel is, as canonical JSON (docs/webgpu.md)."""
+"""The kernel document: a WGSL kernel as canonical JSON (docs/webgpu.md)."""
 
 from __future__ import annotations
 

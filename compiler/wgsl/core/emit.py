@@ -1,4 +1,4 @@
-"""A group of nests as one dispatch: which thread does what, then nest after nest."""
+"""Code of one dispatch: the work of each thread, then nest after nest."""
 
 from __future__ import annotations
 

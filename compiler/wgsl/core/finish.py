@@ -1,4 +1,4 @@
-"""What happens to finished sums: one WGSL function that applies the epilogue and stores.
+"""The epilogue in WGSL: one function that finishes a sum and stores the results.
 
 The function takes ``width`` neighbouring columns at once where the shape
 allows: loads and stores that stand side by side along n are vectors.

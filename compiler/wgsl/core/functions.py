@@ -1,4 +1,4 @@
-"""WGSL functions for what the language lacks, or does not promise to enough digits.
+"""WGSL functions that the language lacks, or specifies with too few digits.
 
 WGSL's own ``sin`` may be off by 2**-11, its ``tanh`` overflows, its ``exp``
 loses digits with the size of the argument, and ``erf`` does not exist. These

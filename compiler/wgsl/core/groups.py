@@ -1,4 +1,4 @@
-"""Which stages share a dispatch, and how its threads share the work.
+"""Grouping of stages into dispatches, and the division of a dispatch's work among threads.
 
 A group is a run of stages whose leading axes (the *outer* ones) can be walked
 together: each outer point touches elements of its own of every result. A
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import affine, bounds_of, loads, rewrite, stride, variables
 from nnjit_studio.compiler.ir.rewrite import int32, loops_in, substitute
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.wgsl.core.memory import GROUP, PACKED
 from nnjit_studio.compiler.wgsl.core.nests import (
     Nest,
@@ -111,8 +111,8 @@ def flattened(nest: Nest) -> Nest:
     inner = axis.extent
     for i, a in enumerate(nest.spatial):
         inner //= a.extent
-        value: Expr = Binary("floordiv", Var(axis.var), int32(inner)) if inner > 1 else Var("flat")
-        values[a.var] = Binary("floormod", value, int32(a.extent)) if i else value
+        value: Expr = Var(axis.var) // inner if inner > 1 else Var("flat")
+        values[a.var] = value % a.extent if i else value
 
     def visit(expr: Expr) -> Expr | None:
         if isinstance(expr, Load) and is_row_major(nest, expr.index):
@@ -290,7 +290,7 @@ def _tile(nest: Nest, group: Group, packed: bool) -> tuple[tuple[str, int], ...]
 
 
 def _with_rows(program: Program, groups: Sequence[Group], number: int) -> Group:
-    """Rows that only this group knows, moved to workgroup memory."""
+    """Rows that only this group uses, moved to workgroup memory."""
     group = groups[number]
     if group.team == 1 or group.threads != group.team:
         return group

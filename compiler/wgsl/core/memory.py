@@ -1,4 +1,4 @@
-"""How the elements of a buffer lie in GPU memory, and the WGSL that reads and writes them.
+"""Layout of buffers in GPU memory, and the WGSL that reads and writes their elements.
 
 As in docs/webgpu.md: f32 and i32 as they are; i64 in two words, of which
 kernels compute with the low one; f16 two, and i8, u8 and bool four to a word.

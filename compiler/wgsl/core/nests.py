@@ -1,4 +1,4 @@
-"""Stages made tidy: no axes of extent 1, indices as plain sums, neighbouring axes as one."""
+"""Normalised loop nests: no axes of extent 1, indices as plain sums, adjacent axes merged."""
 
 from __future__ import annotations
 

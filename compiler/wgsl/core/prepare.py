@@ -1,4 +1,4 @@
-"""What a program needs before its loops are planned: places for results that threads can write.
+"""Preparation of a program for WGSL: a place for every result that threads can write.
 
 Three rewrites. A workspace that the plan lays over an output *is* that output,
 because WebGPU lets no two writable bindings overlap. A stage of more buffers
@@ -20,7 +20,6 @@ from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.rewrite import int32, times
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Call,
     Expr,
@@ -168,7 +167,7 @@ class _Splitter:
         self.made.append(Buffer(name, dtype_of(part, dtypes, {}), extents, SCRATCH))
         index: Expr = int32(0)
         for axis in axes:
-            index = Binary("add", times(index, axis.extent), Var(axis.var))
+            index = times(index, axis.extent) + Var(axis.var)
         yield Stage(name, axes, (Store(name, index, part),))
         rest = rewrite(store.value, lambda e: Load(name, index) if e == part else None)
         yield from self.split(replace(stage, body=(replace(store, value=rest),)))

@@ -1,4 +1,4 @@
-"""Text of what the passes before the code leave, for dumps and goldens."""
+"""Text of the intermediate forms, for dumps and goldens."""
 
 from __future__ import annotations
 

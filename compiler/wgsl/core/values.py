@@ -43,7 +43,7 @@ _CHEAP = ("neg", "not", "abs", "bitnot")
 
 @dataclass
 class Context:
-    """What a shader knows of its names.
+    """The names of a shader, and the facts known about them.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Block:
         self.uses: Counter[Expr] = parent.uses if parent else Counter()
 
     def expect(self, exprs: Iterable[Expr]) -> None:
-        """Count what the next values have in common: that gets a name."""
+        """Count the common subexpressions of the next values; those get a name."""
         self.uses = Counter(e for expr in exprs for e in walk(expr))
 
     def let(self, text: str) -> str:
@@ -216,7 +216,7 @@ class Block:
         if op in ("and", "or"):
             a, b = self.typed(expr.a, "bool"), self.typed(expr.b, "bool")
             return f"({a} {'&&' if op == 'and' else '||'} {b})"
-        dtype = self.context.dtype(Binary("add", expr.a, expr.b))
+        dtype = self.context.dtype(expr.a + expr.b)
         if op in ("eq", "ne") and dtype == "f32" and expr.a == expr.b:
             return f"{'' if op == 'ne' else '!'}is_nan({self.typed(expr.a, dtype)})"
         if op == "add" and dtype == "f32":

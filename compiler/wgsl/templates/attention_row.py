@@ -1,4 +1,4 @@
-"""Attention of one query over many keys: parts of the keys side by side, each a workgroup.
+"""Attention of one query over many keys: the keys are split among workgroups.
 
 The step of a decoder over its cache. Threads side by side read neighbouring quads of a key, so
 keys and values are read in whole lines, once. All scores of a part lie in workgroup memory, so

@@ -1,4 +1,4 @@
-"""What the attention kernels share: rows of Q, K and V, what is done to scores, and parts."""
+"""Parts of both attention kernels: rows of Q, K and V, the epilogue of scores, and splits."""
 
 from __future__ import annotations
 

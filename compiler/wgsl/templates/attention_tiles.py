@@ -1,4 +1,4 @@
-"""Attention of many queries in one kernel: tiles of K and V, and a softmax that goes along.
+"""Attention of many queries in one kernel: tiles of K and V with an online softmax.
 
 After FlashAttention (Dao et al., 2022) and the online softmax (Milakov and Gimelshein, 2018).
 A workgroup takes ``y1`` queries of one head and walks over the keys, ``x1`` at a time. A thread

@@ -1,8 +1,8 @@
 """Convolutions in WGSL: a product of weights and patches by tiles, or rows of one channel each.
 
-Rows of the product are output channels, columns the pixels of the output, the reduction
-runs over the taps of all channels. Batch and groups are batches of the product. Where it is
-depthwise, there is no product to speak of: see :mod:`depthwise`.
+Rows of the product are output channels, columns the pixels of the output, the reduction runs over
+the taps of all channels. Batch and groups are batches of the product. Depthwise convolutions have a
+template of their own (:mod:`.depthwise`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Const, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, COLUMN, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
@@ -81,8 +81,8 @@ def _over_pixels(store: Store, conv: Conv2d) -> Store:
     }
     places: dict[str, Expr] = {
         CHANNEL: Var(_M),
-        ROW: Binary("floordiv", Var(_N), Const(width, "i32")) if width > 1 else Var(_N),
-        COLUMN: Binary("floormod", Var(_N), Const(width, "i32")),
+        ROW: Var(_N) // width if width > 1 else Var(_N),
+        COLUMN: Var(_N) % width,
     }
 
     def index(expr: Expr) -> Expr:

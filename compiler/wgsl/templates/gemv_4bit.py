@@ -70,7 +70,7 @@ class Matrix4:
 
 
 class Activation(Protocol):
-    """Where the rows come from."""
+    """The source of the rows."""
 
     def declare(self, shader: Shader) -> None:
         """Bind buffers, add functions."""
@@ -89,7 +89,7 @@ class Activation(Protocol):
 
 
 class Epilogue(Protocol):
-    """What becomes of the sums."""
+    """The destination of the sums."""
 
     def declare(self, shader: Shader) -> None:
         """Bind buffers, add functions."""

@@ -1,4 +1,4 @@
-"""Where the rows of a 4-bit product come from, and what becomes of its sums."""
+"""Sources of a 4-bit product's rows, and destinations of its sums."""
 
 from __future__ import annotations
 

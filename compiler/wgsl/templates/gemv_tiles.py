@@ -1,4 +1,4 @@
-"""Many rows times a matrix in 4 bits: a block of it decoded into workgroup memory at a time."""
+"""Many rows times a 4-bit matrix: blocks decoded into workgroup memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 
 class Stores(Protocol):
-    """What becomes of a sum, wherever it lies."""
+    """The destination of a sum."""
 
     def declare(self, shader: Shader) -> None:
         """Bind buffers, add functions."""

@@ -25,7 +25,7 @@ _BAND = 8
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a product is computed in.
+    """The number types of a product.
 
     Attributes
     ----------

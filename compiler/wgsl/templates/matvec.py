@@ -1,4 +1,4 @@
-"""Few rows times a matrix, in WGSL: B is read once, by as many threads as there is room for.
+"""Few rows times a matrix, in WGSL: B is read once, by as many threads as fit.
 
 A workgroup makes ``x1`` columns. Its threads stand in ``x1 / x0`` columns by
 ``r1 / r0`` slices of the reduction, and each keeps all rows of its ``x0``

@@ -1,4 +1,4 @@
-"""From words of eight 4-bit values to floats: the ways that a kernel can be made with.
+"""Decoding of words of eight 4-bit values to floats, in several ways.
 
 Put below an exponent, the bits of q are a float that differs from q by that
 exponent's power of two, exactly; it is subtracted together with the zero point.

@@ -18,7 +18,7 @@ from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
 from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
-from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
     FEATURES,
@@ -151,13 +151,13 @@ KernelSource = Callable[[WorkloadSpec, DeviceProfile], list[dict[str, Any]]]
 
 
 def candidates(
-    compiler: CompileProcess, most: int | None, spec: WorkloadSpec, device: DeviceProfile
+    compiler: Compiler, most: int | None, spec: WorkloadSpec, device: DeviceProfile
 ) -> list[dict[str, Any]]:
     """The first ``most`` candidates of the lite space in its order, each in every tier.
 
     Equal documents are there once; what does not compile is left out.
     """
-    workload, _ = compiler.define(str(spec))
+    workload, _ = compiler.process.define(str(spec))
     found: dict[str, dict[str, Any]] = {}
     for entry in build_lite_space(workload, device, False).entries[:most]:
         compiled = compiler.compile(workload, entry.candidate, device.tiers)

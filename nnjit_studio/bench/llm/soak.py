@@ -65,8 +65,8 @@ def soak(
             "resident_bytes": resident[0] if resident else None,
         }
         if check:
-            bench.compiler.native_decoder(opened.path, prompt)
-            choices = bench.compiler.native_tokens([t.id for t in made])
+            bench.process.native_decoder(opened.path, prompt)
+            choices = bench.process.native_tokens([t.id for t in made])
             text["check"] = compare(made, choices)
         texts.append(text)
         yield text

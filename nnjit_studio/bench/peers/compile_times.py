@@ -14,7 +14,7 @@ import numpy as np
 
 from nnjit_studio.bench.conditions import load_average, measured_now
 from nnjit_studio.bench.options import Note
-from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CompileError
@@ -29,7 +29,7 @@ CONVENTIONAL_CANDIDATES = 5
 
 
 def bench_compile(
-    compiler: CompileProcess,
+    compiler: Compiler,
     shapes: Sequence[tuple[str, WorkloadSpec]],
     note: Note,
     conventional: bool = True,
@@ -46,7 +46,7 @@ def bench_compile(
     rows: list[dict[str, Any]] = []
     defined: list[tuple[Workload, list[Candidate]]] = []
     for name, spec in shapes:
-        workload, packable = compiler.define(str(spec))
+        workload, packable = compiler.process.define(str(spec))
         candidates = build_lite_space(workload, device, packable).wasm_candidates
         facts = _compile_all(compiler, workload, candidates)
         rows.append({"name": name, "workload": str(spec), **facts, "conventional_ms": {}})
@@ -55,7 +55,7 @@ def bench_compile(
         note(f"{name}: median {median:.2f} ms of {facts['compilations']} compilations")
     if conventional:
         for row, (workload, some) in zip(rows, defined, strict=True):
-            measured = [compiler.conventional_ms(workload, c) for c in (some[0], *some)]
+            measured = [compiler.process.conventional_ms(workload, c) for c in (some[0], *some)]
             row["conventional_ms"] = _conventional(measured[1:])  # the first loads TVM
             note(f"{row['name']}: the conventional ways")
     versions = {"compiler": compiler.version, **(_tool_versions() if conventional else {})}
@@ -63,7 +63,7 @@ def bench_compile(
 
 
 def _compile_all(
-    compiler: CompileProcess, workload: Workload, candidates: Sequence[Candidate]
+    compiler: Compiler, workload: Workload, candidates: Sequence[Candidate]
 ) -> dict[str, Any]:
     total: list[float] = []
     passes: dict[str, list[float]] = {}

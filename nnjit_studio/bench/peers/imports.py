@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.report import Table
 from nnjit_studio.errors import NnjitError
-from nnjit_studio.model import GivenShapes
 from nnjit_studio.workbench import Workbench
 
 TOLERANCE = 1e-3
@@ -94,7 +93,6 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
     names = [o.name for o in session.get_outputs()]
     expected = dict(zip(names, session.run(names, feeds), strict=True))
     del session
-    bench.compiler.shapes = GivenShapes(hints={n: a.shape for n, a in feeds.items()})
     started = time.perf_counter()
     try:
         opened = bench.open_model(path, note, feeds)

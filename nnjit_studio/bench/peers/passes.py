@@ -52,7 +52,7 @@ def bench_passes(
     before = load_average()
     device, runner = bench.page.connect(), bench.page.runner
     tier = device.best_tier
-    workload, _ = bench.compiler.define(str(spec))
+    workload, _ = bench.process.define(str(spec))
     runner.set_fixture(bench.compiler.fixture(workload))
 
     def build(passes: tuple[str, ...]) -> tuple[Kernel, float]:

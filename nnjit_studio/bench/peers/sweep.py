@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, MeasurePolicy
@@ -31,7 +31,7 @@ class Swept:
 
 
 def sweep(
-    compiler: CompileProcess,
+    compiler: Compiler,
     runner: Runner,
     device: DeviceProfile,
     workload: Workload,

@@ -83,8 +83,8 @@ def make_slower(program: Program, candidate: Candidate | None, tier: str, turns:
     outermost loop. It is right, and slower by a share that does not depend on the range.
     """
     scheduled = schedule_program(program, candidate)
-    iterations = Binary("sub", Var(END), Var(BEGIN))
-    end = Binary("mul", iterations, Const(turns, "i32"))
+    iterations = Var(END) - Var(BEGIN)
+    end = iterations * turns
     nothing = Assign((("$idle", "i32"),), (Const(0, "i32"),))
     idle = For("$turn", Const(0, "i32"), end, 1, [nothing])
     slower = replace(scheduled, body=[idle, *scheduled.body])
@@ -123,7 +123,7 @@ def _in_statement(statement: Statement) -> Iterator[Mistake]:
     if isinstance(statement, For):
         for bound in ("begin", "end"):
             for off in (-1, 1):
-                moved = Binary("add", getattr(statement, bound), Const(off * statement.step, "i32"))
+                moved = getattr(statement, bound) + off * statement.step
                 yield "off-by-one tile", _set(statement, bound, moved)
         if statement.step > 1:
             yield "off-by-one tile", _set(statement, "step", statement.step + 1)
@@ -216,7 +216,7 @@ def _other_values(value: Expr) -> Iterator[tuple[str, Expr]]:
 
 def _strides(index: Expr) -> Iterator[Expr]:
     """The index with another stride, a term less, or one place further."""
-    yield Binary("add", index, Const(1, "i32"))
+    yield index + 1
     if isinstance(index, Binary):
         if index.op == "add":
             yield index.a

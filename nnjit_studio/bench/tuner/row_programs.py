@@ -25,7 +25,7 @@ def softmax_program(rows: int, columns: int) -> Program:
     """``exp(x - max) / sum(exp(x - max))`` of each row."""
     here = row_major((("i", rows), ("j", columns)))
     peak, total, raised = Load("peak", Var("i")), Load("total", Var("i")), Load("raised", here)
-    shifted = Call("exp", (Binary("sub", Load("x", here), peak),))
+    shifted = Call("exp", (Load("x", here) - peak,))
     return Program(
         "softmax",
         (
@@ -39,7 +39,7 @@ def softmax_program(rows: int, columns: int) -> Program:
             _reduced("peak", rows, columns, "max", Load("x", _along(rows, columns)), LOWEST),
             _pointwise("raised", rows, columns, shifted),
             _reduced("total", rows, columns, "add", Load("raised", _along(rows, columns)), 0.0),
-            _pointwise("y", rows, columns, Binary("div", raised, total)),
+            _pointwise("y", rows, columns, raised / total),
         ),
     )
 
@@ -48,12 +48,12 @@ def layernorm_program(rows: int, columns: int, epsilon: float = 1e-5) -> Program
     """``(x - mean) / sqrt(variance + epsilon) * scale + shift`` of each row."""
     here = row_major((("i", rows), ("j", columns)))
     x = Load("x", _along(rows, columns))
-    mean = Binary("div", Load("sum", Var("i")), f32(columns))
-    mean_of_squares = Binary("div", Load("squares", Var("i")), f32(columns))
-    variance = Binary("sub", mean_of_squares, Binary("mul", mean, mean))
-    inverse = Call("rsqrt", (Binary("add", variance, f32(epsilon)),))
-    normal = Binary("mul", Binary("sub", Load("x", here), mean), inverse)
-    scaled = Binary("mul", normal, Load("scale", Var("j")))
+    mean = Load("sum", Var("i")) / f32(columns)
+    mean_of_squares = Load("squares", Var("i")) / f32(columns)
+    variance = mean_of_squares - mean * mean
+    inverse = Call("rsqrt", (variance + f32(epsilon),))
+    normal = (Load("x", here) - mean) * inverse
+    scaled = normal * Load("scale", Var("j"))
     return Program(
         "layernorm",
         (
@@ -66,8 +66,8 @@ def layernorm_program(rows: int, columns: int, epsilon: float = 1e-5) -> Program
         ),
         (
             _reduced("sum", rows, columns, "add", x, 0.0),
-            _reduced("squares", rows, columns, "add", Binary("mul", x, x), 0.0),
-            _pointwise("y", rows, columns, Binary("add", scaled, Load("shift", Var("j")))),
+            _reduced("squares", rows, columns, "add", x * x, 0.0),
+            _pointwise("y", rows, columns, scaled + Load("shift", Var("j"))),
         ),
     )
 

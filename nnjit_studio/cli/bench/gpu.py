@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from nnjit_studio.bench.gpu import dispatches as dispatch_job
+from nnjit_studio.bench.gpu import gemv4 as gemv4_job
+from nnjit_studio.bench.gpu import kernels as kernel_job
+from nnjit_studio.bench.gpu.gemv4_chain import parse_sizes
+from nnjit_studio.bench.gpu.page import GPU_PEERS
+from nnjit_studio.bench.gpu.tables import kernels_report
 from nnjit_studio.bench.report import Report
-from nnjit_studio.cli.bench.options import (
-    PeerOptions,
-    adapter_option,
-    peer_options,
-    publish,
-    scratch,
-)
-from nnjit_studio.cli.common import compile_process, note
+from nnjit_studio.cli.bench.options import ADAPTER, PeerOptions, peer_options, publish, scratch
+from nnjit_studio.cli.common import note
+from nnjit_studio.cli.verbs import option, verb
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.errors import UserError
 
 
@@ -45,58 +48,48 @@ def load_native(path: Path | None) -> dict[str, Any]:
 
 
 def kernels_on_gpu(
-    shapes: str | None, candidates: int | None, native: Path | None, gpu: str, given: PeerOptions
+    shapes: str | None, most: int | None, native: dict[str, Any], gpu: str, given: PeerOptions
 ) -> None:
     """``nnjit bench kernels --backend webgpu``."""
-    from nnjit_studio.bench.gpu import kernels as job
-    from nnjit_studio.bench.gpu.tables import kernels_report
-
-    lab = gpu == "lab"
-    wanted, known = job.parse_shapes(shapes), load_native(native)
-    with compile_process() as compiler:
+    lab, wanted = gpu == "lab", kernel_job.parse_shapes(shapes)
+    with closing(CompileProcess()) as process:
         kernels_of = (
-            partial(job.lab_candidates, candidates)
+            partial(kernel_job.lab_candidates, most)
             if lab
-            else partial(job.candidates, compiler, candidates)
+            else partial(kernel_job.candidates, Compiler(process), most)
         )
-        compare = partial(
-            job.compare, wanted, kernels_of, native=known, dtype="float16" if lab else "float32"
-        )
+        dtype = "float16" if lab else "float32"
+        compare = partial(kernel_job.compare, wanted, kernels_of, native=native, dtype=dtype)
         _run(compare, gpu, given, kernels_report)
 
 
-@click.command()
-@click.option("--count", type=click.IntRange(1, 100_000), default=1000, show_default=True)
-@adapter_option
-@peer_options("ort,tfjs", "ort, tfjs")
-def dispatches(count: int, gpu: str, given: PeerOptions) -> None:
-    """What many tiny GPU dispatches cost, compared with the peers in one browser page.
+@verb()
+def dispatches(
+    count: int = option(1000, type=click.IntRange(1, 100_000)),
+    gpu: str = ADAPTER,
+    given: PeerOptions = peer_options("ort,tfjs", "ort, tfjs"),
+) -> None:
+    """Time many tiny GPU dispatches, compared with the peers in one browser page.
 
     A chain of COUNT additions to four numbers, from the first call to its result in the
     page's memory.
     """
-    from nnjit_studio.bench.gpu import dispatches as job
-
-    compare = partial(job.compare, count)
-    _run(compare, gpu, given, job.dispatches_report)
+    compare = partial(dispatch_job.compare, count)
+    _run(compare, gpu, given, dispatch_job.dispatches_report)
 
 
-@click.command()
-@click.option(
-    "--sizes", default="4096x4096,4096x11008", show_default=True, help="K x N of the matrices."
-)
-@adapter_option
-@peer_options("ort", "ort")
-def gemv4(sizes: str, gpu: str, given: PeerOptions) -> None:
-    """Products of one row with 4-bit weights, as a decoder makes them, and MatMulNBits.
+@verb()
+def gemv4(
+    sizes: str = option("4096x4096,4096x11008", "K x N of the matrices."),
+    gpu: str = ADAPTER,
+    given: PeerOptions = peer_options("ort", "ort"),
+) -> None:
+    """Time products of one row with 4-bit weights, as in a decoder, against MatMulNBits.
 
     Chains of weights that are larger than a GPU's cache; f16 where the adapter has it.
     """
-    from nnjit_studio.bench.gpu import gemv4 as job
-    from nnjit_studio.bench.gpu.gemv4_chain import parse_sizes
-
-    compare = partial(job.compare, parse_sizes(sizes))
-    _run(compare, gpu, given, job.gemv4_report)
+    compare = partial(gemv4_job.compare, parse_sizes(sizes))
+    _run(compare, gpu, given, gemv4_job.gemv4_report)
 
 
 def _run(
@@ -106,13 +99,8 @@ def _run(
     report: Callable[[dict[str, Any]], Report],
 ) -> None:
     """Run a comparison that lacks only its browser and its peers, and publish it."""
-    from nnjit_studio.bench.gpu.page import GPU_PEERS
-    from nnjit_studio.bench.peers.kernels import find_node_modules, parse_peers
-
-    peers = parse_peers(given.peers)
-    node_modules, versions = find_node_modules(peers, given.node_modules, GPU_PEERS)
+    page, versions = given.page(packages=GPU_PEERS, gpu=gpu)
     with scratch() as folder:
-        options = replace(given.browser(folder, gpu), peers=tuple(peers), node_modules=node_modules)
-        result = compare(options=options, note=note)
+        result = compare(options=page(folder), note=note)
     result["versions"] |= versions
-    publish(result, report, given.markdown, given.as_json)
+    publish(result, report, given.output)

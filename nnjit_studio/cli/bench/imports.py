@@ -5,89 +5,84 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from nnjit_studio.cli.common import (
-    database_option,
-    json_option,
-    note,
-    print_json,
-    sandbox_option,
-    target_option,
-    workbench,
-)
-from nnjit_studio.cli.import_options import given_shapes, shape_options
+from nnjit_studio.bench.peers.imports import ImportRow, as_markdown, import_row
+from nnjit_studio.cli.common import JSON, note, print_json
+from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.running import workbench
+from nnjit_studio.cli.target_options import target_options
+from nnjit_studio.cli.verbs import FILE, argument, group, option, verb
+from nnjit_studio.model import GivenShapes, ImportOptions
+from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.samples.zoo import MODELS, write_model
 
 
-@click.command(name="import")
-@shape_options
-@click.argument("paths", type=click.Path(path_type=Path, exists=True), nargs=-1)
-@click.option("--zoo", is_flag=True, help="Also every model of `nnjit sample`.")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Rows as JSON lines; models that are in it already are not run again.",
-)
-@click.option("--title", default="Models", show_default=True, help="The table's heading.")
-@click.option(
-    "--markdown",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the table into this file, in place of the one with the same title.",
-)
-@target_option
-@sandbox_option
-@database_option
-@json_option
+@dataclass(frozen=True)
+class TableOptions:
+    """The models beyond the arguments, and the files of their rows."""
+
+    zoo: bool = option(False, "Also import every model of `nnjit sample`.")
+    results: Path | None = option(
+        None, "File of rows as JSON lines; models that it already has are skipped.", type=FILE
+    )
+    title: str = option("Models", "The table's heading.")
+    markdown: Path | None = option(
+        None,
+        "Write the table to this file, replacing the one with the same title.",
+        type=FILE,
+    )
+
+    def known(self) -> list[ImportRow]:
+        """Rows of an earlier run."""
+        if self.results is None or not self.results.exists():
+            return []
+        return [ImportRow(**json.loads(line)) for line in self.results.read_text().splitlines()]
+
+    def keep(self, row: ImportRow) -> None:
+        if self.results is not None:
+            self.results.parent.mkdir(parents=True, exist_ok=True)
+            with self.results.open("a") as file:
+                file.write(json.dumps(row.to_json()) + "\n")
+
+
+@verb("import")
 def import_models(
-    paths: tuple[Path, ...],
-    zoo: bool,
-    results: Path | None,
-    title: str,
-    markdown: Path | None,
-    target: str,
-    no_sandbox: bool,
-    database: Path | None,
-    as_json: bool,
+    importing: ImportOptions = IMPORTING,
+    paths: tuple[Path, ...] = argument(type=click.Path(path_type=Path, exists=True), nargs=-1),
+    options: TableOptions = group(TableOptions),
+    target: TargetOptions = target_options("target", "no_sandbox", "database"),
+    as_json: bool = JSON,
 ) -> None:
     """Import and run models (files or folders of .onnx) and compare with ONNX Runtime.
 
     Each model runs in the target with untuned kernels on seeded inputs. Open dimensions get
     the numbers of --dim, else 1.
     """
-    from nnjit_studio.bench.peers.imports import ImportRow, as_markdown, import_row
-
-    rows = []
-    if results is not None and results.exists():
-        rows = [ImportRow(**json.loads(line)) for line in results.read_text().splitlines()]
+    rows = options.known()
     done = {row.model for row in rows}
-    dims = given_shapes().dims
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        workbench(target, database, no_sandbox) as (bench, run),
-    ):
+    # The inputs are made by --dim, and settle the shapes: not every model has every dimension.
+    dims, importing = importing.shapes.dims, replace(importing, shapes=GivenShapes())
+    with tempfile.TemporaryDirectory() as folder, workbench(target, importing) as opened:
 
         def work() -> None:
-            for path in _models(paths, zoo, Path(folder), done):
-                row = import_row(bench, path, dims, lambda phase: None)
+            for path in _models(paths, options.zoo, Path(folder), done):
+                row = import_row(opened.bench, path, dims, lambda phase: None)
                 rows.append(row)
-                told = row.error or f"{row.max_error:.1e} off, {row.run_ms:.1f} ms"
-                note(f"{row.model}: {told}")
-                if results is not None:
-                    results.parent.mkdir(parents=True, exist_ok=True)
-                    with results.open("a") as file:
-                        file.write(json.dumps(row.to_json()) + "\n")
+                note(f"{row.model}: {row.error or f'{row.max_error:.1e} off, {row.run_ms:.1f} ms'}")
+                options.keep(row)
 
-        run(work)
-    text = as_markdown(title, rows)
-    if markdown is not None:
-        markdown.write_text(_replaced(markdown, title, text))
-        note(f"wrote {markdown}")
+        opened.run(work)
+    text = as_markdown(options.title, rows)
+    if options.markdown is not None:
+        options.markdown.write_text(_replaced(options.markdown, options.title, text))
+        note(f"wrote {options.markdown}")
     if as_json:
         print_json({"ok": True, "rows": [row.to_json() for row in rows]})
-    elif markdown is None:
+    elif options.markdown is None:
         click.echo(text)
 
 

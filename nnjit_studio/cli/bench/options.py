@@ -1,95 +1,115 @@
-"""Options, scratch folder and publication of the bench verbs."""
+"""Options of the bench verbs, the workbench that they measure on, and how they publish."""
 
 from __future__ import annotations
 
-import functools
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.bench.peers.kernels import PEERS, find_node_modules, parse_peers
 from nnjit_studio.bench.report import Report, append
-from nnjit_studio.cli.common import json_option, note, print_json, sandbox_option
+from nnjit_studio.cli.common import JSON, answer, note
+from nnjit_studio.cli.running import AS_IT_IS, Running, workbench
+from nnjit_studio.cli.target_options import OPTIONS
+from nnjit_studio.cli.verbs import FILE, group, option, same
 from nnjit_studio.errors import UserError
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.records.target_options import TargetOptions
 
-markdown_option = click.option(
-    "--markdown",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Append the results to this file, as a dated section.",
-)
-browser_option = click.option(
-    "--target", default="chromium", show_default=True, help="A browser, or its path."
-)
-node_modules_option = click.option(
-    "--node-modules",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the peers' npm packages are; by default here or with the sources.",
-)
-
-adapter_option = click.option(
-    "--gpu",
+MARKDOWN: Any = option(None, "Append the results to this file, as a dated section.", type=FILE)
+BROWSER: Any = option("chromium", "A browser, or its path.", flag="--target")
+ADAPTER: Any = option(
+    "hardware",
+    "Adapter for WebGPU; results of a software one say nothing about a GPU. "
+    "lab: a GPU with features that browsers hide behind switches.",
+    flag="--gpu",
     type=click.Choice(("hardware", "software", "lab")),
-    default="hardware",
-    show_default=True,
-    help="Which adapter WebGPU is to have; a software one says nothing of a GPU. "
-    "lab: a GPU with features that browsers keep behind switches.",
 )
 
 
 @dataclass(frozen=True)
+class Output:
+    """Where the result of a verb goes."""
+
+    markdown: Path | None = same(MARKDOWN)
+    as_json: bool = same(JSON)
+
+
+@dataclass(frozen=True)
 class PeerOptions:
-    """The peers that a verb compares with, the browser, and where the result goes."""
+    """The peers that a verb compares with, and the browser where it does."""
 
     peers: str
-    target: str
+    target: TargetOptions
     node_modules: Path | None
-    markdown: Path | None
-    no_sandbox: bool
-    as_json: bool
+    output: Output
 
-    def browser(self, folder: Path, gpu: str = "") -> BenchOptions:
-        """Options of a benchmark's page without peers."""
-        published = self.markdown is not None
-        return BenchOptions(
-            folder, self.target, no_sandbox=self.no_sandbox, gpu=gpu, published=published
+    def page(
+        self,
+        parse: Callable[[str], Sequence[str]] = parse_peers,
+        packages: Mapping[str, Sequence[str]] = PEERS,
+        gpu: str = "",
+    ) -> tuple[Callable[[Path], BenchOptions], dict[str, str]]:
+        """Options of a benchmark's page in a folder, and the versions of the peers' packages.
+
+        Raises
+        ------
+        UserError
+            When there is no such peer, or its package is not installed.
+        """
+        peers = tuple(parse(self.peers))
+        node_modules, versions = find_node_modules(peers, self.node_modules, packages)
+        made = partial(
+            BenchOptions,
+            target=self.target.target,
+            peers=peers,
+            node_modules=node_modules,
+            no_sandbox=self.target.no_sandbox,
+            gpu=gpu,
+            published=self.output.markdown is not None,
         )
+        return made, versions
 
 
-def peer_options(default: str, choice: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options that make a :class:`PeerOptions`, which the verb gets as ``given``."""
-    peers = click.option("--peers", default=default, show_default=True, help=f"{choice}, or none.")
-    options = (
-        peers, browser_option, node_modules_option, markdown_option, sandbox_option, json_option,
-    )  # fmt: skip
+def peer_options(default: str, choice: str) -> Any:
+    """Makes :class:`PeerOptions`."""
+    fields = {
+        "peers": option(default, f"{choice}, or none."),
+        "target": BROWSER,
+        "node_modules": option(
+            None,
+            "Where the peers' npm packages are; by default here or with the sources.",
+            type=click.Path(path_type=Path, file_okay=False),
+        ),
+        "markdown": MARKDOWN,
+        "no_sandbox": OPTIONS["no_sandbox"],
+        "as_json": JSON,
+    }
+    return group(_in_a_browser, fields)
 
-    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(verb)
-        def told(
-            *,
-            peers: str,
-            target: str,
-            node_modules: Path | None,
-            markdown: Path | None,
-            no_sandbox: bool,
-            as_json: bool,
-            **own: Any,
-        ) -> None:
-            if target == "embedded":
-                raise UserError(
-                    "The peers are measured in a browser, not in the embedded view.",
-                    "Use --target chromium.",
-                )
-            given = PeerOptions(peers, target, node_modules, markdown, no_sandbox, as_json)
-            verb(**own, given=given)
 
-        return functools.reduce(lambda made, option: option(made), reversed(options), told)
-
-    return decorate
+def _in_a_browser(
+    peers: str,
+    target: str,
+    node_modules: Path | None,
+    markdown: Path | None,
+    no_sandbox: bool,
+    as_json: bool,
+) -> PeerOptions:
+    if target == "embedded":
+        raise UserError(
+            "The peers are measured in a browser, not in the embedded view.",
+            "Use --target chromium.",
+        )
+    browser = TargetOptions(target, no_sandbox=no_sandbox)
+    return PeerOptions(peers, browser, node_modules, Output(markdown, as_json))
 
 
 @contextmanager
@@ -99,17 +119,18 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
+def cold(
+    folder: Path, target: TargetOptions, importing: ImportOptions = AS_IT_IS
+) -> AbstractContextManager[Running]:
+    """A workbench whose database in a scratch folder knows nothing yet."""
+    return workbench(replace(target, database=folder / "kernels.db"), importing)
+
+
 def publish(
-    result: dict[str, Any],
-    report: Callable[[dict[str, Any]], Report],
-    markdown: Path | None,
-    as_json: bool,
+    result: dict[str, Any], report: Callable[[dict[str, Any]], Report], output: Output
 ) -> None:
     """Append the result to a file of results if one is given, and print it."""
-    if markdown is not None:
-        append(markdown, report(result).markdown())
-        note(f"appended to {markdown}")
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(report(result).text())
+    if output.markdown is not None:
+        append(output.markdown, report(result).markdown())
+        note(f"appended to {output.markdown}")
+    answer(output.as_json, result, report(result).text())

@@ -47,7 +47,7 @@ DEPTHWISE_Y0_CHOICES = (1, 2, 3, 4, 5, 6, 7, 8)
 MAX_OPERATIONS = 400
 """SIMD operations of one unrolled body (design section 5)."""
 MIN_USE = 0.75
-"""Least share of a tile grid's outputs that are wanted, beside the best tile's share."""
+"""Least share of a tile grid's outputs that are wanted, relative to the best tile's share."""
 MIN_CANDIDATES = 10
 VARIED_TILES = 5
 """How many tiles, the best first, are tried with other settings than the first choice."""

@@ -60,7 +60,7 @@ with a bias 2x4 is 8 to 20 % faster than 2x6 and a third faster than 3x3; withou
 
 @dataclass(frozen=True)
 class DotProblem:
-    """What the rules look at beside the candidate; extents in elements of one matmul.
+    """The workload and device that the rules look at; extents in elements of one matmul.
 
     ``plain``: there is no epilogue. ``register_low`` is the lower end of Heuristic 4 in
     force, a share of all registers; ``tiles`` are ``(x0, y0)`` of the space, best first.

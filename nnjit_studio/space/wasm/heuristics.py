@@ -76,7 +76,7 @@ half of their sums."""
 
 @dataclass(frozen=True)
 class Problem:
-    """What the rules look at beside the candidate.
+    """The workload and device that the rules look at.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The lite space of a product: the rules of :mod:`heuristics` on tiles of rows times columns."""
+"""The lite space of a product: the rules of :mod:`.heuristics` on tiles of rows times columns."""
 
 from __future__ import annotations
 

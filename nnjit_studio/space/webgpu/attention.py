@@ -1,7 +1,7 @@
 """The lite space of attention in one kernel on a GPU (docs/webgpu.md, "Attention").
 
 Two kernels, chosen by the queries: tiles of keys for many, parts of the keys for one. Rules as in
-:mod:`gpu_space`: each answers for every candidate.
+:mod:`.matmul`: each answers for every candidate.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ from nnjit_studio.space.webgpu.cost import (
     SUM_COST,
     WORKGROUP_COST,
 )
-from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, MOST_PARTS_PER_CORE
-from nnjit_studio.space.webgpu.problem import GpuProblem
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, MOST_PARTS_PER_CORE
+from nnjit_studio.space.webgpu.problem import (
+    FIXED_REGISTERS,
+    GpuProblem,
+    cheapest,
+    registers,
+    shared_memory,
+)
 
 ATTENTION = "attention"
 QUAD = 4
@@ -64,7 +70,7 @@ READ_CYCLES = 2.0
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """What follows from the settings of many queries; vectors are of four elements.
+    """Sizes that follow from the settings, for many queries; vectors have four elements.
 
     ``x0`` and ``x1`` count keys of a thread and of a tile, ``y0`` and ``y1`` queries.
     """
@@ -153,7 +159,7 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """What follows from the settings of one query: ``x0`` keys of a thread are on their way
+    """Sizes that follow from the settings, for one query: ``x0`` keys of a thread are on their way
     at once, ``x1`` of a workgroup."""
 
     depth: int
@@ -296,8 +302,7 @@ def untuned_attention(dims: tuple[int, ...]) -> GpuCandidate:
 
 def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first, the best of them."""
-    accepted = (c for c in _grid(p) if all(rule(c, p)[0] for rule in RULES))
-    return sorted(accepted, key=lambda c: (p.cost(c), c))[:MOST_CANDIDATES]
+    return cheapest(_grid(p), p, RULES, MOST_CANDIDATES)
 
 
 def _grid(p: AttentionProblem) -> Iterator[GpuCandidate]:
@@ -346,21 +351,8 @@ def threads(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     return ok and even, text + ("" if even else f"; {pieces} vectors of a tile are not even")
 
 
-def shared_memory(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
-    """Heuristic 6, with the adapter's limit."""
-    used, limit = p.shared_bytes(c), p.gpu.limit("maxComputeWorkgroupStorageSize")
-    return used <= limit, f"L1_block {used:,} of {limit:,} bytes"
-
-
-def registers(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
-    """Heuristic 7 without its second half: tiles are limited by memory before registers."""
-    used, most = p.registers(c), p.gpu.registers_per_thread
-    ok = used <= most and p.block_limits(c)[0] >= 1
-    return ok, f"Reg_thread {used} of {most}; Block_core {p.blocks_per_core(c)}"
-
-
 def split(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
-    """Keys are read in parts where cores would be idle, and not in crumbs."""
+    """Keys are split only where cores would be idle, and not into very short parts."""
     groups, cores = p.workgroups(c), p.gpu.cores
     text = f"{groups} workgroups x split {c.split} on {cores} cores"
     if c.split == 1:

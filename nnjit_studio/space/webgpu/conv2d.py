@@ -1,8 +1,8 @@
 """The lite space of a convolution on a GPU (docs/webgpu.md, "Convolutions").
 
 A convolution is a product whose rows are output channels and whose columns are pixels: its
-candidates are those of :mod:`gpu_space`, with what patches cost. A depthwise one has rules of
-its own, as in :mod:`gpu_4bit_space`: a thread keeps ``y0`` rows of ``x0`` pixels, a workgroup is
+candidates are those of :mod:`.matmul`, plus the cost of patches. A depthwise one has rules of
+its own, as in :mod:`.matmul_4bit`: a thread keeps ``y0`` rows of ``x0`` pixels, a workgroup is
 ``x1 / x0`` such tiles, numbered through the image and its channels, and nothing else is chosen.
 """
 
@@ -17,8 +17,9 @@ from itertools import product
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.webgpu.cost import BUSY_THREADS
-from nnjit_studio.space.webgpu.matmul import ANY_GPU, FIXED_REGISTERS, MatmulProblem, power_above
-from nnjit_studio.space.webgpu.problem import GpuProblem
+from nnjit_studio.space.webgpu.matmul import ANY_GPU, MatmulProblem, power_above
+from nnjit_studio.space.webgpu.problem import FIXED_REGISTERS, GpuProblem, cheapest
+from nnjit_studio.space.webgpu.problem import registers as in_registers
 from nnjit_studio.space.webgpu.usage import WIDTH, thread_registers, tile_width
 
 PATCH_INSTRUCTIONS = 8.0
@@ -149,8 +150,7 @@ def depthwise_candidates(p: DepthwiseProblem) -> list[GpuCandidate]:
         GpuCandidate(x0, y0, 1, x0 * threads, y0, 1)
         for x0, y0, threads in product(PIXEL_CHOICES, ROW_CHOICES, THREAD_CHOICES)
     )
-    accepted = (c for c in found if all(rule(c, p)[0] for rule in DEPTHWISE_RULES))
-    return sorted(accepted, key=lambda c: (p.cost(c), c))[:MOST_CANDIDATES]
+    return cheapest(found, p, DEPTHWISE_RULES, MOST_CANDIDATES)
 
 
 Rule = Callable[[GpuCandidate, DepthwiseProblem], tuple[bool, str]]
@@ -186,13 +186,9 @@ def threads(c: GpuCandidate, p: DepthwiseProblem) -> tuple[bool, str]:
 
 def registers(c: GpuCandidate, p: DepthwiseProblem) -> tuple[bool, str]:
     """Heuristic 7 without its second half: these kernels wait for memory."""
-    used, most = p.registers(c), p.gpu.registers_per_thread
-    ok = used <= most and p.block_limits(c)[0] >= 1
+    ok, text = in_registers(c, p)
     rows, columns = p.window(c)
-    return ok, (
-        f"Reg_thread {used} of {most}; Block_core {p.blocks_per_core(c)}; "
-        f"reads {rows}x{columns} for {c.y0}x{c.x0} pixels"
-    )
+    return ok, f"{text}; reads {rows}x{columns} for {c.y0}x{c.x0} pixels"
 
 
 DEPTHWISE_RULES: tuple[Rule, ...] = (template, image_size, function_size, threads, registers)

@@ -1,4 +1,4 @@
-"""The time expected of a WGSL product: what orders a lite space before anything is measured."""
+"""The expected time of a WGSL product, which orders a lite space before any measurement."""
 
 from __future__ import annotations
 

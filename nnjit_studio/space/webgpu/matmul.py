@@ -1,6 +1,6 @@
 """The lite space of a product on a GPU: Table 1 of the NNJIT paper for WebGPU, one function a rule.
 
-Limits are the adapter's, constants those of :mod:`gpu_profile`. Two kinds of
+Limits are the adapter's, constants those of its :class:`GpuProfile`. Two kinds of
 kernels, chosen by the rows of the product: tiles in workgroup memory, and, up
 to :data:`MATVEC_ROWS` rows, a matrix that is read once. Both read their
 settings as :class:`GpuCandidate` says.
@@ -25,7 +25,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 from nnjit_studio.space.webgpu.cost import BASE_R1, BUSY_THREADS, expected_cost
-from nnjit_studio.space.webgpu.problem import GpuProblem
+from nnjit_studio.space.webgpu.problem import FIXED_REGISTERS, GpuProblem, cheapest
 from nnjit_studio.space.webgpu.usage import (
     ELEMENT_BYTES,
     MATVEC_ROWS,
@@ -61,8 +61,6 @@ ROW_THREADS_CHOICES = (1, 2, 4, 8, 16, 32)
 ROW_R0_CHOICES = (2, 4, 8)
 ROW_R1_CHOICES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
-FIXED_REGISTERS = 16
-"""Of a thread, for addresses and counters, beside Table 1's."""
 REGISTER_RELAXATION = 0.5
 """Relaxation ratio of Heuristic 7: other limits may leave this share of the blocks that
 registers allow. Strict, it would exclude small tiles, which are the best of small products."""
@@ -142,9 +140,7 @@ class MatmulProblem(GpuProblem):
     def tiles(self) -> tuple[GpuCandidate, ...]:
         """First choices of all tiles that the rules on tiles accept, best expected first."""
         found = {self.first(c) for c in _tiles(self)}
-        fitting = (c for c in found if all(rule(c, self)[0] for rule in TILE_RULES))
-        ranked = sorted(fitting, key=lambda c: (self.cost(c), c))
-        return tuple(ranked[:MOST_TILES])
+        return tuple(cheapest(found, self, TILE_RULES, MOST_TILES))
 
 
 def gpu_problem(workload: Workload, gpu: GpuProfile) -> MatmulProblem:
@@ -173,7 +169,8 @@ def gpu_candidates(problem: MatmulProblem) -> list[GpuCandidate]:
 
 
 def _expected(c: GpuCandidate, p: MatmulProblem) -> float:
-    """Of two that are expected alike, another tile tells more than another unroll."""
+    """Among candidates of about the same expected time, another tile comes before another
+    unroll."""
     return p.cost(c) * (VARIATION_DELAY if gpu_variations(c, p) else 1.0)
 
 
@@ -295,7 +292,7 @@ def coalesced(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
 
 
 def split(c: GpuCandidate, p: MatmulProblem) -> tuple[bool, str]:
-    """A reduction is split where cores would be idle, and not into crumbs."""
+    """A reduction is split only where cores would be idle, and not into very short parts."""
     groups, cores = p.workgroups(c), p.gpu.cores
     text = f"{groups} workgroups x split {c.split} on {cores} cores"
     if c.split == 1:

@@ -1,6 +1,6 @@
 """The lite space of a product with 4-bit weights on a GPU (docs/webgpu.md, "4-bit products").
 
-Rules as in :mod:`gpu_space`: each answers for every candidate. Few rows wait
+Rules as in :mod:`.matmul`: each answers for every candidate. Few rows wait
 for memory, so what differs is how many bytes a core has in flight and whether
 every core has work; more rows are tiles whose block is decoded once.
 """
@@ -16,8 +16,13 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.quantised import MATMUL_4BIT
-from nnjit_studio.space.webgpu.matmul import FIXED_REGISTERS
-from nnjit_studio.space.webgpu.problem import GpuProblem
+from nnjit_studio.space.webgpu.problem import (
+    FIXED_REGISTERS,
+    GpuProblem,
+    cheapest,
+    registers,
+    shared_memory,
+)
 from nnjit_studio.space.webgpu.usage import ELEMENT_BYTES
 
 WORD = 8
@@ -95,8 +100,7 @@ def four_bit_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem:
 
 def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first."""
-    accepted = (c for c in _grid(problem) if all(rule(c, problem)[0] for rule in RULES))
-    return sorted(accepted, key=lambda c: (problem.cost(c), c))
+    return cheapest(_grid(problem), problem, RULES)
 
 
 def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
@@ -142,23 +146,11 @@ def threads(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     return ok, f"Thread_block {count}, whole warps of {p.gpu.warp}, at most {most}"
 
 
-def shared_memory(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
-    """Heuristic 6, with the adapter's limit."""
-    used, limit = p.shared_bytes(c), p.gpu.limit("maxComputeWorkgroupStorageSize")
-    return used <= limit, f"L1_block {used:,} of {limit:,} bytes"
-
-
-def registers(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
-    """Heuristic 7 without its second half: these kernels wait for memory."""
-    used, most = p.registers(c), p.gpu.registers_per_thread
-    ok = used <= most and p.block_limits(c)[0] >= 1
-    return ok, f"Reg_thread {used} of {most}; Block_core {p.blocks_per_core(c)}"
-
-
 def in_flight(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
-    """Few rows: more words in flight than registers of many rows hold are none."""
+    """Few rows: with several rows, registers hold one word in flight."""
     ok = not p.few_rows or p.m < MANY_ROWS or c.r0 == 1
     return ok, f"{c.r0} words of a thread in flight"
 
 
 RULES: tuple[Rule, ...] = (template, sizes, threads, shared_memory, registers, in_flight)
+TOLD_RULES: tuple[Rule, ...] = (registers, shared_memory, threads)

@@ -1,4 +1,4 @@
-"""The lite space of a product of bytes on a GPU: :mod:`gpu_space` on words of four k.
+"""The lite space of a product of bytes on a GPU: that of :mod:`.matmul` on words of four k.
 
 ``r0``, ``r1`` and ``k`` count words. Few rows have no template of their own: they are the rows of
 a low tile, which reads B once as well.

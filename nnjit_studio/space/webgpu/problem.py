@@ -1,19 +1,24 @@
-"""A problem as the rules of a GPU's lite spaces see it, and what a candidate takes of the GPU."""
+"""The problem of a GPU's lite space: extents, and the resources that a candidate takes."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.webgpu.usage import MATVEC_ROWS, MAX_THREADS
 
+FIXED_REGISTERS = 16
+"""Of a thread, for addresses and counters, in addition to Table 1's."""
+
 
 @dataclass(frozen=True)
 class GpuProblem(ABC):
-    """What the rules look at beside the candidate; extents of one product in elements."""
+    """The workload and GPU that the rules look at; extents of one product in elements."""
 
     batch: int
     m: int
@@ -68,3 +73,28 @@ class GpuProblem(ABC):
     def blocks_per_core(self, c: GpuCandidate) -> int:
         """``Block_core`` of Table 1."""
         return max(1, int(min(self.block_limits(c))))
+
+
+_P = TypeVar("_P", bound=GpuProblem)
+GpuRules = Sequence[Callable[[GpuCandidate, _P], tuple[bool, str]]]
+
+
+def cheapest(
+    found: Iterable[GpuCandidate], problem: _P, rules: GpuRules[_P], most: int | None = None
+) -> list[GpuCandidate]:
+    """What every rule accepts, the fastest expected first."""
+    accepted = (c for c in found if all(rule(c, problem)[0] for rule in rules))
+    return sorted(accepted, key=lambda c: (problem.cost(c), c))[:most]
+
+
+def shared_memory(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+    """Heuristic 6, with the adapter's limit."""
+    used, limit = p.shared_bytes(c), p.gpu.limit("maxComputeWorkgroupStorageSize")
+    return used <= limit, f"L1_block {used:,} of {limit:,} bytes"
+
+
+def registers(c: GpuCandidate, p: GpuProblem) -> tuple[bool, str]:
+    """Heuristic 7 without its second half, for kernels that wait for memory."""
+    used, most = p.registers(c), p.gpu.registers_per_thread
+    ok = used <= most and p.block_limits(c)[0] >= 1
+    return ok, f"Reg_thread {used} of {most}; Block_core {p.blocks_per_core(c)}"

@@ -28,8 +28,8 @@ def int8_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
 
 def four_bit_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
     problem = matmul_4bit.four_bit_problem(workload, gpu)
-    told = (matmul_4bit.registers, matmul_4bit.shared_memory, matmul_4bit.threads)
-    return Space(problem, matmul_4bit.RULES, told, matmul_4bit.four_bit_candidates, _usage)
+    find = matmul_4bit.four_bit_candidates
+    return Space(problem, matmul_4bit.RULES, matmul_4bit.TOLD_RULES, find, _usage)
 
 
 def attention_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:

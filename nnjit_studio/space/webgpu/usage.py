@@ -1,4 +1,4 @@
-"""What a WGSL candidate takes of a GPU: threads, registers, workgroup memory (Table 1)."""
+"""Resources of a WGSL candidate: threads, registers, workgroup memory (Table 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU space larger than the lite one: what its heuristics leave out, to check them by."""
+"""A GPU space larger than the lite one, to check the heuristics by."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THREAD_CHOICES = (1, 2, 4, 8, 16)
 """Columns, and rows, of a thread."""
 R0_CHOICES = (1, 2, 4, 8, 16)
 KEPT_RULES: tuple[GpuRule, ...] = (problem_size, threads, shared_memory)
-"""Rules of which a kernel that breaks them would not run, or compute padding alone."""
+"""Rules that a kernel must keep to run at all, or to compute more than padding."""
 
 
 def wide_candidates(problem: MatmulProblem) -> Iterator[GpuCandidate]:

@@ -36,7 +36,7 @@ def measure_device(model: ModelOnPage, on_phase: OnPhase = quiet) -> MeasuredDev
         model.stop_serving()
         measured = microbench.measure_device(
             page.runner,
-            page.compiler,
+            page.process,
             probed,
             created=SystemClock().now_iso(),
             versions=page.versions(),

@@ -45,7 +45,7 @@ def diff(
         if not model.registered:
             model.register_best(phase)
         phase("starting native ONNX Runtime")
-        nodes = page.compiler.open_reference(model.current.path)
+        nodes = page.process.open_reference(model.current.path)
         return diff_tensors(model, nodes, name, phase, tolerance)
 
 
@@ -57,7 +57,7 @@ def diff_tensors(
     tolerance: float = TOLERANCE,
 ) -> Diff:
     """Compare what the page computes with what these nodes of the ONNX file do."""
-    graph, compiler = model.current.graph, model.page.compiler
+    graph, process = model.current.graph, model.page.process
     reference = {t for _, outputs in nodes for t in outputs}
     ours = list(_tensors(graph, model.current.plan))
     missing = [*_nameless(ours, reference), *_fused_away(graph, nodes)]
@@ -80,7 +80,7 @@ def diff_tensors(
         on_phase(f"comparing {len(rows)} to {len(rows) + len(group)} of {len(common)} tensors")
         got = dict(zip((t.spec.name for t in group), _page_tensors(model, group), strict=True))
         wanted = {t.spec.name: _parts(t.spec.name, reference) for t in group}
-        expected = compiler.reference_tensors(
+        expected = process.reference_tensors(
             model.feeds, [part for parts in wanted.values() for part in parts]
         )
         for tensor in group:

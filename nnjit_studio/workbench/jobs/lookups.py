@@ -14,7 +14,7 @@ def onnx_attributes(model: ModelOnPage) -> dict[str, dict[str, str]]:
     UserError
         When the file is not there any more.
     """
-    return model.page.compiler.onnx_attributes(model.current.path)
+    return model.page.process.onnx_attributes(model.current.path)
 
 
 def records(model: ModelOnPage) -> list[TuningRecord]:

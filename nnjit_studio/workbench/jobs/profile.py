@@ -57,7 +57,7 @@ def profile(
 def _open_again(model: ModelOnPage, on_phase: OnPhase) -> None:
     """Open the model's file anew; what its session found stays."""
     chosen, events, phases = model.chosen, model.events, Phases(on_phase)
-    opened = import_model(model.page, model.current.path, phases)
+    opened = import_model(model.page, model.current.path, phases, model.feeds)
     model.load(opened, phases)
     model.adopt(opened, model.feeds)
     model.chosen, model.events = chosen, events

@@ -1,0 +1,80 @@
+"""The workbench that a verb drives, started as its options say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nnjit_studio.cli.common import database_path, note
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.sandbox import NO_SANDBOX, Sandbox, switched_off_by
+from nnjit_studio.engine.runner.kept_page import keep_page
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.records.backend import adapter_wanted, choose_backend
+from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.workbench import Workbench
+
+T = TypeVar("T")
+AS_IT_IS = ImportOptions()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A started workbench."""
+
+    bench: Workbench
+    target: TargetOptions
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Do work while a page of the target is there."""
+        page, no_sandbox = self.bench.page, self.target.no_sandbox
+        if self.target.embedded:
+            from nnjit_studio.ui.page.headless import run_with_embedded_page
+
+            return run_with_embedded_page(page.hub, work, no_sandbox, page.cancel)
+        browser, adapter = browsers.find(self.target.target), adapter_wanted(page.backend)
+        with keep_page(page.hub, browser, no_sandbox, adapter) as running:
+            page.launched_with(running.flags)
+            return work()
+
+
+@contextmanager
+def workbench(
+    target: TargetOptions, importing: ImportOptions = AS_IT_IS, read_only: bool = False
+) -> Iterator[Running]:
+    """A started workbench, closed at the end.
+
+    ``read_only`` is for verbs that write no records: they need no turn at the database.
+    """
+    flags, off_by = "", NO_SANDBOX if target.no_sandbox else ""
+    if target.lab and not target.embedded:
+        raise UserError(
+            f"--lab {target.lab} is a mode of the embedded engine.",
+            "Leave out --target or --lab.",
+        )
+    if target.embedded:
+        from nnjit_studio.ui.page.process import check_sandbox
+
+        off_by = switched_off_by(target.no_sandbox)
+        flags = check_sandbox(target.no_sandbox, target.lab)
+    backend = choose_backend(target.backend, target.gpu, target.target)
+    if meant := backend.threads_note(target.threads):
+        note(meant)
+    bench = Workbench(
+        database_path(target.database),
+        target.target,
+        flags,
+        Sandbox(off_by),
+        target.threads,
+        read_only,
+        backend,
+        importing,
+    )
+    try:
+        bench.start()
+        yield Running(bench, target)
+    finally:
+        bench.close()

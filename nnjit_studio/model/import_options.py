@@ -1,0 +1,37 @@
+"""The choices of a user that shape the import of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.model.given_shapes import GivenShapes
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """How a model is imported.
+
+    Attributes
+    ----------
+    shapes
+        Numbers for the open dimensions of its inputs.
+    winograd
+        Whether 3x3 convolutions may run in tiles.
+    half_weights
+        Whether weights are rounded to f16 where that is cheap to read.
+    """
+
+    shapes: GivenShapes = field(default_factory=GivenShapes)
+    winograd: bool = True
+    half_weights: bool = False
+
+    def with_hints(self, arrays: Mapping[str, NDArray[Any]] | None) -> ImportOptions:
+        """The same, where the shapes of inputs at hand settle what no option gave."""
+        if arrays is None:
+            return self
+        hints = {name: array.shape for name, array in arrays.items()}
+        return replace(self, shapes=replace(self.shapes, hints=hints))

@@ -1,0 +1,39 @@
+"""The choices of a user that say where and on what kernels run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """A target, the backend and mode of its kernels, and the database of what is known.
+
+    Attributes
+    ----------
+    target
+        ``embedded``, ``chromium``, ``chrome``, ``edge``, ``firefox``, or the path of a browser.
+    backend, gpu
+        As of :func:`~nnjit_studio.records.backend.choose_backend`.
+    threads
+        How many a kernel may run on; of Wasm alone.
+    lab
+        An experimental mode of the embedded engine (:mod:`nnjit_studio.records.lab`), or empty.
+    no_sandbox
+        Whether the web engine runs without its sandbox.
+    database
+        Path of the kernel database; None for the one in the user's data folder.
+    """
+
+    target: str = "embedded"
+    backend: str = "wasm"
+    gpu: str = "auto"
+    threads: int = 1
+    lab: str = ""
+    no_sandbox: bool = False
+    database: Path | None = None
+
+    @property
+    def embedded(self) -> bool:
+        return self.target == "embedded"

@@ -1,0 +1,108 @@
+"""The reference agrees with NumPy, and reads nothing that a condition excludes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from matmul_programs import dense, plus, times
+
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Select,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.errors import BugError
+
+
+def pointwise(value: Expr, dtype: str, size: int, kind: str = "f32") -> Program:
+    buffers = (Buffer("x", kind, (size,), "input"), Buffer("y", dtype, (size,), "output"))
+    return Program("p", buffers, (Stage("s", (Axis("i", size),), (Store("y", Var("i"), value),)),))
+
+
+@pytest.mark.parametrize("tail", ["none", "bias", "gelu", "heads"])
+def test_matmul_with_each_epilogue(tail: str) -> None:
+    rng = np.random.default_rng(1)
+    a, w, bias = (rng.standard_normal(s).astype(np.float32) for s in ((5, 7), (7, 8), (8,)))
+    expected = a.astype(np.float64) @ w.astype(np.float64)
+    if tail != "none":
+        expected = expected + bias
+    if tail == "gelu":
+        root = float(np.float32(2**0.5))
+        expected = 0.5 * expected * (1 + np.vectorize(math.erf)(expected / root))
+    if tail == "heads":
+        expected = expected.reshape(5, 2, 4).transpose(1, 0, 2)
+    got = evaluate(dense(5, 7, 8, tail), {"a": a, "w": w, "bias": bias})["out"]
+    np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_casts_truncate_and_saturate() -> None:
+    x = np.array([2.9, -2.9, 1e20, -1e20, np.nan, 3e9], np.float32)
+    program = pointwise(Cast(Load("x", Var("i")), "i32"), "i32", 6)
+    assert evaluate(program, {"x": x})["y"].tolist() == [2, -2, 2**31 - 1, -(2**31), 0, 2**31 - 1]
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("floordiv", [-4, 3]),
+        ("truncdiv", [-3, 3]),
+        ("floormod", [1, 1]),
+        ("truncmod", [-1, 1]),
+    ],
+)
+def test_integer_divisions(op: str, expected: list[int]) -> None:
+    value = Binary(op, Load("x", Var("i")), Const(2, "i32"))
+    program = pointwise(value, "i32", 2, "i32")
+    assert evaluate(program, {"x": np.array([-7, 7], np.int32)})["y"].tolist() == expected
+
+
+def shifted(guarded: bool) -> Program:
+    load = Load("x", Var("i") - 1)
+    condition = Binary("gt", Var("i"), Const(0, "i32"))
+    return pointwise(Select(condition, load, Const(9.0, "f32")) if guarded else load, "f32", 3)
+
+
+def test_a_condition_guards_a_load() -> None:
+    x = np.array([1, 2, 3], np.float32)
+    assert evaluate(shifted(True), {"x": x})["y"].tolist() == [9, 1, 2]
+    with pytest.raises(BugError, match="outside x"):
+        evaluate(shifted(False), {"x": x})
+
+
+def test_an_arg_reduction_runs_in_order() -> None:
+    here = Load("x", plus(times("i", 4), Var("k")))
+    better = Binary("gt", here, Load("best", Var("i")))
+    body = (
+        Store("y", Var("i"), Select(better, Var("k"), Load("y", Var("i")))),
+        Store("best", Var("i"), Select(better, here, Load("best", Var("i")))),
+    )
+    init = (
+        Store("y", Var("i"), Const(0, "i32")),
+        Store("best", Var("i"), Const(-math.inf, "f32")),
+    )
+    axes = (Axis("i", 3), Axis("k", 4, "reduce"))
+    buffers = (
+        Buffer("x", "f32", (3, 4), "input"),
+        Buffer("y", "i32", (3,), "output"),
+        Buffer("best", "f32", (3,), "workspace"),
+    )
+    x = np.array([[1, 5, 5, 2], [9, 1, 1, 1], [0, 1, 2, 3]], np.float32)
+    got = evaluate(Program("argmax", buffers, (Stage("s", axes, body, init),)), {"x": x})
+    assert got["y"].tolist() == [1, 0, 3]
+
+
+def test_a_missing_input_is_named() -> None:
+    with pytest.raises(BugError, match="for w"):
+        evaluate(dense(2, 3, 4), {"a": np.zeros((2, 3), np.float32)})

@@ -1,0 +1,174 @@
+"""The compile process: results, limits, and life after a crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from onnx_models import mlp
+
+from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.compiler import Compiler
+from nnjit_studio.compiler.process.handlers.registry import handler_of
+from nnjit_studio.compiler.process.operations import OPERATIONS
+from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.records import TIERS
+from nnjit_studio.records.candidate import Candidate
+
+CANDIDATE = Candidate(8, 4, 2, 8, 4, 6)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[CompileProcess]:
+    process = CompileProcess()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def model(process: CompileProcess, tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
+    folder = tmp_path_factory.mktemp("model")
+    return process.import_model(mlp(folder / "mlp.onnx"), folder / "w.bin")
+
+
+def test_a_candidate_in_both_tiers(process: CompileProcess, model: ImportedModel) -> None:
+    result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
+    assert result.error == ""
+    assert [k.tier for k in result.kernels] == list(TIERS)
+    assert all(k.data.startswith(b"\0asm") for k in result.kernels)
+    assert result.kernels[0].sha256 != result.kernels[1].sha256
+    assert result.ms > 0
+    again = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
+    assert [k.data for k in again.kernels] == [k.data for k in result.kernels]
+
+
+def test_an_installed_pytorch_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM would: its libraries alone can map more memory than the process may have."""
+    package, loaded = tmp_path / "site" / "torch", tmp_path / "loaded"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"open({str(loaded)!r}, 'w').close()\n__version__ = '9'\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    process = CompileProcess()
+    try:
+        process.import_model(mlp(tmp_path / "mlp.onnx"), tmp_path / "w.bin")
+    finally:
+        process.close()
+    assert not loaded.exists()
+
+
+def test_an_impossible_candidate_is_a_result(process: CompileProcess, model: ImportedModel) -> None:
+    softmax = model.workloads[2]
+    assert "softmax" in softmax.kind
+    assert Compiler(process).compile(softmax, CANDIDATE, TIERS).error != ""
+
+
+def test_fixture_travels(process: CompileProcess, model: ImportedModel) -> None:
+    fixture = Compiler(process).fixture(model.workloads[0])
+    roles = [a.role for a in fixture.args]
+    assert roles[:4] == ["input", "input", "input", "output"]
+    assert fixture.args[1].pack == (6, 10)
+    assert fixture.expected[0].shape == (50,)
+    assert (fixture.bound[0] > 0).all()
+    assert Compiler(process).fixture(model.workloads[0]) is fixture, "the last one is remembered"
+
+
+def test_a_crash_costs_one_job(process: CompileProcess, model: ImportedModel) -> None:
+    assert process._child.process is not None and process._child.process.pid is not None
+    os.kill(process._child.process.pid, signal.SIGSEGV)
+    process._child.process.join(10)
+    first = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
+    assert first.error == ""
+
+
+def test_kill_while_busy_fails_that_job_alone(
+    process: CompileProcess, model: ImportedModel, tmp_path: Path
+) -> None:
+    path = mlp(tmp_path / "late.onnx", seed=5)
+    failures = 0
+    for _ in range(5):
+        try:
+            process.import_model(path, tmp_path / "w.bin", lambda phase: process.kill())
+        except ModelError as e:
+            failures += 1
+            assert "ended" in e.error
+    assert failures == 5
+    assert Compiler(process).compile(model.workloads[0], None, TIERS).error == ""
+
+
+def test_late_job_is_killed(
+    process: CompileProcess, model: ImportedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process.start()
+    child = process._child.process
+    assert child is not None and child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)  # it will not answer, however fast it is
+    row = replace(OPERATIONS["CompileRequest"], timeout_s=0.0)
+    monkeypatch.setitem(OPERATIONS, "CompileRequest", row)
+    started = time.monotonic()
+    result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
+    assert "no answer within" in result.error
+    assert time.monotonic() - started < 30
+
+
+def test_errors_keep_their_class_and_sentence(process: CompileProcess, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="There is no file"):
+        process.import_model(tmp_path / "absent.onnx", tmp_path / "w.bin")
+
+
+def test_a_workload_from_its_spelling(process: CompileProcess, tmp_path: Path) -> None:
+    workload, packable = process.define("matmul:6x8x16:f32+bias")
+    assert (workload.name, packable) == ("matmul:6x8x16:f32+bias", True)
+    assert process.define("batch_matmul:2x6x8x16:f32")[1] is False
+    process.kill()
+    assert Compiler(process).compile(workload, CANDIDATE, TIERS).error == ""
+
+    model = process.define_model("matmul:6x8x16:f32+bias", tmp_path / "w.bin")
+    assert model.workloads == (workload,)
+    assert model.packable == {workload.key}
+    assert [p.spec.name for p in model.plan.inputs] == ["in0"]
+    assert model.weights.stat().st_size == model.plan.weights_bytes > 0
+    with pytest.raises(UserError, match="kind 'pool'"):
+        process.define("pool:1x2:f32")
+
+
+def test_an_interrupt_from_the_terminal_costs_no_job(
+    process: CompileProcess, model: ImportedModel, tmp_path: Path
+) -> None:
+    process.start()
+    before = process._child.process
+    assert before is not None and before.pid is not None
+    number = before.pid
+    # At every phase of an import, so also in the middle of a job.
+    process.import_model(
+        mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", lambda phase: os.kill(number, signal.SIGINT)
+    )
+    assert Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS).error == ""
+    assert process._child.process is before and before.is_alive()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_both_ends_agree_on_every_operation(name: str) -> None:
+    row = OPERATIONS[name]
+    types = get_type_hints(handler_of(row))
+    assert (types["request"], types["return"]) == (row.request, row.reply)
+
+
+def test_a_caller_that_leaves_early_costs_the_next_job_nothing(
+    process: CompileProcess, model: ImportedModel, tmp_path: Path
+) -> None:
+    def leave(phase: str) -> None:
+        raise UserError("Cancelled.")
+
+    with pytest.raises(UserError, match="Cancelled"):
+        process.import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", leave)
+    result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
+    assert (result.error, len(result.kernels)) == ("", len(TIERS))

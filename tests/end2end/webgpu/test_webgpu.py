@@ -1,0 +1,53 @@
+"""The GPU engine in real Chromium, on its software adapter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpu_append
+import gpu_journey
+import pytest
+from waiting import PATIENCE_S
+
+from nnjit_studio.engine.browsers.browsers import find, is_root, launch
+from nnjit_studio.engine.hub.hub import Hub
+
+LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "5"))
+"""A campaign sets 50."""
+
+pytestmark = pytest.mark.chromium
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
+        pytest.skip("NNJIT_SKIP_CHROMIUM=1")
+    with (
+        Hub() as hub,
+        launch(find("chromium"), hub.url, is_root(), on_exit=hub.report_lost, gpu="software"),
+    ):
+        yield hub
+
+
+def test_a_model_runs_on_the_gpu(hub: Hub, tmp_path: Path) -> None:
+    gpu_journey.drive(hub, "chromium", "navigator", tmp_path)
+
+
+def test_lost_devices_are_made_good(hub: Hub, tmp_path: Path) -> None:
+    gpu_journey.lose(hub, "chromium", "navigator", tmp_path, LOSSES)
+
+
+def test_new_rows_go_into_a_cache(hub: Hub, tmp_path: Path) -> None:
+    runner = gpu_journey.runner_on(hub, "chromium", "navigator")
+    hub.wait_for_page(PATIENCE_S)
+    for append in gpu_append.CASES:
+        gpu_append.check(runner, tmp_path, append)
+
+
+def test_a_model_runs_over_the_bridge(hub: Hub, tmp_path: Path) -> None:
+    pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
+    hub.gpu.adapter = "software"
+    gpu_journey.drive(hub, "chromium", "bridge", tmp_path)
+    gpu_journey.lose(hub, "chromium", "bridge", tmp_path, 1)

@@ -1,0 +1,89 @@
+"""The welcome page: what it shows of the machine, and its way to a first model."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from nnjit_studio.doctor import examination
+from nnjit_studio.doctor.checks import Check
+from nnjit_studio.errors import TargetError
+from nnjit_studio.samples import first
+
+
+@pytest.fixture(autouse=True)
+def no_browsers(monkeypatch):
+    monkeypatch.setattr(examination.browsers, "find_all", lambda: ())
+
+
+@pytest.fixture
+def sample(monkeypatch, model_file):
+    written = []
+
+    def write(phase):
+        written.append(model_file)
+        return model_file
+
+    monkeypatch.setattr(first, "sample_model", write)
+    return written
+
+
+def wait_job(qtbot, window, job, start):
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda name, _: name == job):
+        start()
+
+
+def test_the_machine_is_looked_at_and_told_line_by_line(qtbot, window):
+    assert window.welcome.page.isVisible()
+    wait_job(qtbot, window, "examine", window.welcome.begin)
+    lines = window.welcome.page.as_text().splitlines()
+    assert lines[0].startswith("✗ Engine: simd128, not cross-origin isolated")
+    assert lines[1].startswith("✓ One thread: 40 GFLOP/s")
+    assert any(line.startswith("! Sandbox: off") for line in lines)
+    assert any(line.startswith("! Browsers: none found") for line in lines)
+
+
+def test_a_click_on_the_sample_opens_and_profiles_it(qtbot, window, sample):
+    wait_job(
+        qtbot, window, "profile",
+        lambda: QTest.mouseClick(window.welcome.page.sample_button, Qt.MouseButton.LeftButton),
+    )  # fmt: skip
+    assert sample and window.session.state.model is not None
+    assert not window.welcome.page.isVisible()
+    assert window.profile.findings.buttons
+
+
+def test_what_is_opened_while_the_machine_is_looked_at_comes_right_after(
+    qtbot, window, workbench, sample, model_file
+):
+    workbench.hold = True
+    window.welcome.begin()
+    assert window.actions_by_id["open"].isEnabled()
+    assert window.open_model(model_file)
+    assert window.session.state.model is None
+    wait_job(qtbot, window, "open", workbench.release.set)
+    assert window.session.state.model.path == model_file
+    assert not sample
+
+
+def test_a_sample_that_cannot_be_opened_leads_back(qtbot, window, workbench, sample):
+    workbench.open_error = TargetError("The page is gone.", "Start again.")
+    with qtbot.waitSignal(window.session.problem):
+        window.welcome.open_sample()
+    assert window.welcome.page.isVisible()
+    assert "The page is gone. Start again." in window.message.text.text()
+    workbench.open_error = None
+    wait_job(qtbot, window, "open", window.welcome.open_sample)
+
+
+def test_recent_models_that_are_there_have_a_button(qtbot, window, model_file, tmp_path):
+    window.welcome.page.show_recent([tmp_path / "gone.onnx", model_file])
+    names = {
+        b.accessibleName()
+        for b in window.welcome.page.findChildren(type(window.welcome.page.open_button))
+    }
+    assert "Open tiny.onnx" in names and "Open gone.onnx" not in names
+
+
+def test_a_check_has_its_next_step(window):
+    window.welcome.page.show_checks([Check("Disk", "bad", "0.1 GiB free", "Free some.")])
+    assert window.welcome.page.as_text() == "✗ Disk: 0.1 GiB free. Free some."

@@ -1,0 +1,69 @@
+"""The docks Numerical diff, and Wasm or WebGPU."""
+
+from __future__ import annotations
+
+from nnjit_studio.ui.diff.backends import BackendsPanel
+from nnjit_studio.ui.diff.dock import DiffPanel
+from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, Action, Feature
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.workbench import jobs
+
+
+def _make(host: Host) -> DiffPanel:
+    panel = DiffPanel(host)
+    panel.picked.connect(lambda row: host.node_wanted.emit(row.node))
+    panel.show_last()
+    return panel
+
+
+def _make_backends(host: Host) -> BackendsPanel:
+    panel = BackendsPanel(host)
+    panel.picked.connect(lambda row: host.node_wanted.emit(row.node))
+    panel.show_last()
+    return panel
+
+
+def _compare(host: Host, node: str = "") -> None:
+    host.message.hide()
+    DIFF.show(host).compare(node)
+
+
+def _compare_node(host: Host) -> None:
+    node = host.session.state.node
+    if node:
+        _compare(host, node)
+    else:
+        host.message.say("Select a node in the graph first: click it, or walk by arrow keys.")
+
+
+DIFF: Feature[DiffPanel] = Feature(
+    "diff", "Numerical diff", _make,
+    actions=(
+        Action(
+            "diff", "&Inspect", "&Compare with ONNX Runtime", "F7", "model",
+            "Every tensor of the model against native ONNX Runtime, the worst first",
+            "nnjit diff MODEL", do=_compare,
+        ),
+        Action(
+            "diff_node", "&Inspect", "Compare &this tensor with ONNX Runtime", "Shift+F7", "model",
+            "The result of the node that is selected in the graph", do=_compare_node,
+        ),
+    ),
+    layouts=(INSPECT, COMPARE),
+)  # fmt: skip
+BACKENDS: Feature[BackendsPanel] = Feature(
+    "faster", "Wasm or WebGPU", _make_backends,
+    actions=(
+        Action(
+            "faster", "&Inspect", "&Wasm or WebGPU?", "F8", "model",
+            "Which is faster here, whole and by step, and why", "nnjit faster MODEL", place=1,
+        ),
+    ),
+    job=Job(
+        "faster",
+        "Comparing Wasm with WebGPU",
+        lambda bench, tell: bench.run(jobs.compare_backends, tell),
+    ),
+    layouts=(COMPARE,),
+)  # fmt: skip

@@ -1,0 +1,41 @@
+"""Words and signs for candidates, the same in every dock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnjit_studio.ui.state.workload import INCUMBENT, INVALID, MEASURING, NOT_TRIED, TIMED_OUT
+from nnjit_studio.ui.widgets.tables import Column
+
+GLYPHS = {
+    INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
+    "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○", INVALID: "✗",
+    TIMED_OUT: "✗",
+}  # fmt: skip
+TONES = {
+    INCUMBENT: "good", "won": "good", "wrong": "bad", "impossible": "bad", "failed": "bad",
+    MEASURING: "accent", "slower": "muted", "duplicate": "muted", NOT_TRIED: "muted",
+    INVALID: "bad", TIMED_OUT: "bad",
+}  # fmt: skip
+EXAMPLES = {
+    "Wasm": "x0=8,y0=6,r0=4,x1=8,y1=6,r1=384,order=nm,pack=1",
+    "WGSL": "x0=8,y0=8,r0=4,x1=64,y1=64,r1=16,split=1,vec=4",
+}
+"""Candidates by the language of the kernels."""
+TILE_TIPS = {
+    "x0": "columns of the inner tile", "y0": "rows of the inner tile",
+    "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
+    "r1": "depth of a reduction block",
+}  # fmt: skip
+
+
+def state_column(width: int, tip: str = "") -> Column:
+    """What became of a candidate, by the ``state`` of its row."""
+    return Column(
+        "state", _state, lambda s: f"{GLYPHS.get(s, ' ')} {s}", False, tip, width,
+        lambda row: TONES.get(row.state, ""),
+    )  # fmt: skip
+
+
+def _state(row: Any) -> Any:
+    return row.state

@@ -1,0 +1,122 @@
+"""What the window offers its docks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from PySide6.QtCore import QObject, QSettings, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QWidget
+
+from nnjit_studio.ui.commands.history import History
+from nnjit_studio.ui.files.saving import Saver
+from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.state.log_lines import LineHandler
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.message_bar import MessageBar
+from nnjit_studio.ui.widgets.panel import Panel
+from nnjit_studio.ui.widgets.tables import TablePanel
+from nnjit_studio.ui.widgets.theme import Theme, Themes
+
+
+class KernelTables(QObject):
+    """Finds the kernel of a row.
+
+    Signals
+    -------
+    wanted(str, str)
+        A kernel is to be inspected: the key of its workload, empty for the selected one, and its
+        settings, empty for the kernel that runs.
+    """
+
+    wanted = Signal(str, str)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._tables: list[TablePanel] = []
+
+    def add(self, table: TablePanel, inspect: QAction) -> None:
+        """Lead from the rows of a table, which have ``settings`` and may name a ``workload``."""
+        self._tables.append(table)
+        table.view.addAction(inspect)
+        table.view.doubleClicked.connect(lambda _: self._want_row(table))
+
+    def want(self) -> None:
+        """Inspect the kernel of the selected row that has the focus, else the one that runs."""
+        for table in self._tables:
+            if table.view.hasFocus() and table.view.selectionModel().hasSelection():
+                return self._want_row(table)
+        return self.wanted.emit("", "")
+
+    def _want_row(self, table: TablePanel) -> None:
+        rows = table.view.selectionModel().selectedRows()
+        if rows:
+            row = table.row_at(rows[0])
+            self.wanted.emit(getattr(row, "workload", ""), row.settings)
+
+
+class Docks(Collection[str], Protocol):
+    """The docks of a window, by their keys."""
+
+    def panel(self, key: str) -> Panel:
+        """The view of a dock, made if need be."""
+
+    def show(self, key: str) -> None:
+        """Bring a dock to the front."""
+
+    def widen(self, key: str, pixels: int) -> None:
+        """Make a dock at least so wide."""
+
+
+class Background(Protocol):
+    """Work in a thread that is no job of the session."""
+
+    @property
+    def job(self) -> str:
+        """Its name; empty while nothing is done."""
+
+    def cancel(self) -> None:
+        """Have it end soon."""
+
+
+class Host(QObject):
+    """Session, settings and services of a window, and requests from one dock to another.
+
+    ``actions`` and ``docks`` are set while the window is built, before any view is made.
+    ``background`` is what a window that closes cancels and waits for.
+
+    Signals
+    -------
+    node_wanted(str)
+        The graph is to select a node, by its name or that of an ONNX node in it.
+    workload_wanted(str)
+        The graph is to select a node of this workload, by its key.
+    """
+
+    node_wanted = Signal(str)
+    workload_wanted = Signal(str)
+    actions: Mapping[str, QAction]
+    docks: Docks
+
+    def __init__(
+        self, window: QWidget, session: StudioSession, settings: QSettings, themes: Themes
+    ) -> None:
+        super().__init__(window)
+        self.window, self.session, self.settings = window, session, settings
+        self.themes = themes
+        self.message = MessageBar()
+        self.saver = Saver(window, session, settings, self.message)
+        self.history = History(self)
+        self.history.told.connect(self.message.say)
+        self.kernels = KernelTables(self)
+        self.background: list[Background] = []
+        self.log_lines = LineHandler()
+
+    @property
+    def theme(self) -> Theme:
+        return self.themes.current
+
+    def tell(self, problem: JobProblem) -> None:
+        """Show a problem in the message bar."""
+        self.message.say(str(problem), "bad", problem.details)

@@ -1,0 +1,24 @@
+"""The dock that makes text with a decoder."""
+
+from __future__ import annotations
+
+from nnjit_studio.ui.dock.feature import INSPECT, Action, Feature
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.generation.dock import TextPanel
+
+
+def _make(host: Host) -> TextPanel:
+    return TextPanel(host.session, host.theme, host.actions["stop"])
+
+
+TEXT: Feature[TextPanel] = Feature(
+    "text", "Text", _make,
+    actions=(
+        Action(
+            "text", "&Inspect", "Make te&xt", "F9", tip="Continue a prompt of token ids",
+            command="nnjit generate MODEL --ids 1,2,3", place=1,
+            do=lambda host: TEXT.show(host).form.prompt.setFocus(),
+        ),
+    ),
+    layouts=(INSPECT,),
+)  # fmt: skip

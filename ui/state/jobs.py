@@ -1,0 +1,96 @@
+"""Jobs: work on the workbench that the session runs one after the other, and their errors."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject
+
+from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.workbench import Workbench, jobs
+from nnjit_studio.workbench.phases import OnPhase
+
+EXAMINE = "examine"
+"""The job that examines the machine; models that are opened meanwhile wait for its end."""
+Work = Callable[[Workbench, OnPhase], Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work that blocks, in a thread of its own.
+
+    Attributes
+    ----------
+    name
+        Of the signals ``busy_changed``, ``done`` and ``problem`` of the session.
+    phase
+        What the window shows until the work tells a phase of its own.
+    work
+        Called with the workbench and with a function that takes phases; gives a result, or an
+        iterator of events.
+    needs_model
+        It is refused while no model is open.
+    """
+
+    name: str
+    phase: str
+    work: Work
+    needs_model: bool = True
+
+
+def export_bundle(out: Path) -> Job:
+    """Write the tuned kernel bundle; the result is its path."""
+    return Job("export", f"Writing {out.name}", lambda bench, _: bench.run(jobs.export, out))
+
+
+def export_report(out: Path) -> Job:
+    """Write the report; the result is its path."""
+    return Job("report", f"Writing {out.name}", lambda bench, _: bench.run(jobs.report, out))
+
+
+@dataclass(frozen=True)
+class JobProblem:
+    """One sentence, the next step, and the details for a bug report."""
+
+    job: str
+    error: str
+    hint: str = ""
+    details: str = ""
+    kind: str = "bug"
+
+    @property
+    def cause(self) -> NnjitError:
+        """The error to raise where nobody sees the window."""
+        made = UserError if self.kind == "user" else BugError
+        return made(self.error, self.hint)
+
+    def __str__(self) -> str:
+        return f"{self.error} {self.hint}".strip()
+
+    @classmethod
+    def of(cls, job: str, error: BaseException) -> JobProblem:
+        details = "".join(traceback.format_exception(error))
+        if isinstance(error, NnjitError):
+            return cls(job, error.error, error.hint, details, error.kind)
+        text = str(error) or type(error).__name__
+        return cls(
+            job,
+            f"Something unexpected went wrong: {text.splitlines()[0].rstrip('.')}.",
+            "Copy the details into a bug report.",
+            details,
+        )
+
+
+def reader(
+    parent: QObject, take: Callable[[Any], object], refuse: Callable[[JobProblem], object]
+) -> Worker:
+    """A worker whose results go to ``take``, and its errors to ``refuse``."""
+    worker = Worker(parent)
+    worker.returned.connect(lambda _, result: take(result))
+    worker.failed.connect(lambda job, error: refuse(JobProblem.of(job, error)))
+    return worker

@@ -1,0 +1,41 @@
+"""The docks of a tuning session: its state, its plots, and the lite space."""
+
+from __future__ import annotations
+
+from nnjit_studio.ui.dock.feature import COMPARE, RIGHT, TUNE, Action, Feature
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.tuning.dock import TuningPanel
+from nnjit_studio.ui.tuning.latency import LatencyPanel
+from nnjit_studio.ui.tuning.rounds import RoundsPanel
+from nnjit_studio.ui.tuning.space import SpacePanel
+
+
+def _make_space(host: Host) -> SpacePanel:
+    panel = SpacePanel(host.session, host.theme)
+    host.kernels.add(panel, host.actions["kernel"])
+    return panel
+
+
+TUNING: Feature[TuningPanel] = Feature(
+    "tuning", "Tuning", lambda host: TuningPanel(host.session, host.actions), RIGHT,
+    layouts=(TUNE,), at_start=True,
+)  # fmt: skip
+ROUNDS: Feature[RoundsPanel] = Feature(
+    "rounds", "GFLOP/s per round", lambda host: RoundsPanel(host.session, host.theme), RIGHT,
+    layouts=(TUNE,), at_start=True,
+)  # fmt: skip
+LATENCY: Feature[LatencyPanel] = Feature(
+    "latency", "Model latency", lambda host: LatencyPanel(host.session, host.theme), RIGHT,
+    layouts=(TUNE, COMPARE), at_start=True,
+)  # fmt: skip
+SPACE: Feature[SpacePanel] = Feature(
+    "space", "Lite space", _make_space,
+    actions=(
+        Action(
+            "own", "&Tune", "&Measure a candidate of mine", "Ctrl+K",
+            tip="Type settings, measure them", do=lambda host: SPACE.show(host).own.begin(),
+        ),
+    ),
+    layouts=(TUNE,),
+    at_start=True,
+)  # fmt: skip

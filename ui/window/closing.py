@@ -1,0 +1,55 @@
+"""The end of a window: its threads end, or are given up after a while."""
+
+from __future__ import annotations
+
+import logging
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from nnjit_studio.ui.dock.host import Host
+
+log = logging.getLogger(__name__)
+
+CLOSE_WAIT_S = 5.0
+"""How long a closing window waits for its threads."""
+
+
+class Closing(QObject):
+    """Cancels what runs and waits for it.
+
+    Signals
+    -------
+    ended()
+        Nothing runs any more, or it was waited for long enough.
+    """
+
+    ended = Signal()
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._host = host
+        self.begun = False
+        self._waited_s = 0.0
+        self._timer = QTimer(self, interval=50)
+        self._timer.timeout.connect(self._look)
+
+    def begin(self) -> None:
+        """Cancel everything; a session that pauses is left as it is."""
+        self.begun = True
+        if self._host.session.busy:
+            self._host.session.cancel()
+        for work in self._host.background:
+            work.cancel()
+        self._timer.start()
+
+    def _look(self) -> None:
+        self._waited_s += self._timer.interval() / 1000
+        session = self._host.session
+        jobs = [session.busy, session.reader.job, session.device_reader.job]
+        running = next(filter(None, (*jobs, *(work.job for work in self._host.background))), "")
+        if running and self._waited_s < CLOSE_WAIT_S:
+            return
+        if running:
+            log.error("The window closes although %s did not end.", running)
+        self._timer.stop()
+        self.ended.emit()
