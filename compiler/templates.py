@@ -88,6 +88,8 @@ class Template:
         The lite spaces of its workloads, and what the cost model sees of them.
     spellings
         How its workloads are written by hand.
+    prepare
+        The program with the workspace that its kernels need.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Template:
     wgsl: Wgsl
     space: SpaceRow
     spellings: tuple[Spelling, ...] = ()
+    prepare: Callable[[Program], Program] = lambda program: program
 
 
 _MATMUL_ON_GPU = Wgsl(matmul.matmul_document, matmul.guess)
@@ -116,6 +119,7 @@ TEMPLATES = (
         Wgsl(conv2d.conv2d_document, conv2d.guess),
         registry.CONV2D,
         CONVOLUTIONS,
+        with_staging,
     ),
     Template(
         "dot",
@@ -194,4 +198,4 @@ def prepared(program: Program) -> Program:
         simple = without_vectors(program)
         program = program if match(simple) is None else simple
     found = match(program)
-    return with_staging(program) if found and found.template.name == "conv2d" else program
+    return found.template.prepare(program) if found else program

@@ -86,12 +86,15 @@ def import_generation(
         capacity, rows, IDS, MASK, decoder.logits, decoder.positions, cache.SLOT, last
     )
     # Only now is known how large the common weights file is.
-    whole = [
-        replace(b, plan=replace(b.plan, weights_bytes=store.nbytes))
-        for b in (decode, prefill)
-        if b is not None
-    ]
-    return BuiltGeneration(facts, whole[0], whole[1] if prefill else None)
+    return BuiltGeneration(
+        facts, _sized(decode, store.nbytes), _sized(prefill, store.nbytes) if prefill else None
+    )
+
+
+def _sized(built: BuiltModel, weights_bytes: int) -> BuiltModel:
+    """A model, and its form for GPUs, over a weights file of this size."""
+    plan = replace(built.plan, weights_bytes=weights_bytes)
+    return replace(built, plan=plan, gpu=_sized(built.gpu, weights_bytes) if built.gpu else None)
 
 
 def _capacity(decoder: Any, request: GenerationRequest) -> int:

@@ -1,4 +1,4 @@
-"""Whether a plan and its kernels fit together: the same rules as the engine's."""
+"""Checks that a plan and its kernels fit together: the same rules as the engine's."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _OTHER_COLUMNS = {
     "target": "k.target",
     "device": "k.device_id",
 }
-"""SQL of the fields that are no columns of a record."""
+"""SQL of the fields that are not columns of a record."""
 _AT_A_TIME, _PAUSE_S = 250, 0.001
 """Rows that are made into objects before other threads get a turn: about a millisecond's work."""
 

@@ -36,7 +36,7 @@ TEXTS = (
 
 
 def select_records(db: Database, clause: str, values: Mapping[str, object]) -> list[TuningRecord]:
-    """Records by what stands behind FROM; ``r`` is the record, ``k`` its key."""
+    """Records that an SQL clause after FROM picks; ``r`` is the record, ``k`` its key."""
     return [_from_row(row) for row in db.query(_WHOLE + clause, values)]
 
 

@@ -59,12 +59,12 @@ def read_records(path: Path) -> list[TuningRecord]:
 
 
 def write_records(path: Path, records: Sequence[TuningRecord], on_progress: OnProgress) -> None:
-    """Write a file of the kind that its name's end says, whole or not at all.
+    """Write a file of the kind that its suffix says, completely or not at all.
 
     Raises
     ------
     DatabaseError
-        When the file cannot be written, or its name ends otherwise.
+        When the file cannot be written, or has another suffix.
     """
     writers = {".db": _write_database, ".json": _write_json, ".csv": _write_csv}
     writer = writers.get(path.suffix.lower())

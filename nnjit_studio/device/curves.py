@@ -1,4 +1,4 @@
-"""Where a measured curve breaks: the rules that turn samples into a device's limits.
+"""Break points of measured curves: the rules that turn samples into a device's limits.
 
 They are pure functions of what was measured, so that a stored profile can be
 read again when a rule becomes better.

@@ -1,4 +1,4 @@
-"""What this machine tells about its processor, on the three systems."""
+"""Facts about this machine's processor, on Linux, macOS and Windows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def data_cache_bytes(level: int) -> int | None:
 
 
 def host_profile(target: str = "") -> DeviceProfile:
-    """What the machine itself tells, without a page: registers and caches, no peak.
+    """The machine's own facts, without a page: registers and caches, no peak.
 
     Capacities that the system hides are assumed; ``sources`` says which.
     """

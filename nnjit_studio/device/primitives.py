@@ -27,7 +27,7 @@ class Primitive:
     Attributes
     ----------
     settings
-        The first is the one in force, beside which the others are measured.
+        The first is the one in force, with which the others are compared.
     decided
         Who chooses: the ``template`` (its form has the first setting alone), a
         ``pass`` of the compiler that can be switched, the ``tier`` that the
@@ -58,7 +58,7 @@ PRIMITIVES = (
 
 @dataclass(frozen=True)
 class Effect:
-    """One setting beside the one in force, on the common matmul.
+    """One setting compared with the one in force, on the common matmul.
 
     ``speedup`` is the median with the setting in force over the median with
     this one: above 1 this one is faster; ``low`` and ``high`` bound it with

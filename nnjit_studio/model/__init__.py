@@ -1,4 +1,4 @@
-"""Graph, workloads and plan: what every room talks about."""
+"""Graph, workloads and plan: the vocabulary of all rooms."""
 
 from nnjit_studio.model.generation import Generated, Generation, GenerationRequest, Sampling, Token
 from nnjit_studio.model.given_shapes import GivenShapes

@@ -1,4 +1,4 @@
-"""What the user said about the open dimensions of a model's inputs."""
+"""The user's numbers for the open dimensions of a model's inputs."""
 
 from __future__ import annotations
 

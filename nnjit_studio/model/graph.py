@@ -1,4 +1,4 @@
-"""What every room talks about: tensors, nodes, graph and workloads."""
+"""The model after import: tensors, nodes, graph and workloads."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The patterns were read off files that torch 2.15 (``dynamo=True``, opset 18) writes for
 transformers 5.23 and torchvision 0.29: a linear layer is MatMul + Add with its weight
 transposed ahead, scaled dot-product attention scales Q and K by the root of its factor,
-and a softmax behind a mask has its NaN replaced by 0.
+and a softmax after a mask has its NaN replaced by 0.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Builder:
         Raises
         ------
         onnx.checker.ValidationError
-            When the graph is no valid ONNX: a bug of the zoo.
+            When the graph is not valid ONNX: a bug of the zoo.
         """
         import onnx
         from onnx import helper

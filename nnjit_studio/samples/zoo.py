@@ -76,7 +76,7 @@ MODELS: Mapping[str, Entry] = {
         None,
     ),
 }
-"""By name; ``gpt2-decode`` of sequence S is one step behind a past of S - 1."""
+"""By name; ``gpt2-decode`` of sequence S is one step after a past of S - 1."""
 
 
 def write_model(name: str, out: Path, sequence: int | None = None, small: bool = False) -> Path:

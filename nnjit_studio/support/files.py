@@ -1,4 +1,4 @@
-"""Files that are there whole or as they were."""
+"""Files that are replaced completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def replacing(
 ) -> Iterator[Path]:
     """A path of the same name to write, which takes the place of ``out`` when the block ends.
 
-    It lies in a folder of its own beside ``out``, so that the change is one
+    It lies in a folder of its own next to ``out``, so that the change is one
     rename: nobody ever sees half a file, and after an error ``out`` is what it was.
 
     Raises

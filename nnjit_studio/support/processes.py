@@ -1,4 +1,4 @@
-"""The processes that this one started, as Linux tells of them in ``/proc``."""
+"""Processes that this one started, read from Linux's ``/proc``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text for a terminal: names come from strangers' files."""
+"""Text for a terminal, safe even where names come from untrusted files."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Bench:
 
     def __init__(self, wrong: dict[str, float] | None = None) -> None:
         self.wrong = wrong or {}
-        self.page = SimpleNamespace(compiler=self)
+        self.page = SimpleNamespace(process=self)
         self.taps: list[Sequence[Tap]] = []
 
     def tap(self, taps: Sequence[Tap]) -> list[bytes]:

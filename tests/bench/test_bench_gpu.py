@@ -151,7 +151,7 @@ def test_the_lab_wants_matrix_units(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="shader-f16"):
         gpu_kernels.lab_candidates(3, spec, replace(device, gpu=GpuProfile()))
     odd = WorkloadSpec.parse("matmul:10x64x64:f32")
-    with pytest.raises(UserError, match="no multiple"):
+    with pytest.raises(UserError, match="not a multiple"):
         gpu_kernels.lab_candidates(3, odd, device)
     (shape,) = gpu_kernels.prepare([("K", spec)], tmp_path, "float16")
     inputs = onnx.load(tmp_path / "0" / "one.onnx").graph.input

@@ -131,18 +131,6 @@ def test_equal_modules_are_stored_once(db: KernelDatabase, path: Path) -> None:
     assert rows == [(hashlib.sha256(b"\0asm").hexdigest(), b"\0asm")]
 
 
-def test_best_is_the_last_winner_then_the_default(db: KernelDatabase) -> None:
-    assert db.best(KEY) is None
-    db.commit_record(record(1))
-    assert db.best(KEY) is None
-    db.commit_record(record(2, state="default"))
-    assert db.best(KEY) == record(2, state="default")
-    db.commit_record(record(3, state="won"))
-    db.commit_record(record(4, state="won"))
-    db.commit_record(record(5, state="default"))
-    assert db.best(KEY) == record(4, state="won")
-
-
 def test_history_holds_the_newest_of_a_kind_under_any_key_without_modules(
     db: KernelDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,13 +66,13 @@ def parse_sizes(text: str) -> list[tuple[int, int]]:
     Raises
     ------
     UserError
-        When one is no size, or does not divide into blocks of :data:`BLOCK`.
+        When one is not a size, or does not divide into blocks of :data:`BLOCK`.
     """
     found = []
     for word in text.split(","):
         parts = word.split("x")
         if len(parts) != 2 or not all(p.isdigit() and int(p) for p in parts):
-            raise UserError(f"{word!r} is no size of a matrix.", "Write it as 4096x11008.")
+            raise UserError(f"{word!r} is not the size of a matrix.", "Write it as 4096x11008.")
         k, n = map(int, parts)
         if k % BLOCK or n % BLOCK:
             raise UserError(
@@ -164,7 +164,7 @@ def write_model(
 
 
 def _external(matrices: Sequence[tuple[int, int]], dtype: str) -> Iterator[onnx.TensorProto]:
-    """Words and scales of each matrix, one behind the other in ``weights.bin``."""
+    """Words and scales of each matrix, consecutive in ``weights.bin``."""
     numpy_type, element = DTYPES[dtype]
     itemsize = np.dtype(numpy_type).itemsize
     offset = 0

@@ -81,7 +81,7 @@ def parse_shapes(text: str | None) -> list[tuple[str, WorkloadSpec]]:
     Raises
     ------
     UserError
-        When one is no workload, or no plain product.
+        When one is not a workload, or not a plain product.
     """
     words = list(SHAPES) if text is None else [w for w in text.split(",") if w]
     named = [(w, WorkloadSpec.parse(SHAPES.get(w, w))) for w in words]
@@ -176,7 +176,7 @@ def lab_candidates(
     Raises
     ------
     UserError
-        When the adapter has no subgroup matrices, or the shape is no multiple of their tiles.
+        When the adapter has no subgroup matrices, or the shape is not a multiple of their tiles.
     """
     missing = set(FEATURES).difference(device.gpu.features if device.gpu else ())
     if missing:
@@ -191,7 +191,7 @@ def lab_candidates(
         for tiles in matrix_space(m, k, n)[:most]
     ]
     if not found:
-        raise UserError(f"{spec} is no multiple of a fragment.", "Use multiples of 16.")
+        raise UserError(f"{spec} is not a multiple of a fragment.", "Use multiples of 16.")
     return found
 
 
@@ -211,7 +211,7 @@ def compare(
     native
         What ``benchmarks/cublas.py`` wrote, or nothing.
     dtype
-        Of the operands; our result is float32 at any rate.
+        Of the operands; our result is always float32.
 
     Raises
     ------

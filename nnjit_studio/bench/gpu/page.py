@@ -42,12 +42,12 @@ _TOLD = (
 
 
 class GpuPage:
-    """A page that has told of its adapter and waits for its job.
+    """A page that has reported its adapter and waits for its job.
 
     Attributes
     ----------
     adapter
-        What the page told of it, in the words of ``gpu_probed`` (docs/webgpu.md).
+        The page's report, in the words of ``gpu_probed`` (docs/webgpu.md).
     """
 
     def __init__(self, server: BenchServer, folder: Path, adapter: dict[str, Any], flags: str):
@@ -73,7 +73,7 @@ class GpuPage:
         return self._server.uploads.pop(name)
 
     def document(self) -> dict[str, Any]:
-        """The fields of a result that tell of browser, adapter and machine."""
+        """The fields of a result about browser, adapter and machine."""
         return {
             "ok": True,
             "browser": self.adapter["user_agent"],

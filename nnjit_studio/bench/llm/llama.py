@@ -47,7 +47,7 @@ class TextRun:
     Attributes
     ----------
     prompt_tokens, tokens
-        Those of the prompt, any ids, for the weights are random; those made after it.
+        Those of the prompt (any ids, because the weights are random), and those made after it.
     weights
         ``gpu``: made there from their seed; ``file``: written to a file and streamed.
     tune

@@ -153,7 +153,7 @@ def prepare(
 
 
 def peak_gflops(bench: Workbench) -> dict[str, float]:
-    """Peak multiply-add rate by tier: the better of two probes, for load only lowers it."""
+    """Peak multiply-add rate by tier: the better of two probes, because load only lowers it."""
     first = bench.page.connect().peak_gflops
     second = bench.page.runner.probe(bench.process.peak_kernels(TIERS)).peak_gflops
     return {tier: max(rate, second.get(tier, 0.0)) for tier, rate in first.items()}

@@ -225,7 +225,7 @@ def _files_of(onnx: Path) -> list[Path]:
 
 
 def _link(file: Path, place: Path) -> None:
-    """A second name costs no copy, but is not to be had on another disk."""
+    """A second name needs no copy, but works on one disk only."""
     try:
         os.link(file, place)
     except OSError:

@@ -58,7 +58,7 @@ def save_model(
     Raises
     ------
     onnx.checker.ValidationError
-        When the nodes are no valid graph.
+        When the nodes are not a valid graph.
     """
     graph = helper.make_graph(nodes, "model", inputs, outputs, constants)
     opsets = [helper.make_opsetid("", OPSET)]

@@ -21,7 +21,7 @@ COMPILATIONS = 25
 NOISE = 0.03
 """Differences below this share are not told from noise, whatever the interval says."""
 MAX_INTERVAL = 0.1
-"""Wider intervals of the slowdown settle nothing, not even that there is no difference."""
+"""With a wider interval of the slowdown there is no verdict, not even that both are equal."""
 POLICY = MeasurePolicy(pairs=16, min_sample_ms=10.0, warmup_ms=150.0, max_ms=20_000.0)
 
 

@@ -68,7 +68,9 @@ def sweep(
         if ms is not None:
             found.append((ms, kernel))
     if not found:
-        raise CompileError(f"No candidate of {workload.name} was right.")
+        raise CompileError(
+            f"No candidate of {workload.name} was right.", "Give it more seconds with --tune."
+        )
     found.sort(key=lambda f: f[0])
     kernel, ms = _final(runner, [(kernel, ms) for ms, kernel in found[:FINALISTS]])
     assert kernel.candidate is not None

@@ -1,4 +1,4 @@
-"""Browsers on this machine: find one, keep it running with a fresh profile, end it whole."""
+"""Browsers on this machine: find one, keep it running with a fresh profile, end all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each browser is started: its switches or preferences, each with its reason."""
+"""Switches and preferences that browsers are started with, each with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One start of a browser: its profile, its processes, its last words, and its whole end."""
+"""One start of a browser: its profile, its processes, its last messages, and its end."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ class _Watch:
                 env=variables,
             )
         except OSError as error:
-            raise TargetError(f"{browser.path} does not start: {error}.") from error
+            raise TargetError(
+                f"{browser.path} does not start: {error}.", "Check that it runs by hand."
+            ) from error
         self.pid = self._process.pid
         self._name = browser.name
         self._on_exit = on_exit

@@ -1,4 +1,4 @@
-"""What GPU adapters are called, and which of them are software."""
+"""Names of GPU adapters, and which of them are software."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOFTWARE = {
     "basic render": "WARP",
     "warp": "WARP",
 }
-"""What stands in a name, in lower case, and the renderer on the processor that it tells."""
+"""Part of an adapter's name in lower case, and the software renderer that it means."""
 
 VENDORS = {
     0x10DE: "nvidia",

@@ -62,7 +62,7 @@ class GpuProcess:
         return self._process.pid or 0
 
     def end(self) -> str:
-        """Kill the process if it does not go by itself; why it went, in one sentence."""
+        """Kill the process if it does not end by itself; why it ended, in one sentence."""
         with contextlib.suppress(OSError):
             self.socket.close()
         self._process.join(_END_S)

@@ -150,8 +150,8 @@ class GpuDevice:
         return (time.perf_counter() - start) * 1e3
 
     def run(self, commands: Iterable[Command], blobs: Sequence[memoryview]) -> None:
-        """Do what a batch says and submit it. An error is kept in :attr:`failure`; what comes
-        behind it is done nevertheless.
+        """Do what a batch says and submit it. An error is kept in :attr:`failure`; the commands
+        after it are done nevertheless.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class GpuDevice:
             raise GpuFault(f"The batch has no blob {command.blob}.")
         data = blobs[command.blob]
         buffer.check(command.offset, data.nbytes)
-        self.flush()  # a write happens before all that is submitted behind it
+        self.flush()  # a write happens before all that is submitted after it
         if data.nbytes:
             self._device.queue.write_buffer(buffer.gpu, command.offset, data)
 

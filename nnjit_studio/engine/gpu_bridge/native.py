@@ -1,4 +1,4 @@
-"""What wgpu-native finds on this machine, and what it says; lives in the GPU process."""
+"""Adapters and error messages of wgpu-native; for the GPU process alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that holds a page's GPU device; a crash of a driver ends this and no more."""
+"""The process that holds a page's GPU device; a driver that crashes ends this process alone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def serve(link: socket.socket, chatter: str, adapter: str) -> None:
             send({"type": "ended", "reason": session.lost})
         else:
             _remove(chatter)  # the hub hung up, or was killed: nobody wants to read it
-    except PageError as error:  # a stranger's frame: there is nothing to go on with
+    except PageError as error:  # after a malformed frame nothing can be trusted
         send({"type": "ended", "reason": error.error})
     except ConnectionError:
         pass
@@ -70,7 +70,7 @@ def serve(link: socket.socket, chatter: str, adapter: str) -> None:
 
 
 class _Session:
-    """One page's requests, in order; pipelines are compiled beside them."""
+    """One page's requests, in order; pipelines are compiled at the same time."""
 
     def __init__(self, adapter: str, send: Callable[..., None]) -> None:
         self._kind = adapter
@@ -121,7 +121,7 @@ class _Session:
         self._send({**reply, "id": header["id"]}, blobs)
 
     def _reply_or_end(self, header: dict[str, Any], work: Callable[[], Reply]) -> None:
-        """On a thread of its own, where an exception would otherwise be nobody's."""
+        """On a thread of its own, where nobody else sees an exception."""
         try:
             self._reply(header, work)
         except BaseException:
@@ -152,7 +152,7 @@ class _Session:
 
 
 def _module(name: str) -> Any:
-    """One that needs wgpu, which may be missing: its absence is an answer, no crash."""
+    """A module that needs wgpu, which may be missing: that is an answer, not a crash."""
     try:
         return importlib.import_module(f"nnjit_studio.engine.gpu_bridge.{name}")
     except (ImportError, OSError) as error:

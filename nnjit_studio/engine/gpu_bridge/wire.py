@@ -1,7 +1,7 @@
 """Commands to a GPU as the page packs them: 32-bit words, little endian (docs/webgpu.md).
 
-A page is a stranger: lengths, operations and sizes are checked here, what they
-mean to a device is checked there.
+A page is not trusted: lengths, operations and sizes are checked here, what they
+mean to a device is checked in :mod:`nnjit_studio.engine.gpu_bridge.device`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CREATE, DESTROY, WRITE, DISPATCH, COPY, STAMP = 1, 2, 3, 4, 5, 6
 COMPILER_THREAD = "nnjit-gpu-compile"
 MAX_BINDINGS = 64
 _DISPATCH = struct.Struct("<6I")
-"""Operation, pipeline, workgroups, and the number of bindings, which come behind it."""
+"""Operation, pipeline, workgroups, and the number of bindings, which follow."""
 _BINDING = struct.Struct("<IQQ")
 
 

@@ -1,6 +1,6 @@
-"""What the hub serves and to whom: the page's files and its WebSockets.
+"""The hub's web application: the page's files and its WebSockets, and who may ask for them.
 
-Who may ask what:
+Access:
 
 - every request carries the exact Host ``127.0.0.1:PORT``, which stops DNS
   rebinding;

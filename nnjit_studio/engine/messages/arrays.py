@@ -61,7 +61,9 @@ def blobs_to_outputs(
     wanted = [(spec.name, list(spec.shape), spec.dtype) for spec in specs]
     sizes = [spec.nbytes for spec in specs]
     if got != wanted or [blob.nbytes for blob in blobs] != sizes:
-        raise PageError(f"The page sent other outputs than the plan has: {got}.")
+        raise PageError(
+            f"The page sent other outputs than the plan has: {got}.", "Load the model again."
+        )
     return {
         spec.name: np.frombuffer(blob, NUMPY_DTYPES[spec.dtype]).reshape(spec.shape).copy()
         for spec, blob in zip(specs, blobs, strict=True)

@@ -1,4 +1,4 @@
-"""One page on its WebSocket: requests go out, replies find their request."""
+"""The connection to one page: requests over its WebSocket, and their replies."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class PageConnection:
         try:
             header, _ = await asyncio.wait_for(self._receive(), HELLO_TIMEOUT_S)
         except asyncio.TimeoutError as error:
-            raise PageError("The page connected but did not say hello.") from error
+            raise PageError(
+                "The page connected but did not say hello.", "Reload it; it may be an old copy."
+            ) from error
         if header["type"] != "hello" or header.get("protocol") != PROTOCOL_VERSION:
             raise PageError(
                 f"The page speaks another protocol: {header}.", "Reload it; it may be an old copy."
@@ -79,7 +81,7 @@ class PageConnection:
         self.hello = header
 
     async def listen(self) -> None:
-        """Deal out replies, their parts and log messages until the page goes.
+        """Deliver replies, their parts and log messages until the page goes.
 
         Raises
         ------
@@ -136,7 +138,8 @@ class PageConnection:
             try:
                 await self._websocket.send_bytes(frame)
             except (WebSocketDisconnect, RuntimeError) as error:
-                raise PageLost(self.lost or "The page closed its connection.") from error
+                reason = self.lost or "The page closed its connection."
+                raise PageLost(reason, LOST_HINT) from error
             result: Frame = await reply
             return result
         finally:
@@ -161,8 +164,8 @@ class PageConnection:
     async def _receive(self) -> Frame:
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
-            raise PageError("The page closed its connection.")
+            raise PageError("The page closed its connection.", LOST_HINT)
         data = message.get("bytes")
         if data is None:
-            raise PageError("A frame is malformed: it is text, not binary.")
+            raise PageError("A frame is malformed: it is text, not binary.", "Reload the page.")
         return decode_frame(data)

@@ -87,4 +87,4 @@ def _refuse_constant(name: str) -> None:
 
 
 def _bad(why: str) -> PageError:
-    return PageError(f"A frame is malformed: {why}.")
+    return PageError(f"A frame is malformed: {why}.", "Reload the page; it may be an old copy.")

@@ -97,7 +97,7 @@ class PageRunner:
 
     @property
     def losses(self) -> int:
-        """How often the page or its GPU was lost and made good."""
+        """How often the page or its GPU was lost and restored."""
         return self._recovery.losses
 
     @property
@@ -146,7 +146,7 @@ class PageRunner:
         if device.gpu.is_fallback and not self.backend.software:
             raise TargetError(
                 f"The only adapter of {page.target} is {device.gpu.name}.",
-                "Add --gpu software to use it all the same, or use --backend wasm.",
+                "Add --gpu software to use it nevertheless, or use --backend wasm.",
             )
         self._peak = dict.fromkeys(device.tiers, peak)
         return device
@@ -252,7 +252,7 @@ class PageRunner:
     ) -> Generator[Token, None, Generated]:
         """Have the loaded decoder go on with a text; tokens as they come.
 
-        Closing the generator ends the text in the page too, behind its present token.
+        Closing the generator ends the text in the page too, after its current token.
 
         Raises
         ------
@@ -308,16 +308,16 @@ class PageRunner:
                 pages_lost += 1
                 if pages_lost < 2:
                     raise
-                self._recovery.make_good(lost)
+                self._recovery.restore(lost)
                 return RunResult(*same, error=f"The page was lost with it twice: {lost.error}")
 
         return self._recovery.steady(call)
 
     def serve(self, feeds: Feeds, options: ServeOptions) -> None:
-        """Have the page run the model on and on; what tunes it keeps to the budget from now on.
+        """Have the page run the model continuously; from now on tuning keeps to the budget.
 
-        It goes on during all other calls, until :meth:`stop_serving` or the next
-        :meth:`load`. Called again it begins anew.
+        It continues during all other calls, until :meth:`stop_serving` or the next
+        :meth:`load`. Another call starts it afresh.
 
         Raises
         ------
@@ -347,7 +347,7 @@ class PageRunner:
         return requests.serving_stats(self._link.ask(header)[0])
 
     def stop_serving(self) -> None:
-        """Let the page rest; harmless when it does not serve."""
+        """End serving; harmless when the page does not serve."""
         self._link.ask({"type": "serve_stop"})
         self._link.serving = False
 

@@ -1,4 +1,4 @@
-"""Profiles of devices from what a page tells of its engine and its GPU."""
+"""Device profiles from the page's facts about its engine and its GPU."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _GpuProbed:
 
 
 def page_device(reply: Mapping[str, Any], target: str, threads: int) -> DeviceProfile:
-    """What the page's ``probed`` tells, over what the machine itself tells.
+    """The profile by the page's ``probed``, completed by the machine's own facts.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def page_device(reply: Mapping[str, Any], target: str, threads: int) -> DevicePr
 
 
 def gpu_device(reply: Mapping[str, Any], page: DeviceProfile) -> DeviceProfile:
-    """What the page's ``gpu_probed`` tells, over what it told of itself.
+    """The profile by the page's ``gpu_probed``, completed by that of the page.
 
     Raises
     ------

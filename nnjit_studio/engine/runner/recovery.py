@@ -1,4 +1,4 @@
-"""Recovery from lost pages and GPU devices: what they held is sent again, calls are repeated."""
+"""Recovery from lost pages and GPU devices: their contents are sent again, calls repeated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.messages.connection import PageLost, RequestError
+from nnjit_studio.engine.messages.connection import LOST_HINT, PageLost, RequestError
 from nnjit_studio.engine.runner.requests import Model
 from nnjit_studio.errors import PageError
 from nnjit_studio.records import Fixture, Kernel
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class GpuGone(PageError):
-    """The GPU was lost again and again, or cannot hold the model: Wasm still runs."""
+    """The GPU was lost several times in a row, or cannot hold the model: Wasm still runs."""
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Recovery:
     held
         What is sent again.
     losses
-        How often something was lost and made good.
+        How often something was lost and restored.
     gone
         Why the GPU was given up; None while it was not.
     lock
-        Held while a loss is made good.
+        Held while a loss is restored.
     """
 
     def __init__(self, hub: Hub, send_again: Callable[[], None]) -> None:
@@ -70,8 +70,8 @@ class Recovery:
     def steady(self, call: Callable[[], T]) -> T:
         """A call that is repeated when what it works on was lost under it.
 
-        One loss may meet calls of several threads, those too that begin while it is made
-        good: the first of them does that.
+        Calls of several threads may meet one loss, also those that begin while it is
+        restored: the first of them does that.
         """
         while True:
             mended = self._mended
@@ -81,15 +81,15 @@ class Recovery:
             except PageError as error:
                 with self.lock:
                     if mended == self._mended:
-                        self.make_good(error)
+                        self.restore(error)
                     else:
                         self._check(error)
             else:
                 self._in_a_row, self._page = 0, page
                 return result
 
-    def make_good(self, error: PageError) -> None:
-        """Send again what was lost; an error that is no loss is raised."""
+    def restore(self, error: PageError) -> None:
+        """Send again what was lost; raise an error that is not a loss."""
         while True:
             self._check(error)
             self.losses += 1
@@ -106,7 +106,7 @@ class Recovery:
                 return
 
     def _check(self, error: PageError) -> None:
-        """Raise what is no loss of the page or of its GPU, or one too many in a row."""
+        """Raise an error that is not a loss of page or GPU, and a loss too many in a row."""
         code = error.code if isinstance(error, RequestError) else ""
         if code == GPU_MEMORY:
             self.gone = GpuGone(
@@ -130,5 +130,5 @@ class Recovery:
         """The number of the page that is there; raises when it came while nothing was asked."""
         page = self._hub.pages
         if page != self._page and (self.held.model or self.held.fixture):
-            raise PageLost("The page was lost while it was idle.")
+            raise PageLost("The page was lost while it was idle.", LOST_HINT)
         return page

@@ -1,4 +1,4 @@
-"""Requests of a runner to the page, and what their replies mean."""
+"""Requests of a runner to the page, and the values of their replies."""
 
 from __future__ import annotations
 

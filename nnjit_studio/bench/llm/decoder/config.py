@@ -93,7 +93,7 @@ def checked(config: LlamaConfig) -> LlamaConfig:
         )
     for name, size in (("width", c.width), ("hidden", c.hidden), ("vocabulary", c.vocabulary)):
         if size % BLOCK:
-            raise UserError(f"A {name} of {size} is no multiple of {BLOCK}.", "Round it up.")
+            raise UserError(f"A {name} of {size} is not a multiple of {BLOCK}.", "Round it up.")
     if min(c.layers, c.context, c.splits) < 1:
         raise UserError("Layers, context and splits are at least 1.", "Raise them.")
     return c

@@ -54,7 +54,7 @@ def data(kind: str, first_word: int, count: int, seed: int, exponent: int) -> by
 
 
 def fill(kind: str) -> Dispatch:
-    """Writes ``params[0]`` words of ``filled``; ``params`` goes on with seed and exponent (i32).
+    """Writes ``params[0]`` words of ``filled``; then ``params`` holds seed and exponent (i32).
 
     The number of workgroups depends on the buffer: ``GRID_X`` in x, in y as many as it takes.
     """

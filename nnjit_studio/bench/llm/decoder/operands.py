@@ -1,4 +1,4 @@
-"""The decoder's own ends of 4-bit products: what is fused in front of them and behind."""
+"""Operands and epilogues that the decoder fuses into its 4-bit products."""
 
 from __future__ import annotations
 

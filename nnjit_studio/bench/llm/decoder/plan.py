@@ -286,7 +286,7 @@ def _matrix(name: str) -> dict[str, str]:
 
 
 def _gains(c: LlamaConfig, layer: int) -> dict[str, str]:
-    """Of the norm that the layer begins with; behind the last one that of the logits."""
+    """Of the norm that the layer begins with; after the last layer that of the logits."""
     return {"gains": f"{layer}.attention.gains" if layer < c.layers else "logits.gains"}
 
 

@@ -63,7 +63,7 @@ class Reference:
         self._cache: list[tuple[list[Array], list[Array]]] = [([], []) for _ in range(c.layers)]
 
     def step(self, token: int) -> Array:
-        """Logits behind one more token."""
+        """Logits after one more token."""
         c = self.config
         x = self._table[token]
         position = len(self._cache[0][0])
@@ -82,7 +82,7 @@ class Reference:
         return logits
 
     def generate(self, prompt: Sequence[int], count: int) -> tuple[list[int], float]:
-        """``count`` greedy tokens behind the prompt, and the least lead of one over the next."""
+        """``count`` greedy tokens after the prompt, and the least lead of one over the next."""
         logits = np.zeros(0)
         for token in prompt:
             logits = self.step(token)
