@@ -9,6 +9,7 @@ from typing import Any
 
 from nnjit_studio import __version__
 from nnjit_studio.device.host import cpu_name
+from nnjit_studio.records import DeviceProfile
 
 
 def utc_now() -> str:
@@ -31,8 +32,20 @@ def measured_now(load_before: list[float] | None, versions: Mapping[str, str]) -
     }
 
 
+def measured_on(
+    device: DeviceProfile, load_before: list[float], compiler_version: str
+) -> dict[str, Any]:
+    """The same of a result that was measured in a page, with its browser and target."""
+    return {
+        "browser": device.user_agent,
+        "flags": device.flags,
+        "target": device.target,
+        **measured_now(load_before, {"compiler": compiler_version}),
+    }
+
+
 def conditions(result: Mapping[str, Any]) -> str:
-    """The same in a sentence."""
+    """The conditions of a result in a sentence."""
     load = result.get("load_average") or {}
     versions = ", ".join(f"{name} {v}" for name, v in result["versions"].items())
     return (

@@ -25,20 +25,16 @@ from starlette.routing import Route
 from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.hub.hub import listening_socket, make_server
-from nnjit_studio.engine.hub.web import MIME_TYPES
+from nnjit_studio.engine.hub.web import ISOLATION, MIME_TYPES
 from nnjit_studio.errors import PageError
 
 _MIME_TYPES = {**MIME_TYPES, ".mjs": MIME_TYPES[".js"]}
 _HEADERS = {
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Embedder-Policy": "require-corp",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    **ISOLATION,
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval' 'unsafe-eval'; "
         "connect-src 'self' blob: data:; worker-src 'self' blob:; style-src 'self'"
     ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
 }
 
 

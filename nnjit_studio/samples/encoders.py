@@ -49,6 +49,15 @@ def post_norm_layer(b: Builder, c: Sizes, x: str, sequence: int, mask: str) -> s
     return b.norm("output_norm", b.op("Add", feed_forward(b, c, x), x), c.width)
 
 
+def _encode(b: Builder, c: Sizes, x: str, mask: str, sequence: int) -> None:
+    """All layers of BERT, to ``last_hidden_state``."""
+    added = b.additive(b.padding_mask(mask, sequence, sequence))
+    for layer in range(c.layers):
+        with b.within(f"layer.{layer}"):
+            x = post_norm_layer(b, c, x, sequence, added)
+    b.output("last_hidden_state", x, 1, sequence, c.width)
+
+
 def roberta(b: Builder, c: Sizes, sequence: int) -> None:
     """``input_ids`` and ``attention_mask [1, sequence]`` to ``last_hidden_state``."""
     from onnx import TensorProto
@@ -69,11 +78,7 @@ def roberta(b: Builder, c: Sizes, sequence: int) -> None:
         x = b.op("Add", words, b.embedding("token_type", types, 1, c.width))
         x = b.op("Add", x, b.embedding("position", positions, c.positions, c.width))
         x = b.norm("norm", x, c.width)
-    added = b.additive(b.padding_mask(mask, sequence, sequence))
-    for layer in range(c.layers):
-        with b.within(f"layer.{layer}"):
-            x = post_norm_layer(b, c, x, sequence, added)
-    b.output("last_hidden_state", x, 1, sequence, c.width)
+    _encode(b, c, x, mask, sequence)
 
 
 def distilbert(b: Builder, c: Sizes, sequence: int) -> None:
@@ -85,11 +90,7 @@ def distilbert(b: Builder, c: Sizes, sequence: int) -> None:
         words = b.embedding("word", ids, c.vocabulary, c.width)
         places = b.embedding("position", positions, c.positions, c.width)
         x = b.norm("norm", b.op("Add", words, places), c.width)
-    added = b.additive(b.padding_mask(mask, sequence, sequence))
-    for layer in range(c.layers):
-        with b.within(f"layer.{layer}"):
-            x = post_norm_layer(b, c, x, sequence, added)
-    b.output("last_hidden_state", x, 1, sequence, c.width)
+    _encode(b, c, x, mask, sequence)
 
 
 def vit(b: Builder, c: Sizes, image: int, patch: int, classes: int) -> None:

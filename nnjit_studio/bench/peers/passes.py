@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from nnjit_studio.bench.conditions import load_average, measured_now
+from nnjit_studio.bench.conditions import load_average, measured_on
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
@@ -75,10 +75,7 @@ def bench_passes(
         note(f"{name:<28} {row['ms']['median']:.3f} ms: {row['verdict']}")
     return {
         "ok": True,
-        "browser": device.user_agent,
-        "flags": device.flags,
-        "target": device.target,
-        **measured_now(before, {"compiler": bench.compiler.version}),
+        **measured_on(device, before, bench.compiler.version),
         "workload": str(spec),
         "candidate": str(candidate),
         "tier": tier,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.conditions import load_average, utc_now
+from nnjit_studio.bench.conditions import load_average, measured_on
 from nnjit_studio.bench.report import Report, Table
 from nnjit_studio.bench.tuner.mutants import bench_mutants, kernel_of
 from nnjit_studio.bench.tuner.program_mutants import make_slower
@@ -24,7 +22,6 @@ from nnjit_studio.compiler.recognize.subject import packed_weight
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
-from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
@@ -98,14 +95,7 @@ def bench_duels(
     policy, thresholds = MeasurePolicy(), SwapPolicy()
     result: dict[str, Any] = {
         "ok": True,
-        "date": utc_now(),
-        "browser": device.user_agent,
-        "flags": device.flags,
-        "target": device.target,
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
         "threads": device.threads,
-        "versions": {"nnjit-studio": __version__, "compiler": bench.compiler.version},
         "policy": {**asdict(policy), **asdict(thresholds)},
     }
     if aa or slower or faster:
@@ -122,8 +112,7 @@ def bench_duels(
                     result[role] = _roles(runner, arenas, twins, role, count, names, note)
     if mutants:
         result["mutants"] = bench_mutants(runner, device, mutants, note)
-    result["load_average"] = {"before": before, "after": load_average()}
-    return result
+    return result | measured_on(device, before, bench.compiler.version)
 
 
 def make_arena(spec: str, device: DeviceProfile) -> Arena:

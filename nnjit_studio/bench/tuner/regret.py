@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.conditions import load_average, utc_now
+from nnjit_studio.bench.conditions import load_average, measured_on
 from nnjit_studio.compiler.spelling import WorkloadSpec, looks_like_spec
-from nnjit_studio.device.host import cpu_name
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import Kernel, KernelKey, MeasurePolicy, TuningRecord
@@ -154,17 +151,11 @@ def bench_regret(
         raise UserError("None of the shapes has a lite space here.", "Ask for matmul:MxKxN:f32.")
     return {
         "ok": True,
-        "date": utc_now(),
-        "browser": device.user_agent,
-        "flags": device.flags,
+        **measured_on(device, before, bench.compiler.version),
         "target": device.label,
         "threads": device.threads,
         "tier": device.best_tier,
         "adapter": device.gpu.name if device.gpu else "",
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "load_average": {"before": before, "after": load_average()},
-        "versions": {"nnjit-studio": __version__, "compiler": bench.compiler.version},
         "rounds": rounds,
         "rows": rows,
         "summary": summary(rows, rounds),

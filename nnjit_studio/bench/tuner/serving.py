@@ -7,7 +7,6 @@ generation, and pooled as multiples of their generation's median without tuning.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import defaultdict
@@ -19,9 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio import __version__
-from nnjit_studio.bench.conditions import load_average, utc_now
-from nnjit_studio.device.host import cpu_name
+from nnjit_studio.bench.conditions import load_average, measured_on
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Event, Failed, RoundDone, Served, SpaceBuilt, Swapped
@@ -158,14 +155,7 @@ def bench_serving(
         bench.model.stop_serving()  # what waits at the gate goes on
     return {
         "ok": True,
-        "date": utc_now(),
-        "browser": device.user_agent,
-        "flags": device.flags,
-        "target": device.target,
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "load_average": {"before": before, "after": load_average()},
-        "versions": {"nnjit-studio": __version__, "compiler": bench.compiler.version},
+        **measured_on(device, before, bench.compiler.version),
         "model": model.name,
         "threads": bench.page.threads,
         "interval_ms": options.interval_ms,

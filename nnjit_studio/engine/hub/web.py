@@ -40,23 +40,26 @@ _FILE_PATH = re.compile(r"(engine|sdk|studio)(/[a-z]+)*/[a-z_]+(\.[a-z]+)")
 """Of ``resources``: the engine, the page's own modules, and the look that bundles have too."""
 
 
-def security_headers(host: str) -> dict[str, str]:
-    """Headers of every answer; ``host`` is ``127.0.0.1:PORT``.
+ISOLATION = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""Headers of pages: COOP and COEP make them cross-origin isolated, which shared memory and the
+fine timer need."""
 
-    COOP and COEP make the page cross-origin isolated, which shared memory
-    and the fine timer need.
-    """
+
+def security_headers(host: str) -> dict[str, str]:
+    """Headers of every answer; ``host`` is ``127.0.0.1:PORT``."""
     return {
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Embedder-Policy": "require-corp",
-        "Cross-Origin-Resource-Policy": "same-origin",
+        **ISOLATION,
         "Content-Security-Policy": (
             "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
             f"connect-src 'self' ws://{host}; worker-src 'self'; img-src 'self'; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
     }
 
