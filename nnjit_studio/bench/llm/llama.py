@@ -15,7 +15,12 @@ from nnjit_studio.bench.gpu.page import gpu_page
 from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.llm.decoder import fill
 from nnjit_studio.bench.llm.decoder.config import LlamaConfig, checked
-from nnjit_studio.bench.llm.decoder.plan import PREFILL_PREFIX, DecoderPlan, arrays_of, decoder_plan
+from nnjit_studio.bench.llm.decoder.plan import (
+    PREFILL_PREFIX,
+    DecoderPlan,
+    decoder_plan,
+    weights_of,
+)
 from nnjit_studio.bench.llm.decoder.reference import Reference
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table
@@ -140,7 +145,7 @@ def _judged(
     logits = np.array([math.nan if x is None else x for x in message["logits"]])
     found["finite"] = bool(np.isfinite(logits).all())
     if plan.config.weight_bytes <= CHECKED_BYTES:
-        reference = Reference(plan.config, {b.name: data for b, data in arrays_of(plan)})
+        reference = Reference(plan.config, weights_of(plan))
         wanted, margin = reference.generate(prompt, tokens)
         last = reference.before_last[: len(logits)]
         found |= {

@@ -14,9 +14,9 @@ from nnjit_studio.bench.llm.decoder.plan import (
     ALIGNMENT,
     DecoderPlan,
     Step,
-    arrays_of,
     decoder_plan,
     settings,
+    weights_of,
 )
 from nnjit_studio.bench.llm.decoder.reference import Reference, rope_table
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
@@ -28,7 +28,7 @@ PROMPT = [1, 2, 3, 4, 5]
 def run_plan(plan: DecoderPlan, prompt: list[int], tokens: int, prefills: int = 0) -> list[int]:
     """One document of all dispatches of all tokens, as the page queues them."""
     initial: list[bytes | int] = []
-    weights = {b.name: data for b, data in arrays_of(plan)}
+    weights = weights_of(plan)
     names = {b.name: f"a{i}" for i, b in enumerate(plan.buffers)}
     for b in plan.buffers:
         blob = weights.get(b.name) or bytes(b.nbytes)
@@ -66,7 +66,7 @@ def run_plan(plan: DecoderPlan, prompt: list[int], tokens: int, prefills: int = 
 )
 def test_the_text_is_the_references(config: LlamaConfig, tokens: int) -> None:
     plan = decoder_plan(checked(config))
-    reference = Reference(config, {b.name: data for b, data in arrays_of(plan)})
+    reference = Reference(config, weights_of(plan))
     wanted, margin = reference.generate(PROMPT, tokens)
     assert margin > 2e-4, "too close to call: choose another seed"
     assert run_plan(plan, PROMPT, tokens) == [*PROMPT, *wanted]
@@ -76,7 +76,7 @@ def test_the_text_is_the_references(config: LlamaConfig, tokens: int) -> None:
 def test_a_prompt_read_at_once_is_the_same_as_token_by_token(prefills: int) -> None:
     prompt = [3 * i % TINY.vocabulary for i in range(20)]
     plan = decoder_plan(TINY)
-    reference = Reference(TINY, {b.name: data for b, data in arrays_of(plan)})
+    reference = Reference(TINY, weights_of(plan))
     wanted, margin = reference.generate(prompt, 8)
     assert margin > 2e-4, "too close to call: choose another prompt"
     assert run_plan(plan, prompt, 8, prefills) == [*prompt, *wanted]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from nnjit_studio.bench.llm.decoder import fill, tokens
@@ -189,7 +189,7 @@ def decoder_plan(
     kernels["pick"] = (Variant("", 256, (), tokens.pick(c)),)
     kernels["advance"] = (Variant("", 1, (), tokens.advance(c, PREFILL)),)
     buffers = tuple(_placed(_buffers(c)))
-    return DecoderPlan(c, buffers, kernels, tuple(_steps(c)), tuple(_prefill(c)))
+    return DecoderPlan(c, buffers, kernels, tuple(_steps(c, "")), tuple(_steps(c, PREFILL_PREFIX)))
 
 
 def _variant(
@@ -249,24 +249,19 @@ def _exponent(k: int) -> int:
 def _placed(buffers: Iterator[Buffer]) -> Iterator[Buffer]:
     at = 0
     for b in buffers:
-        if b.seed:
-            yield Buffer(b.name, b.nbytes, b.kind, b.seed, b.exponent, at)
-            at += -(-b.nbytes // ALIGNMENT) * ALIGNMENT
-        else:
-            yield b
+        yield replace(b, offset=at) if b.seed else b
+        at += -(-b.nbytes // ALIGNMENT) * ALIGNMENT if b.seed else 0
 
 
-def _steps(c: LlamaConfig) -> Iterator[Step]:
-    yield Step("embed", {**_matrix("table"), **_gains(c, 0)})
-    yield from _layers(c, "")
-    yield Step("logits", _matrix("logits"))
-    yield Step("pick")
-
-
-def _prefill(c: LlamaConfig) -> Iterator[Step]:
-    yield Step(f"{PREFILL_PREFIX}embed", {**_matrix("table"), **_gains(c, 0)})
-    yield from _layers(c, PREFILL_PREFIX)
-    yield Step("advance")
+def _steps(c: LlamaConfig, prefix: str) -> Iterator[Step]:
+    """Of one token, or with the prefix of many, whose logits nobody needs."""
+    yield Step(f"{prefix}embed", {**_matrix("table"), **_gains(c, 0)})
+    yield from _layers(c, prefix)
+    if prefix:
+        yield Step("advance")
+    else:
+        yield Step("logits", _matrix("logits"))
+        yield Step("pick")
 
 
 def _layers(c: LlamaConfig, prefix: str) -> Iterator[Step]:
@@ -290,8 +285,10 @@ def _gains(c: LlamaConfig, layer: int) -> dict[str, str]:
     return {"gains": f"{layer}.attention.gains" if layer < c.layers else "logits.gains"}
 
 
-def arrays_of(plan: DecoderPlan, names: Sequence[str] = ()) -> Iterator[tuple[Buffer, bytes]]:
-    """Weights of a small plan as NumPy makes them; all, or those named."""
-    for b in plan.buffers:
-        if b.seed and (not names or b.name in names):
-            yield b, fill.data(b.kind, 0, b.nbytes // 4, b.seed, b.exponent)
+def weights_of(plan: DecoderPlan) -> dict[str, bytes]:
+    """All weights of a small plan by buffer, as NumPy makes them."""
+    return {
+        b.name: fill.data(b.kind, 0, b.nbytes // 4, b.seed, b.exponent)
+        for b in plan.buffers
+        if b.seed
+    }
