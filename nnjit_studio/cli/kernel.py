@@ -155,31 +155,31 @@ def compile_kernel(
         if result.error:
             raise CompileError(result.error)
         dump = compiler.dump(defined, candidate, tier, dumped, chosen) if dumped else ""
-    kernel = result.kernels[0]
     if options.output is not None:
-        options.output.write_bytes(kernel.data)
+        options.output.write_bytes(result.kernels[0].data)
         note(f"wrote {options.output}")
-    if not as_json:
-        click.echo(dump, nl=False)
-        if not dumped or options.backend == "webgpu":
-            click.echo(times_text(result))
+    if as_json:
+        document = {"workload": defined.name, **kernel_json(result), "dump": dump}
+        print_json({"ok": True, **document, **inspected})
         return
-    print_json(
-        {
-            "ok": True,
-            "workload": defined.name,
-            "candidate": settings_of(candidate),
-            "tier": tier,
-            "ms": result.ms,
-            "pass_ms": result.pass_ms,
-            "nbytes": len(kernel.data),
-            "sha256": kernel.sha256,
-            "panels": [list(p) for p in kernel.panels],
-            "parallel_extent": kernel.parallel_extent,
-            "dump": dump,
-            **inspected,
-        }
-    )
+    click.echo(dump, nl=False)
+    if not dumped or options.backend == "webgpu":
+        click.echo(times_text(result))
+
+
+def kernel_json(result: CompileResult) -> dict[str, Any]:
+    """A kernel without its bytes."""
+    kernel = result.kernels[0]
+    return {
+        "candidate": settings_of(result.candidate),
+        "tier": kernel.tier,
+        "ms": result.ms,
+        "pass_ms": result.pass_ms,
+        "nbytes": len(kernel.data),
+        "sha256": kernel.sha256,
+        "panels": [list(p) for p in kernel.panels],
+        "parallel_extent": kernel.parallel_extent,
+    }
 
 
 def times_text(result: CompileResult) -> str:
