@@ -1,4 +1,4 @@
-"""What verbs share: their common options, the inputs of a model, how they print."""
+"""Common options of the verbs, the inputs of a model, and printing."""
 
 from __future__ import annotations
 
