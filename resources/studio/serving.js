@@ -26,7 +26,7 @@ const SETTLE_MS = 60;
 const HOST_MS = 1000;
 /** Shorter gaps between requests are not worth a slice: a batch takes 5 ms. */
 const MIN_GAP_MS = 10;
-/** A worker that does not end its batch in this time is not waited for: the inference goes on beside it. */
+/** A worker that does not end its batch in this time is not waited for: the inference goes on without it. */
 const OVERRUN_MS = 40;
 
 export class Serving {

@@ -31,7 +31,7 @@
  * @property {number} pages
  */
 /**
- * What travels beside a kernel's bytes (records.Kernel.header).
+ * What travels with a kernel's bytes (records.Kernel.header).
  * @typedef {object} KernelHeader
  * @property {string} workload
  * @property {string} settings

@@ -82,7 +82,7 @@
  * @property {(nbytes: number, label?: string) => GpuBuf} createBuffer
  * @property {(buf: GpuBuf) => void} destroyBuffer when what uses it has run; twice is harmless
  * @property {(buf: GpuBuf, offset: number, bytes: Uint8Array) => void} write the bytes are copied at once; multiples of 4
- * @property {(spec: PipelineSpec) => Promise<GpuPipeline>} pipeline compiled beside others; equal specs give one pipeline
+ * @property {(spec: PipelineSpec) => Promise<GpuPipeline>} pipeline compiled without waiting for others; equal specs give one pipeline
  * @property {(commands: readonly Command[]) => void} encode
  * @property {() => void} flush
  * @property {(buf: GpuBuf, offset: number, nbytes: number) => Promise<Uint8Array<ArrayBuffer>>} read flushes first; multiples of 4

@@ -1,6 +1,7 @@
 """The shape of the source tree: sizes of folders, files and functions, and no import circles.
 
-Import directions between rooms are contracts in ``.importlinter``.
+Import directions between rooms are contracts in ``.importlinter``; the JavaScript's shape is
+held by ``tests/page/structure.test.js``.
 """
 
 from __future__ import annotations
@@ -24,10 +25,8 @@ OPTIONAL = {"nnjit_studio.engine.gpu_bridge.device"}
 
 
 @functools.cache
-def sources(*suffixes: str) -> tuple[Path, ...]:
-    return tuple(
-        sorted(f for room in ROOMS for f in (ROOT / room).rglob("*.*") if f.suffix in suffixes)
-    )
+def sources() -> tuple[Path, ...]:
+    return tuple(sorted(f for room in ROOMS for f in (ROOT / room).rglob("*.py")))
 
 
 @functools.cache
@@ -44,7 +43,7 @@ def name_of(file: Path) -> str:
 
 @functools.cache
 def modules() -> dict[str, Path]:
-    return {name_of(file): file for file in sources(".py")}
+    return {name_of(file): file for file in sources()}
 
 
 def imported(node: ast.AST) -> Iterator[str]:
@@ -60,7 +59,7 @@ def imported(node: ast.AST) -> Iterator[str]:
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for file in sources(".py"):
+    for file in sources():
         for node in ast.walk(tree(file)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield f"{file.relative_to(ROOT)}:{node.lineno} {node.name}", node
@@ -68,19 +67,19 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
 
 def test_no_folder_is_crowded() -> None:
     counts: dict[Path, int] = {}
-    for file in sources(".py", ".js"):
+    for file in sources():
         counts[file.parent] = counts.get(file.parent, 0) + 1
     crowded = {str(f.relative_to(ROOT)): n for f, n in counts.items() if n > MOST_FILES}
     assert crowded == {}
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
-    folders = {file.parent for file in sources(".py")}
+    folders = {file.parent for file in sources()}
     assert {str(f) for f in folders if not (f / "__init__.py").exists()} == set()
 
 
 def test_no_file_is_long() -> None:
-    lines = {str(f.relative_to(ROOT)): len(tree_lines(f)) for f in sources(".py", ".js")}
+    lines = {str(f.relative_to(ROOT)): len(tree_lines(f)) for f in sources()}
     assert {name: n for name, n in lines.items() if n > MOST_LINES} == {}
 
 
@@ -124,7 +123,7 @@ def test_modules_import_in_no_circle() -> None:
 def test_no_import_hides_behind_type_checking() -> None:
     hidden = [
         f"{file.relative_to(ROOT)}:{inner.lineno} {found}"
-        for file in sources(".py")
+        for file in sources()
         for node in ast.walk(tree(file))
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         for inner in ast.walk(node)

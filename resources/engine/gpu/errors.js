@@ -1,4 +1,4 @@
-/** What the GPU layer and the GPU engine fail with; `code` crosses the link beside the sentence. */
+/** What the GPU layer and the GPU engine fail with; `code` crosses the link with the sentence. */
 import { EngineError } from "../errors.js";
 
 /** @typedef {"gpu-unavailable" | "gpu-lost" | "gpu-memory" | "gpu-kernel" | ""} GpuCode */

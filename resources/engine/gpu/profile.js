@@ -5,7 +5,7 @@
 const STEPS_PER_FLUSH = 512;
 const MIN_QUANTA = 20;
 const MOST_REPEATS = 1000;
-/** Without timestamps: waiting for the GPU to be noticed has to be small beside it. */
+/** Without timestamps: waiting for the GPU to be noticed has to be small against it. */
 const WALL_MS = 2;
 /** What a step takes at least that the clock did not see. */
 const UNSEEN_MS = 0.005;
