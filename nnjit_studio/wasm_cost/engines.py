@@ -11,7 +11,8 @@ from typing import Protocol
 ISOLATION_V8 = ("--no-wasm-lazy-compilation", "--no-wasm-inlining")
 """What isolation needs of V8: stubs that are not inlined (see ``isolate``)."""
 SLOW_MS = 1500.0
-"""What takes longer is compiled once."""
+EVER_MS = 1e9
+"""Longer than anything takes, so that everything is repeated."""
 
 Row = list[float | str | None]
 """Milliseconds of each file in one round; an engine's words where it refuses a file, None where
@@ -26,6 +27,8 @@ class Job:
     ----------
     flags
         Further ones, of V8.
+    slow_ms
+        What takes longer is compiled in the first round only.
     on_line
         Gets what the engine prints.
     """
@@ -34,12 +37,13 @@ class Job:
     files: Sequence[Path]
     rounds: int = 1
     flags: Sequence[str] = ()
+    slow_ms: float = SLOW_MS
     on_line: Callable[[str], None] = lambda line: None
 
     def to_json(self) -> str:
         """What a page is told."""
         names = [file.name for file in self.files]
-        return json.dumps({"files": names, "rounds": self.rounds, "slow_ms": SLOW_MS})
+        return json.dumps({"files": names, "rounds": self.rounds, "slow_ms": self.slow_ms})
 
 
 class Engine(Protocol):

@@ -61,10 +61,12 @@ class BrowserEngine:
                 extras=self._extras(job),
             ) as running,
         ):
+            peak = 0
             for row in server.rows(TIMEOUT_S):
+                tree = processes.descendants(running.pid)
+                peak = max(peak, *map(processes.peak_bytes, tree))
                 yield row["ms"]
-            tree = processes.descendants(running.pid)
-            return max(map(processes.peak_bytes, tree), default=0) or None
+            return peak or None
 
     def _extras(self, job: Job) -> Extras:
         if self.kind == "spidermonkey":

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.wasm_cost.engines import ISOLATION_V8, TIERS, Engine, Job, Row
+from nnjit_studio.wasm_cost.engines import EVER_MS, ISOLATION_V8, TIERS, Engine, Job, Row
 from nnjit_studio.wasm_cost.isolated import isolate
 from nnjit_studio.wasm_cost.records import Compilation, CompileCost, Progress, TierCost
 from nnjit_studio.wasm_cost.v8_lines import FLAGS, Compiled, parse
@@ -20,8 +20,12 @@ _SAY_EVERY = 2000
 """Compiled functions between two lines of progress."""
 
 
-def traced(engine: Engine, module: Module, note: Progress, rounds: int = 1) -> CompileCost:
+def traced(
+    engine: Engine, module: Module, note: Progress, rounds: int = 1, inlining: bool = True
+) -> CompileCost:
     """V8's own figures of every function, from compiling the whole module in each tier.
+
+    Without ``inlining`` they can be compared with isolation, which cannot have it.
 
     Raises
     ------
@@ -45,7 +49,8 @@ def traced(engine: Engine, module: Module, note: Progress, rounds: int = 1) -> C
                         note(f"  {tier}: {len(seen)} compilations")
 
             note(f"{engine.name} compiles {len(module.bodies)} functions with {tier}.")
-            job = Job(tier, [file], rounds, FLAGS, on_line)
+            flags = FLAGS if inlining else (*FLAGS, *ISOLATION_V8)
+            job = Job(tier, [file], rounds, flags, EVER_MS, on_line)
             rows, peak = _drive(engine, job, note)
             whole = [_accepted(row[0], tier) for row in rows if row[0] is not None]
             tiers.append(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.support import processes
-from nnjit_studio.wasm_cost.engines import SLOW_MS, Job, Row
+from nnjit_studio.wasm_cost.engines import Job, Row
 from nnjit_studio.wasm_cost.v8_lines import TIERS as V8_TIERS
 
 _MARK = "@row "
@@ -50,7 +50,7 @@ class Shell:
         """
         script = files("nnjit_studio.resources") / "bench" / "compile_times.js"
         of_tier = V8_TIERS[job.tier] if self.kind == "v8" else (f"--wasm-compiler={job.tier}",)
-        command = [self.path, *of_tier, *job.flags, script, job.rounds, SLOW_MS, *job.files]
+        command = [self.path, *of_tier, *job.flags, script, job.rounds, job.slow_ms, *job.files]
         peak = 0
         rounds = 0
         with _started([str(word) for word in command]) as process:
