@@ -7,6 +7,7 @@ through a local is the same value. Values that only pass a block count as well.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,15 +55,9 @@ def vector_peaks(module: Module, index: int, body: Body) -> VectorPeaks:
         _peak(body, block, stack, _bits(live_out))
         for block, live_out in zip(blocks, live.live_out, strict=True)
     ]
+    starts = [block.start for block in blocks]
     by_loop = {
-        loop.start: max(
-            (
-                peak
-                for block, peak in zip(blocks, peaks, strict=True)
-                if loop.start < block.end - 1 <= loop.end
-            ),
-            default=0,
-        )
+        loop.start: max(peaks[bisect_right(starts, loop.start) : bisect_right(starts, loop.end)])
         for loop in loops(body)
     }
     return VectorPeaks(max(peaks), by_loop)
