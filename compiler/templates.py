@@ -94,9 +94,9 @@ class Template:
 
     name: str
     recognise: Callable[[Program], Subject | None]
-    wasm: Wasm | None
-    wgsl: Wgsl
     space: SpaceRow
+    wasm: Wasm | None = None
+    wgsl: Wgsl | None = None
     spellings: tuple[Spelling, ...] = ()
     prepare: Callable[[Program], Program] = lambda program: program
 
@@ -107,51 +107,50 @@ TEMPLATES = (
     Template(
         "matmul",
         recognize_columns,
+        registry.MATMUL,
         Wasm(schedule_matmul, guess_matmul),
         _MATMUL_ON_GPU,
-        registry.MATMUL,
         PRODUCTS,
     ),
     Template(
         "conv2d",
         recognize_conv2d,
+        registry.CONV2D,
         Wasm(schedule_conv2d, guess_conv2d),
         Wgsl(conv2d.conv2d_document, conv2d.guess),
-        registry.CONV2D,
         CONVOLUTIONS,
         with_staging,
     ),
     Template(
         "dot",
         recognize_dots,
+        registry.DOT,
         Wasm(schedule_dot, guess_dot),
         _MATMUL_ON_GPU,
-        registry.DOT,
         DOTS,
     ),
     # Any other strides: fast on a GPU alone.
-    Template("strided", recognize, Wasm(schedule_matmul), _MATMUL_ON_GPU, registry.MATMUL),
+    Template("strided", recognize, registry.MATMUL, Wasm(schedule_matmul), _MATMUL_ON_GPU),
     Template(
         "int8",
         recognize_int8,
+        registry.INT8,
         Wasm(schedule_int8, guess_int8),
         Wgsl(matmul_int8.int8_document, matmul_int8.guess),
-        registry.INT8,
     ),
     Template(
         "4bit",
         recognize_4bit,
+        registry.FOUR_BIT,
         Wasm(schedule_4bit, guess_4bit),
         Wgsl(matmul_4bit.four_bit_document, matmul_4bit.guess),
-        registry.FOUR_BIT,
     ),
     Template(
         "attention",
         recognize_attention,
-        None,
-        Wgsl(attention.attention_document, attention.guess),
         registry.ATTENTION,
-        ATTENTIONS,
+        wgsl=Wgsl(attention.attention_document, attention.guess),
+        spellings=ATTENTIONS,
     ),
 )
 """In this order a program is offered to their recognisers; the first that takes it has it."""
