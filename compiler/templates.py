@@ -44,61 +44,41 @@ from nnjit_studio.space.registry import SpaceRow
 
 @dataclass(frozen=True)
 class Wasm:
-    """A template of Wasm kernels.
-
-    Attributes
-    ----------
-    schedule
-        The loops of a program, its subject and a candidate; :class:`CompileError` where the
-        candidate does not fit.
-    guess
-        Settings of a subject that suit most shapes, untuned; None where others are faster.
-    """
+    """A template of Wasm kernels."""
 
     schedule: Callable[[Program, Any, Candidate], Scheduled]
+    """The loops of a program, its subject and a candidate; :class:`CompileError` where the
+    candidate does not fit."""
     guess: Callable[[Any], Candidate | None] = lambda subject: None
+    """Settings of a subject that suit most shapes, untuned; None where others are faster."""
 
 
 @dataclass(frozen=True)
 class Wgsl:
-    """A template of WGSL kernels.
-
-    Attributes
-    ----------
-    document
-        Of a program, its subject, a candidate and the tier; None where the program has a form
-        that the template cannot read, :class:`CompileError` where the candidate does not fit.
-    guess
-        As that of :class:`Wasm`.
-    """
+    """A template of WGSL kernels."""
 
     document: Callable[[Program, Any, GpuCandidate, str], KernelDocument | None]
+    """Of a program, its subject, a candidate and the tier; None where the program has a form
+    that the template cannot read, :class:`CompileError` where the candidate does not fit."""
     guess: Callable[[Any], GpuCandidate]
+    """As that of :class:`Wasm`."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """A row of the table.
-
-    Attributes
-    ----------
-    recognise
-        The subject that all other columns are told of, where a program has one.
-    space
-        The lite spaces of its workloads, and what the cost model sees of them.
-    spellings
-        How its workloads are written by hand.
-    prepare
-        The program with the workspace that its kernels need.
-    """
+    """A row of the table."""
 
     name: str
     recognise: Callable[[Program], Subject | None]
+    """The subject that all other columns are told of, where a program has one."""
     space: SpaceRow
+    """The lite spaces of its workloads, and what the cost model sees of them."""
     wasm: Wasm | None = None
     wgsl: Wgsl | None = None
     spellings: tuple[Spelling, ...] = ()
+    """How its workloads are written by hand."""
     prepare: Callable[[Program], Program] = lambda program: program
+    """The program with the workspace that its kernels need."""
 
 
 _MATMUL_ON_GPU = Wgsl(matmul.matmul_document, matmul.guess)

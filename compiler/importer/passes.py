@@ -33,36 +33,27 @@ _Form = TypeVar("_Form")
 
 @dataclass
 class Import:
-    """Options of the passes of one import, and their side results.
-
-    Attributes
-    ----------
-    halves
-        ``exact`` stores weights that are halves by value as such, ``rounded`` makes halves of
-        others too; empty for neither.
-    winograd
-        Whether convolutions may become :mod:`.winograd`'s three steps.
-    keep_ports
-        Whether inputs and outputs of a model in half precision stay f16.
-    weight_names
-        The initialisers by content; rounded weights are added.
-    views, tensors
-        What each view is a view of, by name; the ONNX names of values. Of :mod:`.take_views`.
-    done
-        The passes so far, with what each changed.
-    dump_after, dump
-        Name of the pass after which to keep the text form, and that text.
-    """
+    """Options of the passes of one import, and their side results."""
 
     halves: str = ""
+    """``exact`` stores weights that are halves by value as such, ``rounded`` makes halves of
+    others too; empty for neither."""
     winograd: bool = True
+    """Whether convolutions may become :mod:`.winograd`'s three steps."""
     keep_ports: bool = True
+    """Whether inputs and outputs of a model in half precision stay f16."""
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    """The initialisers by content; rounded weights are added."""
     views: dict[str, str] = field(default_factory=dict)
     tensors: list[tuple[str, str]] = field(default_factory=list)
+    """``views``, ``tensors``: What each view is a view of, by name; the ONNX names of values.
+    Of :mod:`.take_views`."""
     done: list[GraphPass] = field(default_factory=list)
+    """The passes so far, with what each changed."""
     dump_after: str = ""
     dump: str = ""
+    """``dump_after``, ``dump``: Name of the pass after which to keep the text form, and that
+    text."""
 
 
 @dataclass(frozen=True)

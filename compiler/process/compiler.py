@@ -18,21 +18,14 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 @dataclass(frozen=True)
 class Compiler:
-    """The ``Compiler`` of the tuner.
-
-    Attributes
-    ----------
-    process
-        Shared by all compilers of a program.
-    version
-        Part of the identity of the kernels.
-    passes_off
-        Optional passes that kernels are made without, unless they ask for passes by name.
-    """
+    """The ``Compiler`` of the tuner."""
 
     process: CompileProcess
+    """Shared by all compilers of a program."""
     version: str = COMPILER_VERSION
+    """Part of the identity of the kernels."""
     passes_off: tuple[str, ...] = ()
+    """Optional passes that kernels are made without, unless they ask for passes by name."""
 
     def compile(
         self,

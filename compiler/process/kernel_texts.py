@@ -9,41 +9,27 @@ from nnjit_studio.records import Kernel
 
 @dataclass(frozen=True)
 class PassText:
-    """A kernel after one pass.
-
-    Attributes
-    ----------
-    form
-        What the text is: ``loops``, ``wasm``, ``stages``, ``dispatches``, ``wgsl`` or ``bytes``;
-        empty before there is any.
-    text
-        Where the pass changed nothing, the text after the one before.
-    ms
-        Median of as many compilations as there are passes.
-    """
+    """A kernel after one pass."""
 
     name: str
     form: str
+    """What the text is: ``loops``, ``wasm``, ``stages``, ``dispatches``, ``wgsl`` or ``bytes``;
+    empty before there is any."""
     text: str
+    """Where the pass changed nothing, the text after the one before."""
     ms: float
+    """Median of as many compilations as there are passes."""
 
 
 @dataclass(frozen=True)
 class KernelTexts:
-    """The texts of one kernel.
-
-    Attributes
-    ----------
-    program
-        The tensor IR that all candidates start from.
-    buffers
-        Names of the kernel's arguments, in order.
-    moved_bytes
-        Of all inputs and outputs, each counted once.
-    """
+    """The texts of one kernel."""
 
     program: str
+    """The tensor IR that all candidates start from."""
     buffers: tuple[str, ...]
+    """Names of the kernel's arguments, in order."""
     moved_bytes: int
+    """Of all inputs and outputs, each counted once."""
     passes: tuple[PassText, ...]
     kernel: Kernel

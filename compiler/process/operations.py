@@ -260,30 +260,21 @@ class GpuLimitsRequest(Request[tuple[tuple[bytes, int], tuple[bytes, int]]]):
 
 @dataclass(frozen=True)
 class Operation:
-    """A row of the table.
-
-    Attributes
-    ----------
-    handlers
-        The module below :mod:`.handlers` that has the function; loaded by its first job.
-    timeout_s
-        From the request, and from each phase, to the next message.
-    lost
-        Of a job on a stranger's model: what ended when the process died, as the subject of a
-        sentence. The model is to blame then, not the Studio.
-    raises
-        The class of all errors of the job; without it they keep the class that was raised.
-    loads
-        Whether it loads code or programs, which stay.
-    """
+    """A row of the table."""
 
     request: type[Request[Any]]
     handlers: str
+    """The module below :mod:`.handlers` that has the function; loaded by its first job."""
     timeout_s: float = COMPILE_TIMEOUT_S
+    """From the request, and from each phase, to the next message."""
     _: KW_ONLY
     lost: str = ""
+    """Of a job on a stranger's model: what ended when the process died, as the subject of a
+    sentence. The model is to blame then, not the Studio."""
     raises: type[NnjitError] | None = None
+    """The class of all errors of the job; without it they keep the class that was raised."""
     loads: bool = False
+    """Whether it loads code or programs, which stay."""
 
     @property
     def reply(self) -> Any:

@@ -30,29 +30,21 @@ ALIGNMENT_BYTES = 64
 
 @dataclass(frozen=True)
 class PlanBuffer:
-    """A range of the engine's linear memory.
-
-    Attributes
-    ----------
-    region
-        ``weight`` (offset into the weights file, loaded once), ``arena``
-        (offset into the memory that runs reuse) or ``state`` (offset into
-        the memory that keeps its contents from run to run).
-    offset, nbytes
-        In bytes; the offset is a multiple of 64. For a packable weight
-        ``nbytes`` is the capacity: room for the widest panel's padding.
-    pack
-        ``(K, N)`` of a matmul weight that a kernel may want in panels, else
-        None. The weights file holds it row-major, K x N.
-    unit_bytes
-        Of one of its K x N elements: 4, or 2 for weights in f16.
-    """
+    """A range of the engine's linear memory."""
 
     region: str
+    """``weight`` (offset into the weights file, loaded once), ``arena`` (offset into the memory
+    that runs reuse) or ``state`` (offset into the memory that keeps its contents from run to
+    run)."""
     offset: int
     nbytes: int
+    """``offset``, ``nbytes``: In bytes; the offset is a multiple of 64. For a packable weight
+    ``nbytes`` is the capacity: room for the widest panel's padding."""
     pack: tuple[int, int] | None = None
+    """``(K, N)`` of a matmul weight that a kernel may want in panels, else None. The weights
+    file holds it row-major, K x N."""
     unit_bytes: int = WORD_BYTES
+    """Of one of its K x N elements: 4, or 2 for weights in f16."""
 
     def panel_bytes(self, width: int) -> int:
         """Of a packable weight in panels of ``width`` columns, the last one padded."""
@@ -62,24 +54,17 @@ class PlanBuffer:
 
 @dataclass(frozen=True)
 class Append:
-    """What an ``append`` step copies: new rows of a cache into their slots.
-
-    Attributes
-    ----------
-    heads, rows, width
-        The new rows: ``[heads, rows, width]``, row-major.
-    capacity
-        Slots of the cache: ``[heads, capacity, width]``, or with ``columns``
-        ``[heads, width, capacity]``.
-    nbytes
-        Of one element.
-    """
+    """What an ``append`` step copies: new rows of a cache into their slots."""
 
     heads: int
     rows: int
     width: int
+    """``heads``, ``rows``, ``width``: The new rows: ``[heads, rows, width]``, row-major."""
     capacity: int
+    """Slots of the cache: ``[heads, capacity, width]``, or with ``columns`` ``[heads, width,
+    capacity]``."""
     nbytes: int
+    """Of one element."""
     columns: bool = False
 
 

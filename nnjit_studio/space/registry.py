@@ -25,28 +25,22 @@ from nnjit_studio.space.webgpu import spaces as webgpu
 
 @dataclass(frozen=True)
 class SpaceRow:
-    """The spaces of some kinds of workloads.
-
-    Attributes
-    ----------
-    wasm, webgpu
-        The space on a device, if there are any; ``wasm`` is told whether B may be packed. Each
-        raises :class:`UserError` for a workload that it has no space for.
-    naive_size
-        Size of the Wasm space before any reduction.
-    features, family
-        Of a Wasm candidate, for the cost model, and the weights that it has there.
-    blocks_k
-        Whether ``r1`` cuts the reduction, the last dimension but one.
-    """
+    """The spaces of some kinds of workloads."""
 
     kinds: tuple[str, ...]
     wasm: Callable[[Workload, DeviceProfile, bool], Space[Candidate, Any]] | None = None
+    """The space on a device, which is told whether B may be packed; raises :class:`UserError` for
+    a workload that it has no space for."""
     webgpu: Callable[[Workload, GpuProfile], Space[GpuCandidate, Any]] | None = None
+    """The same on a GPU."""
     naive_size: Callable[[Workload], int] = matmul.matmul_naive_size
+    """Size of the Wasm space before any reduction."""
     features: Callable[[Candidate, Workload, DeviceProfile], Features] = matmul.matmul_features
     family: Callable[[Workload], str] = matmul.matmul_family
+    """``features``, ``family``: Of a Wasm candidate, for the cost model, and the weights that
+    it has there."""
     blocks_k: bool = True
+    """Whether ``r1`` cuts the reduction, the last dimension but one."""
 
 
 MATMUL = SpaceRow(("matmul", "batch_matmul"), matmul.matmul_space, webgpu.matmul_space)

@@ -36,15 +36,10 @@ def _table(rows: Iterable[Row]) -> str:
 
 
 class NodeDetails(Panel):
-    """A table of facts; the histograms of the weights come when they have been read.
-
-    Signals
-    -------
-    asked(str, str)
-        A link was followed: the dock or action it names, and the node.
-    """
+    """A table of facts; the histograms of the weights come when they have been read."""
 
     asked = Signal(str, str)
+    """A link was followed: the dock or action it names, and the node."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()

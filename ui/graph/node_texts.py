@@ -27,22 +27,16 @@ Row = tuple[str, str]
 
 @dataclass
 class Known:
-    """Results that concern the nodes of a model, and what was read from its files.
-
-    Attributes
-    ----------
-    places
-        The docks that links may lead to.
-    attributes
-        ``op`` and attributes of ONNX nodes, by name.
-    """
+    """Results that concern the nodes of a model, and what was read from its files."""
 
     facts: Facts = field(default_factory=Facts)
     profile: ModelProfile | None = None
     diff: Diff | None = None
     records: Sequence[TuningRecord] = ()
     places: Collection[str] = ()
+    """The docks that links may lead to."""
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """``op`` and attributes of ONNX nodes, by name."""
     attributes_problem: str = ""
     weights: Sequence[Histogram] = ()
     weights_problem: str = ""

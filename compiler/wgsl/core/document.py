@@ -13,41 +13,28 @@ ENTRY = "main"
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One compute dispatch.
-
-    Attributes
-    ----------
-    workgroups
-        Counts in x, y and z, each at most 65535.
-    bindings
-        What lies at ``@group(0) @binding(i)``: ``aN`` is argument N of the
-        kernel, ``sN`` scratch buffer N of the document.
-    access
-        ``read`` or ``read_write`` for each binding.
-    """
+    """One compute dispatch."""
 
     code: str
     workgroups: tuple[int, int, int]
+    """Counts in x, y and z, each at most 65535."""
     bindings: tuple[str, ...]
+    """What lies at ``@group(0) @binding(i)``: ``aN`` is argument N of the kernel, ``sN``
+    scratch buffer N of the document."""
     access: tuple[str, ...]
+    """``read`` or ``read_write`` for each binding."""
     entry: str = ENTRY
 
 
 @dataclass(frozen=True)
 class KernelDocument:
-    """Dispatches that run in order, in one pass; each sees the writes of those before it.
-
-    Attributes
-    ----------
-    scratch
-        Bytes of each buffer that lives for one run of the kernel, multiples of 4.
-    requires
-        WebGPU features, and WGSL language features with the prefix ``wgsl:``.
-    """
+    """Dispatches that run in order, in one pass; each sees the writes of those before it."""
 
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...] = ()
+    """Bytes of each buffer that lives for one run of the kernel, multiples of 4."""
     requires: tuple[str, ...] = ()
+    """WebGPU features, and WGSL language features with the prefix ``wgsl:``."""
 
     def to_bytes(self) -> bytes:
         """UTF-8 JSON with sorted keys and no spaces: equal documents give equal bytes."""

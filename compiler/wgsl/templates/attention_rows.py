@@ -29,23 +29,17 @@ _COMBINE_THREADS = 64
 
 @dataclass(frozen=True)
 class Rows:
-    """Q, K or V in global memory: ``count`` rows, read in quads along the head.
-
-    Attributes
-    ----------
-    across, along
-        Strides from row to row and along the head, in elements.
-    vectors
-        Whether a quad is one load.
-    """
+    """Q, K or V in global memory: ``count`` rows, read in quads along the head."""
 
     name: str
     buffer: str
     base: str
     across: int
     along: int
+    """``across``, ``along``: Strides from row to row and along the head, in elements."""
     count: int
     vectors: bool
+    """Whether a quad is one load."""
 
     def bind(self, shader: Shader, argument: str) -> None:
         shader.bind(argument, self.name, f"array<{vector(QUAD if self.vectors else 1)}>")
