@@ -24,8 +24,7 @@ from nnjit_studio.compiler.recognize.quantised import (
     recognize_int8,
     without_vectors,
 )
-from nnjit_studio.compiler.recognize.remembered import remembered
-from nnjit_studio.compiler.recognize.subject import Subject
+from nnjit_studio.compiler.recognize.subject import Subject, remembered
 from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nnjit_studio.compiler.importer.buffers import Buffers
+from nnjit_studio.compiler.importer.buffers import Buffers, Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.names import Names, OnnxNames
 from nnjit_studio.compiler.importer.passes import CALL_PASSES, PLAN_PASSES, Import
-from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.subject import packed_weight

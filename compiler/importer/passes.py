@@ -18,13 +18,12 @@ from nnjit_studio.compiler.importer.program.half_weights import keep_halves
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
 from nnjit_studio.compiler.importer.program.split_columns import split_columns
 from nnjit_studio.compiler.importer.program.take_views import take_views
-from nnjit_studio.compiler.importer.program.text import calls_text, steps_text
 from nnjit_studio.compiler.importer.program.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.program.winograd import use_winograd
 from nnjit_studio.compiler.onnx_file.attributes import model_text
 from nnjit_studio.compiler.onnx_file.check import inlined
 from nnjit_studio.compiler.templates import prepared
-from nnjit_studio.compiler.tvm_adapter import ImportedCalls
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Value
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import GraphPass
 
@@ -74,6 +73,30 @@ class Stage(Generic[_Form]):
             if name == imports.dump_after:
                 imports.dump = self.text(form)
         return form
+
+
+def calls_text(calls: ImportedCalls) -> str:
+    """``results = program(values)``, and the ONNX nodes that a call stands for."""
+    lines = [f"inputs {_values(calls.inputs)}", f"outputs {_values(calls.outputs)}"]
+    for call in calls.calls:
+        line = f"{_values(call.outputs)} = {call.program.name}({_values(call.inputs)})"
+        lines.append(line + (f"  # {', '.join(call.origin.nodes)}" if call.origin.nodes else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _values(values: tuple[Value, ...]) -> str:
+    return ", ".join(
+        f"{v.name}:{v.dtype}[{'x'.join(map(str, v.shape))}]{' constant' * (v.constant is not None)}"
+        for v in values
+    )
+
+
+def steps_text(built: BuiltModel) -> str:
+    """``results = workload(tensors)`` of each node, in the order of the plan."""
+    return "".join(
+        f"{', '.join(node.outputs)} = {node.workload}({', '.join(node.inputs)})  # {node.name}\n"
+        for node in built.graph.nodes
+    )
 
 
 def _prepare(calls: ImportedCalls, imports: Import) -> ImportedCalls:

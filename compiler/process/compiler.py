@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.process import operations as op
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload

@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, get_args
 
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.process.kernel_texts import PassText
-from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
+from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, PassText
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.records import Fixture, Kernel
@@ -184,7 +183,7 @@ class CompileRequest(Request[Compiled]):
 
 @dataclass(frozen=True)
 class Texts:
-    """A :class:`~nnjit_studio.compiler.process.kernel_texts.KernelTexts`, its kernel as code."""
+    """A :class:`~nnjit_studio.compiler.process.results.KernelTexts`, its kernel as code."""
 
     program: str
     buffers: tuple[str, ...]

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
 from nnjit_studio.records.gpu_candidate import VECTOR_WIDTHS, GpuCandidate
 from nnjit_studio.space.webgpu.usage import row_vectors, tile_width

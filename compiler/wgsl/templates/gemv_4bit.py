@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.templates.nibbles import (
     COLUMNS,
     F16,

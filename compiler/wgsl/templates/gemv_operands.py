@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 

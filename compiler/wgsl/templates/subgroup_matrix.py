@@ -12,8 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.errors import CompileError
 
 FEATURES = ("shader-f16", "subgroups", "chromium-experimental-subgroup-matrix")

@@ -9,7 +9,7 @@ from typing import Protocol
 from nnjit_studio.analysis.kernel.changes import ADDED, MOST_LINES, REMOVED, ChangedLine, changes
 from nnjit_studio.analysis.kernel.line_map import LineMap, maps_of
 from nnjit_studio.analysis.profile.rows import at_most
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import GPU_TIERS, DeviceProfile, Kernel
@@ -35,7 +35,7 @@ class PassStep:
 
     name: str
     form: str
-    """What the text is, as in :class:`~nnjit_studio.compiler.process.kernel_texts.PassText`."""
+    """What the text is, as in :class:`~nnjit_studio.compiler.process.results.PassText`."""
     text: str
     ms: float
     lines: tuple[ChangedLine, ...] | None
