@@ -136,15 +136,21 @@ class Walk:
         feeds = {n: self.values[n] for n in node.input if n}
         try:
             with np.errstate(all="ignore"):
-                results = ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds)
+                results = ReferenceEvaluator(self._alone(node)).run(None, feeds)
         except Exception:  # the importer has its own way with it
             return False
         if not all(isinstance(r, (np.ndarray, np.generic)) for r in results):
             return False
-        for name, result in zip(node.output, results, strict=False):
-            if name:
-                self.settle(name, result)
+        for name, result in zip((n for n in node.output if n), results, strict=True):
+            self.settle(name, result)
         return True
+
+    def _alone(self, node: onnx.NodeProto) -> onnx.ModelProto:
+        """A model of one node: the evaluator takes a node alone as one of the newest opset."""
+        inputs = (helper.make_value_info(n, self.types[n]) for n in dict.fromkeys(node.input) if n)
+        outputs = (helper.make_value_info(n, TypeProto()) for n in node.output if n)
+        graph = helper.make_graph([node], "alone", list(inputs), list(outputs))
+        return helper.make_model(graph, opset_imports=self.imports, ir_version=self.ir_version)
 
     def emit(self, op_type: str, *inputs: str, axes: Sequence[int] = (), **attributes: Any) -> str:
         """A node of ours, through the same walk; ``axes`` go where the opset wants them."""
