@@ -124,14 +124,10 @@ def _question(ports: list[onnx.ValueInfoProto], dims: dict[str, int]) -> ModelEr
         for p in ports
     )
     names = list(
-        dict.fromkeys(
-            d for p in ports for d in _dims(p) if isinstance(d, str) and d not in dims
-        )
+        dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str) and d not in dims)
     )
     options = [f"--dim {name}={_example(name)}" for name in names]
-    options += [
-        f"--shape {p.name}=1" for p in ports if not p.type.tensor_type.HasField("shape")
-    ]
+    options += [f"--shape {p.name}=1" for p in ports if not p.type.tensor_type.HasField("shape")]
     return ModelError(
         f"The model has inputs of open shape: {open_inputs}.",
         f"Give the numbers, as in {' '.join(options)}, or arrays with --inputs.",
