@@ -27,7 +27,6 @@ from nnjit_studio.model import (
     DTYPE_BYTES,
     Append,
     Graph,
-    GraphPass,
     Node,
     Plan,
     PlanPort,
@@ -63,7 +62,7 @@ def build(
         assembly.place_input(value, label in states)
     for position, call in enumerate(calls.calls):
         assembly.add(call, position)
-    built = assembly.finish(name, onnx, tuple(imports.done))
+    built = assembly.finish(name, onnx, imports)
     if isinstance(weights, Path):
         store.finish_plan()
     on_gpu = PLAN_PASSES.run(built, imports)
@@ -149,10 +148,14 @@ class _Assembly:
         args = tuple(map(self.buffers.argument, (rows, state, *slot)))
         return PlanStep("append", "", args, self.names.tensor(state), append)
 
-    def finish(self, name: str, onnx: OnnxNames, passes: tuple[GraphPass, ...]) -> BuiltModel:
+    def finish(self, name: str, onnx: OnnxNames, imports: Import) -> BuiltModel:
+        fixed = {input: imports.values[input] for input in imports.relied}
         self.steps.append(PlanStep("return"))
         outputs = self._ports(self.calls.outputs, onnx.outputs)
-        inputs = self._ports(self.calls.inputs, onnx.inputs)
+        inputs = tuple(
+            replace(port, value=fixed.get(port.spec.name))
+            for port in self._ports(self.calls.inputs, onnx.inputs)
+        )
         buffers, arena_bytes = self.buffers.planned()
         plan = Plan(
             name,
@@ -170,7 +173,7 @@ class _Assembly:
             tuple(p.spec.name for p in outputs),
             tuple(self.nodes),
             {spec.name: spec for spec in self._specs((*inputs, *outputs))},
-            passes,
+            tuple(imports.done),
         )
         workloads = tuple(self.workloads.values())
         return BuiltModel(graph, workloads, plan, self.programs, tuple(self.packable))

@@ -91,6 +91,7 @@ def _imported(
     on_phase("reading the model")
     model = check.load_model(path)
     shapes = fix_input_shapes(model, given)
+    imports.values = given.values
     on_phase("loading the importer")
     model = with_known_operators(model, half_weights, imports)
     on_phase("importing and fusing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +10,7 @@ import onnx
 
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
-from nnjit_studio.compiler.importer.onnx.fold import fold
+from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.widen_halves import widen
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
@@ -41,6 +41,10 @@ class Import:
     """Whether convolutions may become :mod:`.winograd`'s three steps."""
     keep_ports: bool = True
     """Whether inputs and outputs of a model in half precision stay f16."""
+    values: Mapping[str, int] = field(default_factory=dict)
+    """Values of inputs at hand."""
+    relied: frozenset[str] = frozenset()
+    """The inputs whose values the plan was laid out for."""
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
     """The initialisers by content; rounded weights are added."""
     views: dict[str, str] = field(default_factory=dict)
@@ -110,13 +114,18 @@ def _keep_halves(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return replace(calls, calls=tuple(kept))
 
 
+def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
+    model, imports.relied = fold_for(model, imports.values)
+    return model
+
+
 MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
     "nodes",
     lambda model: len(model.graph.node),
     model_text,
     (
         ("inline_functions", lambda model, imports: inlined(model)),
-        ("fold", lambda model, imports: fold(model)),
+        ("fold", _fold),
         ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
         ("decompose", lambda model, imports: decompose(model)),
     ),

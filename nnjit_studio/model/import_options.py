@@ -23,8 +23,13 @@ class ImportOptions:
     """Whether weights are rounded to f16 where that is cheap to read."""
 
     def with_hints(self, arrays: Mapping[str, NDArray[Any]] | None) -> ImportOptions:
-        """The same, where the shapes of inputs at hand settle what no option gave."""
+        """The same, where the inputs at hand settle what no option gave."""
         if arrays is None:
             return self
         hints = {name: array.shape for name, array in arrays.items()}
-        return replace(self, shapes=replace(self.shapes, hints=hints))
+        values = {
+            n: int(a.reshape(()))
+            for n, a in arrays.items()
+            if a.size == 1 and a.dtype.kind in "iub"
+        }
+        return replace(self, shapes=replace(self.shapes, hints=hints, values=values))

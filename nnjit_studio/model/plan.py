@@ -3,8 +3,8 @@
 After the instruction set of Nimble (appendix C). A static model is the
 straight-line case: ``call`` steps and one ``return``. Version 2 adds state
 that outlives a run, and ``append``, which writes into it; version 3 weights
-whose panels are made of halves. Other instructions have a place by name, and the
-engine refuses those that it does not know.
+whose panels are made of halves; version 4 inputs whose value is fixed. Other
+instructions have a place by name, and the engine refuses those that it does not know.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import msgspec
 
 from nnjit_studio.model.graph import TensorSpec
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
+HALVES_VERSION = 3
 STATE_VERSION = 2
 STATELESS_VERSION = 1
-"""What a plan without halves, and one without state, is written as: older engines run it too."""
+"""Plans are written as the oldest version that has what they use, so older engines run them too."""
 WORD_BYTES, HALF_BYTES = 4, 2
 """What panels are made of: words, and halves where a buffer says so."""
 HALF_SCALE = 2.0**10
@@ -87,10 +88,15 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class PlanPort:
-    """An input or output of the model and the buffer that holds it."""
+    """An input or output of the model and the buffer that holds it.
+
+    ``value`` is that of an input of one element which the plan was laid out for, because control
+    flow depends on it; a run with another is refused.
+    """
 
     spec: TensorSpec
     buffer: int
+    value: int | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,9 @@ class Plan:
         for buffer in data["buffers"]:
             if buffer["unit_bytes"] == WORD_BYTES:
                 del buffer["unit_bytes"]
+        for port in (*data["inputs"], *data["outputs"]):
+            if port["value"] is None:
+                del port["value"]
         for step in (*data["steps"], *data["gpu_steps"]):
             if step["append"] is None:
                 del step["append"]
@@ -139,6 +148,8 @@ class Plan:
         if not self.state_bytes:
             del data["state_bytes"]
         if any(buffer.unit_bytes != WORD_BYTES for buffer in self.buffers):
+            version = HALVES_VERSION
+        if any(port.value is not None for port in self.inputs):
             version = PLAN_VERSION
         return {"version": version, **data}
 
