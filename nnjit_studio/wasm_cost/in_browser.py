@@ -55,7 +55,7 @@ class BrowserEngine:
             PageServer({"files": folder}) as server,
             browsers.launch(
                 self.browser,
-                server.url("bench/compile.html"),
+                server.url("compile.html"),
                 self.no_sandbox,
                 on_exit=server.fail,
                 extras=self._extras(job),

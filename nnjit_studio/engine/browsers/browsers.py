@@ -27,26 +27,19 @@ _VERSION_TIMEOUT_S = 10.0
 
 @dataclass
 class RunningBrowser:
-    """A browser that :func:`launch` keeps.
-
-    Attributes
-    ----------
-    flags
-        What it was started with; they go with every measurement.
-    pid, profile
-        Its first process and its folder, others after a restart.
-    crashes
-        How often it ended by itself.
-    end
-        Kills it as if it had crashed.
-    """
+    """A browser that :func:`launch` keeps."""
 
     browser: Browser
     flags: str
+    """What it was started with; they go with every measurement."""
     pid: int = 0
+    """Of its first process, another one after a restart."""
     profile: Path = Path()
+    """Its folder, another one after a restart."""
     crashes: int = 0
+    """How often it ended by itself."""
     end: Callable[[], None] = lambda: None
+    """Kills it as if it had crashed."""
 
 
 _COMMANDS = {
