@@ -71,7 +71,7 @@ def sample_runtime(server: PageServer, page: str, how: Sampling) -> list[ThreadP
             if message["type"] == "done":
                 raise PageError("The page ended before it had begun to infer.")
         sampler.restart()
-        server.next_message(LOAD_S + how.seconds)
+        server.ask({"do": "run"}, LOAD_S + how.seconds)
         return sampler.stop()
 
 

@@ -12,7 +12,8 @@ from nnjit_studio.hotspots.records import Hotspot, Hotspots
 from nnjit_studio.inspection.facts import facts
 from nnjit_studio.wasm_file.module import Module, read
 
-WASM = "wasm://"
+_WRAPPERS = ("js-to-wasm:", "wasm-to-js:")
+"""Code between the languages, which has the place of the function that it leads to."""
 IDLE = ("(idle)", "(root)")
 _PARTS = {"(program)": "engine", "(garbage collector)": "garbage collection"}
 
@@ -78,9 +79,10 @@ def frame_of(call: Mapping[str, Any], modules: Mapping[str, Module]) -> Frame:
     A frame of Wasm has the byte offset of its function as the column.
     """
     url, name = call["url"], call["functionName"]
-    if url.startswith(WASM):
-        module = modules.get(url)
-        index = None if module is None else index_at(module, call["columnNumber"])
+    if url in modules:
+        if name.startswith(_WRAPPERS):
+            return Frame("wasm", None)
+        index = index_at(modules[url], call["columnNumber"])
         return Frame("wasm", None if index is None else Function(url, index))
     if name in IDLE:
         return Frame("", None)
