@@ -73,13 +73,14 @@ class _Scrolled(QScrollArea):
 
     def __init__(self, panel: Panel) -> None:
         super().__init__()
+        self._panel = panel
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(panel)
 
     def minimumSizeHint(self) -> QSize:
-        return self.widget().minimumSizeHint().boundedTo(LEAST)
+        return self._panel.minimumSizeHint().boundedTo(LEAST)
 
 
 class WindowDocks(Mapping[str, Dock]):
