@@ -13,12 +13,14 @@ class FreshLocals:
 
     Attributes
     ----------
+    first
+        Index of the first of them.
     types
         Value type of each, in their order.
     """
 
     def __init__(self, first: int) -> None:
-        self._first = first
+        self.first = first
         self._taken: dict[int, int] = {}
         self.types: list[int] = []
 
@@ -32,9 +34,9 @@ class FreshLocals:
         self._taken[kind] = skipped + 1
         same = [n for n, t in enumerate(self.types) if t == kind]
         if skipped < len(same):
-            return self._first + same[skipped]
+            return self.first + same[skipped]
         self.types.append(kind)
-        return self._first + len(self.types) - 1
+        return self.first + len(self.types) - 1
 
     def groups(self) -> list[bytes]:
         """Encoded groups of the declaration of locals."""

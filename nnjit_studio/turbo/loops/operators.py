@@ -40,31 +40,40 @@ LOADS: dict[int, tuple[int, int]] = {
 }
 """Result and bytes read of each load that takes an address alone."""
 
-# of each processor's table: numbers of operators with that many operands and that result
 _UNARY: dict[int, Iterable[int]] = {
-    I32: (0x45, 0x50, *range(0x67, 0x6A), 0xA7, 0xBC, 0xC0, 0xC1)
-    + tuple(_simd(21, 22, 24, 25, 27, 83, 99, 100, 131, 132, 163, 164, 195, 196))
-    + tuple(0xFC0000 | n for n in range(4)),
-    I64: (*range(0x79, 0x7C), 0xAC, 0xAD, 0xBD, *range(0xC2, 0xC5), SIMD | 29)
-    + tuple(0xFC0000 | n for n in range(4, 8)),
+    I32: (
+        *(0x45, 0x50, *range(0x67, 0x6A), 0xA7, 0xBC, 0xC0, 0xC1),
+        *_simd(21, 22, 24, 25, 27, 83, 99, 100, 131, 132, 163, 164, 195, 196),
+        *(0xFC0000 | n for n in range(4)),
+    ),
+    I64: (
+        *(*range(0x79, 0x7C), 0xAC, 0xAD, 0xBD, *range(0xC2, 0xC5), SIMD | 29),
+        *(0xFC0000 | n for n in range(4, 8)),
+    ),
     F32: (*range(0x8B, 0x92), *range(0xB2, 0xB7), 0xBE, SIMD | 31),
     F64: (*range(0x99, 0xA0), *range(0xB7, 0xBC), 0xBF, SIMD | 33),
-    V128: tuple(_simd(range(15, 21), 77, range(94, 99), range(103, 107), 116, 117, 122))
-    + tuple(_simd(range(124, 130), range(135, 139), 148, 160, 161, range(167, 171), 192, 193))
-    + tuple(_simd(range(199, 203), 224, 225, 227, 236, 237, 239, range(248, 256)))
-    + tuple(_simd(range(0x101, 0x105))),
+    V128: (
+        *_simd(range(15, 21), 77, range(94, 99), range(103, 107), 116, 117, 122),
+        *_simd(range(124, 130), range(135, 139), 148, 160, 161, range(167, 171), 192, 193),
+        *_simd(range(199, 203), 224, 225, 227, 236, 237, 239, range(248, 256)),
+        *_simd(range(0x101, 0x105)),
+    ),
 }
+"""By result: operators of one operand."""
 _BINARY: dict[int, Iterable[int]] = {
     I32: (*range(0x46, 0x50), *range(0x51, 0x67), *range(0x6A, 0x6D), *range(0x71, 0x79)),
     I64: (*range(0x7C, 0x7F), *range(0x83, 0x8B)),
     F32: tuple(range(0x92, 0x99)),
     F64: tuple(range(0xA0, 0xA7)),
-    V128: tuple(_simd(13, 14, 23, 26, 28, 30, 32, 34, range(35, 77), range(78, 82), 101, 102))
-    + tuple(_simd(range(107, 116), range(118, 122), 123, 130, 133, 134, range(139, 148)))
-    + tuple(_simd(range(149, 154), range(155, 160), range(171, 175), 177, range(181, 187)))
-    + tuple(_simd(range(188, 192), range(203, 207), 209, range(213, 224), range(228, 236)))
-    + tuple(_simd(range(240, 248), 0x100, range(0x10D, 0x113))),
+    V128: (
+        *_simd(13, 14, 23, 26, 28, 30, 32, 34, range(35, 77), range(78, 82), 101, 102),
+        *_simd(range(107, 116), range(118, 122), 123, 130, 133, 134, range(139, 148)),
+        *_simd(range(149, 154), range(155, 160), range(171, 175), 177, range(181, 187)),
+        *_simd(range(188, 192), range(203, 207), 209, 213, range(214, 224), range(228, 236)),
+        *_simd(range(240, 248), 0x100, range(0x10D, 0x113)),
+    ),
 }
+"""By result: operators of two operands."""
 _TERNARY = tuple(_simd(82, range(0x105, 0x10D), 0x113))
 
 OPERATORS: dict[int, tuple[int, int]] = {

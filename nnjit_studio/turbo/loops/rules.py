@@ -25,7 +25,6 @@ from nnjit_studio.turbo.loops.operators import (
     F64X2_SUB,
     LOAD32_SPLAT,
     SHUFFLE,
-    SIMD,
     V128,
     V128_LOAD,
 )
