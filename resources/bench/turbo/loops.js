@@ -1,18 +1,23 @@
 /** Loops of a module and their other bodies: compared on random memory, and timed in turns. */
-import { interleave } from "../rounds.js";
 import { address, fill, randomOf, whole } from "./random.js";
 
-/** @import { Policy } from "../rounds.js" */
 /** @import { Random } from "./random.js" */
 /**
  * @typedef {object} LoopJob a loop of `loop_module.py`
  * @property {number} first
  * @property {number[]} given types of the locals that it reads
  * @property {number[]} results types of the locals that it writes
- * @property {boolean[]} rounds_twice for each variant: whether it gives every bit of the original
+ * @property {string[]} fused for each variant: "f32" or "f64" with fused multiply-adds, "" without
  */
 /** @typedef {{file: string, shared: boolean, loops: LoopJob[]}} FunctionJob */
-/** @typedef {{seed: number, cases: number, policy: Policy}} Settings */
+/**
+ * @typedef {object} Settings
+ * @property {number} seed
+ * @property {number} cases random memory images
+ * @property {number} rounds of timing; in each, every body is called once
+ * @property {number} call_ms what a call lasts; short, so that other programs seldom interrupt it
+ * @property {number} warmup_ms
+ */
 /** @typedef {() => void} Run */
 
 const PAGES = 16;
@@ -21,9 +26,10 @@ const RESULTS = 32768;
 const SLOT = 16;
 const I32 = 0x7f;
 const I64 = 0x7e;
+const V128 = 0x7b;
 const ATTEMPTS = 400;
 const TRIPS = 64;
-const CALL_MS = 0.2;
+const MOST_RUNS = 1 << 20;
 /** Of the largest result: by how much a body with fused multiply-adds may differ here. */
 const TOLERANCE = 1e-4;
 
@@ -33,7 +39,7 @@ class Laboratory {
   constructor(instance, memory, loop, random) {
     const { exports } = instance;
     this.original = /** @type {Run} */ (exports[`o${loop.first}`]);
-    this.variants = loop.rounds_twice.map((_, n) => /** @type {Run} */ (exports[`v${loop.first}_${n}`]));
+    this.variants = loop.fused.map((_, n) => /** @type {Run} */ (exports[`v${loop.first}_${n}`]));
     this.loop = loop;
     this.random = random;
     this.view = new DataView(memory.buffer);
@@ -76,11 +82,12 @@ class Laboratory {
 /** @param {Laboratory} lab @param {number} cases */
 function prove(lab, cases) {
   const { random, loop } = lab;
-  const equal = loop.rounds_twice.map(() => true);
+  const equal = loop.fused.map(() => true);
   let ended = 0;
   for (let n = 0; n < cases; n++) {
-    fill(random, lab.image.buffer, false);
-    lab.drawLocals(whole(random, 1, 16));
+    const plain = n % 3 === 0;
+    fill(random, lab.image.buffer, plain);
+    lab.drawLocals(plain ? SLOT : whole(random, 1, SLOT));
     const trips = whole(random, 1, 40);
     const freely = random() < 0.7;
     const header = () => lab.setHeader(trips, 1, freely);
@@ -88,9 +95,10 @@ function prove(lab, cases) {
     ended += Number(first);
     const expected = lab.words.slice();
     lab.variants.forEach((run, v) => {
-      const second = lab.ends(run, header);
-      const same = first === second && (loop.rounds_twice[v] ? identical(expected, lab.words) : close(expected, lab.words, loop));
-      equal[v] &&= same;
+      const kind = loop.fused[v];
+      if (kind && !plain) return;
+      const same = lab.ends(run, header) === first;
+      equal[v] &&= same && (kind ? close(expected, lab.words, loop, kind) : identical(expected, lab.words));
     });
   }
   return { cases, ended, equal };
@@ -102,46 +110,58 @@ export function identical(a, b) {
   return true;
 }
 
-/** All but the vector results bit for bit, these within a tolerance. @param {Uint32Array} a @param {Uint32Array} b @param {LoopJob} loop */
-function close(a, b, { results }) {
-  const [x, y] = [new Float32Array(a.buffer), new Float32Array(b.buffer, b.byteOffset, b.length)];
-  const first = RESULTS / 4;
-  const last = first + (SLOT / 4) * results.length;
-  let largest = 1;
+/**
+ * All but the vector results bit for bit, these within a tolerance.
+ * @param {Uint32Array} a
+ * @param {Uint32Array} b
+ * @param {LoopJob} loop
+ * @param {string} kind of the lanes
+ */
+function close(a, b, { results }, kind) {
+  const [x, y] = [a, b].map(({ buffer }) => (kind === "f32" ? new Float32Array(buffer) : new Float64Array(buffer)));
+  const [first, last] = [RESULTS, RESULTS + SLOT * results.length].map((at) => at / x.BYTES_PER_ELEMENT);
+  let largest = 1e-30;
   for (let i = first; i < last; i++) if (Number.isFinite(x[i])) largest = Math.max(largest, Math.abs(x[i]));
   for (let i = 0; i < a.length; i++) {
     if (a[i] === b[i]) continue;
-    const vector = i >= first && i < last && results[(i - first) >> 2] === 0x7b;
-    const unlike = Number.isFinite(x[i]) && Number.isFinite(y[i]) && Math.abs(x[i] - y[i]) > TOLERANCE * largest;
-    if (!vector || unlike) return false;
+    const lane = Math.floor((4 * i) / x.BYTES_PER_ELEMENT);
+    const vector = lane >= first && lane < last && results[(4 * i - RESULTS) >> 4] === V128;
+    if (!vector || Math.abs(x[lane] - y[lane]) > TOLERANCE * largest || Number.isNaN(x[lane]) !== Number.isNaN(y[lane])) return false;
   }
   return true;
 }
 
-/** Milliseconds of a call by contender, or why there are none. @param {Laboratory} lab @param {Policy} policy */
-async function time(lab, policy) {
+/** Milliseconds of a call by contender, or why there are none. @param {Laboratory} lab @param {Settings} settings */
+function time(lab, { rounds, call_ms, warmup_ms }) {
   fill(lab.random, lab.image.buffer, true);
-  const runs = [lab.original, ...lab.variants];
-  if (!drawn(lab, runs)) return { samples_ms: {}, error: "no arguments were found that it runs on" };
-  let count = 8;
-  for (let ms = 0; ms < CALL_MS && count < 1 << 20; count *= 2) {
-    const start = performance.now();
-    lab.ends(lab.original, () => lab.setHeader(TRIPS, 2 * count, true));
-    ms = performance.now() - start;
-  }
-  const contenders = runs.map((run, n) => ({
-    name: n ? `v${n - 1}` : "o",
-    threads: 1,
-    call: async () => {
-      run();
-      return 0;
-    },
-    output: async () => new Float32Array(),
-    release: () => {},
-  }));
+  const bodies = [lab.original, ...lab.variants];
+  if (!drawn(lab, bodies)) return { samples_ms: {}, error: "no arguments were found that it runs on" };
   lab.words.set(lab.image);
-  lab.setHeader(TRIPS, count, true);
-  return { samples_ms: await interleave(contenders, policy) };
+  let runs = 4;
+  for (const body of bodies) warmUp(lab, body, 4, warmup_ms);
+  while (runs < MOST_RUNS && timed(lab, lab.original, runs) < call_ms) runs *= 2;
+  for (const body of bodies) warmUp(lab, body, runs, warmup_ms);
+  /** @type {number[][]} */
+  const samples = bodies.map(() => []);
+  for (let round = 0; round < rounds; round++)
+    for (let turn = 0; turn < bodies.length; turn++) {
+      const n = (round + turn) % bodies.length;
+      samples[n].push(timed(lab, bodies[n], runs));
+    }
+  return { samples_ms: Object.fromEntries(samples.map((list, n) => [n ? `v${n - 1}` : "o", list])) };
+}
+
+/** @param {Laboratory} lab @param {Run} body @param {number} runs @returns {number} ms */
+function timed(lab, body, runs) {
+  lab.setHeader(TRIPS, runs, true);
+  const start = performance.now();
+  body();
+  return performance.now() - start;
+}
+
+/** Calls until the engine has surely compiled it for speed. @param {Laboratory} lab @param {Run} body @param {number} runs @param {number} ms */
+function warmUp(lab, body, runs, ms) {
+  for (let spent = 0, calls = 0; spent < ms || calls < 10; calls++) spent += timed(lab, body, runs);
 }
 
 /** Finds locals that no body traps on. @param {Laboratory} lab @param {Run[]} runs */
@@ -159,13 +179,12 @@ function drawn(lab, runs) {
  * @param {Settings} settings
  * @param {(path: string) => Promise<BufferSource>} fetchBytes
  */
-export async function* rows(job, { seed, cases, policy }, fetchBytes) {
+export async function* rows(job, settings, fetchBytes) {
   const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, shared: job.shared });
   const { instance } = await WebAssembly.instantiate(await fetchBytes(job.file), { e: { m: memory } });
   for (const loop of job.loops) {
-    const lab = new Laboratory(instance, memory, loop, randomOf(seed + loop.first));
-    const proof = prove(lab, cases);
-    yield { file: job.file, first: loop.first, proof, ...(await time(lab, policy)) };
+    const lab = new Laboratory(instance, memory, loop, randomOf(settings.seed + loop.first));
+    const proof = prove(lab, settings.cases);
+    yield { file: job.file, first: loop.first, proof, ...time(lab, settings) };
   }
 }
-
