@@ -8,13 +8,15 @@ import { address, fill, randomOf, whole } from "./random.js";
 const PAGES = 16;
 /** Loop iterations before a function is stopped; its loops count them down at address 0. */
 const FUEL = 20000;
+const SPAN = 1 << 17;
 const I32 = 0x7f;
 const I64 = 0x7e;
 
 /** @param {Random} random @param {number} type */
 function argument(random, type) {
-  if (type === I32) return address(random, 4);
-  if (type === I64) return BigInt(address(random, 4));
+  const given = address(random, random() < 0.5 ? 1 : 4, SPAN);
+  if (type === I32) return given;
+  if (type === I64) return BigInt(given);
   return random() < 0.5 ? 1 : 2 * random() - 1;
 }
 
