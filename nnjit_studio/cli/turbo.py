@@ -6,12 +6,15 @@ from pathlib import Path
 
 import click
 
-from nnjit_studio.cli.common import JSON, answer, note
+from nnjit_studio.cli.common import INPUTS, JSON, answer, load_inputs, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import COUNT, FILE, argument, option, verb
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.errors import UserError
 from nnjit_studio.turbo.gate.gate import LEAST_GAIN, Settings
 from nnjit_studio.turbo.job import Turbo, TurboOptions
 from nnjit_studio.turbo.job import turbo as make_turbo
+from nnjit_studio.turbo.models import differences, run_model, runtime_of
 
 
 @verb()
@@ -30,6 +33,10 @@ def turbo(
     ),
     seed: int = option(1, "Of random memory and arguments."),
     no_sandbox: bool = OPTIONS["no_sandbox"],
+    check: Path | None = option(
+        None, "Run this model in ONNX Runtime Web with both modules and compare.", type=FILE
+    ),
+    inputs: Path | None = INPUTS,
     as_json: bool = JSON,
 ) -> None:
     """Re-schedule the vector loops of FILE, a .wasm, and keep those that are measured faster.
@@ -37,13 +44,36 @@ def turbo(
     Results stay the same bit for bit; with --fma there is a second module whose results are not.
     A loader chooses between them; a certificate says what was changed on what evidence.
     """
+    feeds = load_inputs(inputs)
+    if (check is None) != (feeds is None):
+        raise UserError("--check and --inputs go together.", "Give both or none.")
+    runtime = runtime_of(file) if check else None
     settings = Settings(seed=seed, least_gain=least_gain)
     options = TurboOptions(fma, target, registers, no_sandbox, settings)
     made = make_turbo(file, output, options, note)
-    answer(as_json, document(made), text(made))
+    checked: dict[str, dict[str, float]] = {}
+    if check and runtime and feeds:
+        browser = "chromium" if target == "node" else target
+        builds = {"original": file, **made.modules}
+        run = run_model(runtime, builds, check, feeds, browsers.find(browser), no_sandbox)
+        checked = {build: differences(run, build, "original") for build in made.modules}
+    answer(as_json, document(made, checked), "\n".join([text(made), *_told(checked)]))
+    if any(checked.get("plain", {}).values()):
+        raise UserError(
+            f"{made.outputs.plain.name} gives {check} other outputs than {file.name}.",
+            "Do not use it, and please report this with the module.",
+        )
 
 
-def document(made: Turbo) -> dict[str, object]:
+def _told(checked: dict[str, dict[str, float]]) -> list[str]:
+    return [
+        f"{build}, output {name}: " + (f"differs by {error:.1e}" if error else "bit-identical")
+        for build, outputs in checked.items()
+        for name, error in outputs.items()
+    ]
+
+
+def document(made: Turbo, checked: dict[str, dict[str, float]]) -> dict[str, object]:
     return {
         "ok": True,
         "out": str(made.outputs.plain),
@@ -52,6 +82,7 @@ def document(made: Turbo) -> dict[str, object]:
         "certificate": str(made.outputs.certificate),
         "licence": made.certificate["licence"],
         "functions": made.certificate["functions"],
+        "check": checked or None,
     }
 
 
@@ -65,4 +96,5 @@ def text(made: Turbo) -> str:
     files = [made.outputs.plain, *([made.outputs.relaxed] if made.relaxed else [])]
     lines.append(f"wrote {', '.join(map(str, files))}, {made.outputs.loader.name} and ")
     lines[-1] += made.outputs.certificate.name
+    lines.append(made.licence)
     return "\n".join(lines)

@@ -108,10 +108,15 @@ def _loop(
         "live_vectors": peak_of(graph, graph.order),
         "bodies": [_body(t) for t in mine],
         "kept": [
-            {**_body(t), "module": "out_relaxed" if t in relaxed and t not in plain else "out"}
-            for t in dict.fromkeys(again)
+            {**_body(t), "modules": _modules(t, plain, relaxed)}
+            for t in {id(t): t for t in again}.values()
         ],
     }
+
+
+def _modules(tried: Tried, plain: Sequence[Tried], relaxed: Sequence[Tried]) -> list[str]:
+    places = {"out": plain, "out_relaxed": relaxed}
+    return [role for role, kept in places.items() if any(t is tried for t in kept)]
 
 
 def _body(tried: Tried) -> dict[str, Any]:

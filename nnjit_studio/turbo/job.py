@@ -55,6 +55,13 @@ class Turbo:
     outputs: Outputs
     relaxed: bool
     certificate: dict[str, Any]
+    licence: str
+
+    @property
+    def modules(self) -> dict[str, Path]:
+        """The modules that were written: ``plain``, and with ``--fma`` ``relaxed``."""
+        more = {"relaxed": self.outputs.relaxed} if self.relaxed else {}
+        return {"plain": self.outputs.plain, **more}
 
 
 def turbo(file: Path, out: Path | None, options: TurboOptions, note: Note) -> Turbo:
@@ -116,17 +123,18 @@ def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -
         **({"out_relaxed": (outputs.relaxed.name, written[1])} if options.fma else {}),
     }
     evidence = Evidence(candidates, tried, kept, fused, rows)
+    licence = licence_of(work.file)
     document = certificate(
         module,
         files,
-        licence_of(work.file),
+        licence,
         work.engine,
         work.registers,
         settings,
         evidence,
     )
     write(outputs, written[0], written[1] if options.fma else None, document)
-    return Turbo(outputs, options.fma, document)
+    return Turbo(outputs, options.fma, document, licence.text)
 
 
 def _check(rows: list[Executed], valid: list[bool], engine: Engine) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 from nnjit_studio.errors import WasmError
 from nnjit_studio.turbo.gate.engines import Engine
 from nnjit_studio.turbo.gate.gate import Settings
-from nnjit_studio.turbo.gate.loop_module import SHARED
 from nnjit_studio.turbo.loops.operators import LOOP
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.instructions import decode
 from nnjit_studio.wasm_file.module import Module, read
 
+PAGES = 16
+"""Of the memory that a lifted function gets."""
 _COUNT_DOWN = bytes.fromhex("4100 4100 280200 4101 6b 360200 4100 280200 45 0440 00 0b")
 """Takes one from the number at address 0, and stops the function when none is left."""
 
@@ -94,13 +95,12 @@ def _pair(module: Module, index: int, body: bytes, folder: Path) -> dict[str, An
     imports: list[str] = []
     for name, code in zip(names.values(), (module.body(index), body), strict=True):
         changed = read(edit.replace(module, {index: counted(code)}))
-        lifted = edit.lift(changed, [index])
+        lifted = edit.lift(changed, [index], PAGES)
         (folder / name).write_bytes(lifted)
         imports = [i.name for i in read(lifted).imports if i.kind == "func"]
     return {
         "index": index,
         **names,
-        "shared": bool(module.memories[0].flags & SHARED),
         "params": list(module.type_of(index).params),
         "imports": imports,
     }
