@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from itertools import groupby
 
-from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES
+from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES, signed, unsigned
 from nnjit_studio.compiler.wasm.ir import (
     Const,
     Function,
@@ -20,7 +20,6 @@ from nnjit_studio.compiler.wasm.ir import (
     Op,
     Store,
 )
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
 
 _HEADER = b"\0asm\x01\0\0\0"
 _I32 = VALUE_TYPES["i32"]
