@@ -11,7 +11,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.support.files import replacing
 
 _PROBE = (
-    b"\0asm\1\0\0\0\x01\x05\x01\x60\0\x01\x7b\x03\x02\x01\0\x0a\x0f\x01\x0d\0"
+    b"\0asm\1\0\0\0\x01\x05\x01\x60\0\x01\x7b\x03\x02\x01\0\x0a\x13\x01\x11\0"
     b"\x41\0\xfd\x0f\x41\0\xfd\x0f\x41\0\xfd\x0f\xfd\x85\x02\x0b"
 )
 """A module with one ``f32x4.relaxed_madd``."""
