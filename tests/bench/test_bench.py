@@ -21,13 +21,13 @@ from nnjit_studio.bench.peers.compile_times import bench_compile
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.passes import PAPER_PASSES, variants, verdict
 from nnjit_studio.bench.peers.sweep import Swept
-from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import BugError, PageError, UserError
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.records.candidate import Candidate
@@ -200,11 +200,11 @@ def test_compile_times(compiled: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[BenchServer]:
+def server(tmp_path: Path) -> Iterator[PageServer]:
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "a.json").write_text("{}")
     (tmp_path / "secret.json").write_text("{}")
-    with BenchServer({"files": tmp_path / "public"}) as running:
+    with PageServer({"files": tmp_path / "public"}) as running:
         yield running
 
 
@@ -218,7 +218,7 @@ def fetch(url: str, data: bytes | None = None, host: str = "") -> tuple[int, Any
         return e.code, e.headers
 
 
-def test_the_server_gives_its_files_alone(server: BenchServer) -> None:
+def test_the_server_gives_its_files_alone(server: PageServer) -> None:
     status, headers = fetch(server.url("kernels.html"))
     assert status == 200
     assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
@@ -232,7 +232,7 @@ def test_the_server_gives_its_files_alone(server: BenchServer) -> None:
     assert fetch(f"http://{origin}/bench/kernels.html")[0] == 404
 
 
-def test_the_server_collects_reports(server: BenchServer) -> None:
+def test_the_server_collects_reports(server: PageServer) -> None:
     base = server.url("").removesuffix("bench/")
     assert fetch(base + "report", b'{"type": "row", "index": 3}')[0] == 204
     assert server.next_message(5) == {"type": "row", "index": 3}
