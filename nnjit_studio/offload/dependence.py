@@ -6,7 +6,7 @@ takes; what starts at different bases is compared when the loop is called, by ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.terms import Atom, Linear
@@ -94,3 +94,10 @@ def _meets(spans: list[Span], constant: int, apart: bool, ways: list[int]) -> bo
     return any(
         _meets(rest, constant + c * n, apart and n == 0, ways) for n in range(first, last + 1)
     )
+
+
+def reach(address: Linear, trips: Mapping[Atom, int]) -> tuple[int, int]:
+    """The first byte and the one behind the last, from the base on."""
+    moves = [c * (trips[atom] - 1) for atom, c in address.of_kind("iter").terms]
+    low = address.constant + sum(min(m, 0) for m in moves)
+    return low, address.constant + sum(max(m, 0) for m in moves) + WIDTH

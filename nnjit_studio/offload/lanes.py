@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Protocol
 
+from nnjit_studio.offload.integers import integers, why
 from nnjit_studio.offload.terms import (
     NOTHING,
     Const,
@@ -14,6 +15,7 @@ from nnjit_studio.offload.terms import (
     Op,
     Unknown,
     Value,
+    as_integer,
     is_float,
     number,
     op,
@@ -68,7 +70,7 @@ def vector_operation(m: Registers, name: str, offset: int, literal: object) -> b
         m.push(_gathered([value] * _WORDS))
     elif name == "f32x4.extract_lane":
         m.push(_lane(m.pop(), int(str(literal))))
-    elif name == "f32x4.replace_lane":
+    elif name in ("f32x4.replace_lane", "i32x4.replace_lane"):
         value, vector = m.pop(), m.pop()
         parts = [_lane(vector, i) for i in range(_WORDS)]
         parts[int(str(literal))] = value
@@ -80,6 +82,13 @@ def vector_operation(m: Registers, name: str, offset: int, literal: object) -> b
         product = _lanewise("mul", [a, b])
         m.push(_lanewise("add", [c, product]) if "nmadd" not in word else
                _lanewise("sub", [c, product]))  # fmt: skip
+    elif name == "i32x4.splat":
+        m.push(_gathered([m.pop()] * _WORDS))
+    elif name == "i32x4.extract_lane":
+        m.push(_integer(_lane(m.pop(), int(str(literal)))))
+    elif name in ("i32x4.add", "i32x4.sub", "i32x4.mul", "i32x4.shl"):
+        b, a = m.pop(), m.pop()
+        m.push(_integers(word, a, b))
     elif name in ("v128.and", "v128.andnot", "v128.bitselect"):
         m.push(_masked(m, word))
     else:
@@ -128,7 +137,7 @@ def _lane(value: Value, lane: int) -> Value:
 
 
 def _gathered(parts: list[Value]) -> Value:
-    if all(is_float(p) for p in parts):
+    if all(is_float(p) or isinstance(p, Linear) for p in parts):
         return Lanes(tuple(parts))  # type: ignore[arg-type]
     return next((p for p in parts if isinstance(p, Unknown)), Unknown("integer"))
 
@@ -140,6 +149,16 @@ def _shuffle(m: Registers, places: tuple[int, ...]) -> None:
     whole = all(p % 4 == 0 and places[4 * i : 4 * i + 4] == (p, p + 1, p + 2, p + 3)
                 for i, p in enumerate(first))  # fmt: skip
     m.push(_gathered([both[p // 4] for p in first]) if whole else Unknown("integer"))
+
+
+def _integer(value: Value) -> Value:
+    found = as_integer(value)
+    return Unknown(why(value)) if found is None else found
+
+
+def _integers(word: str, a: Value, b: Value) -> Value:
+    rows = ((_lane(a, i), b if word == "shl" else _lane(b, i)) for i in range(_WORDS))
+    return _gathered([integers(word, _integer(x), _integer(y)) for x, y in rows])
 
 
 def _lanewise(word: str, vectors: list[Value]) -> Value:

@@ -18,6 +18,7 @@ from nnjit_studio.offload.terms import (
     Unknown,
     Value,
     added,
+    as_integer,
     atom_of,
     is_float,
     number,
@@ -40,27 +41,52 @@ def run_loop(code: Code, begin: int, m: Machine) -> None:
     Refused
         When the loop is not a fixed number of iterations of straight-line code and such loops.
     """
-    end = code.ends[begin]
     if code.instructions[begin].immediates[0] != EMPTY:
         raise Refused("branch")
-    inner = Machine(list(m.locals), order=m.order)
-    written = code.written(begin, end)
-    for x in written:
-        inner.locals[x] = _phi(code.types[x], begin, x)
+    written = code.written(begin, code.ends[begin])
+    heads = {x: _phi(code.types[x], begin, x) for x in written}
+    # What a local steps by shows in a first run; in the second it is known at the head.
+    trial = _Loop(begin, written, m, _body(code, begin, m, heads, trial=True)[0])
+    trial.find_inductions()
+    heads = {x: trial.head(value) for x, value in heads.items()}
+    inner, condition = _body(code, begin, m, heads)
+    _Loop(begin, written, m, inner, trial.integers).finish(condition)
+
+
+def _body(
+    code: Code, begin: int, m: Machine, heads: dict[int, Value], trial: bool = False
+) -> tuple[Machine, Value]:
+    """Run a loop's body once; the machine then, and the condition to go on."""
+    end = code.ends[begin]
+    inner = Machine(list(m.locals), order=m.order, ranges=m.ranges, budget=m.budget)
+    for x, value in heads.items():
+        inner.locals[x] = value
     last = code.names[end - 1] == "br_if" and code.instructions[end - 1].immediates[0] == 0
-    run_straight(code, begin + 1, end - 1 if last else end, inner)
+    run_straight(code, begin + 1, end - 1 if last else end, inner, trial)
     if not last or len(inner.stack) != 1:
         raise Refused("branch")
-    _Loop(begin, written, m, inner).finish(inner.pop())
+    return inner, inner.pop()
 
 
-def run_straight(code: Code, begin: int, end: int, m: Machine) -> None:
-    """Run instructions that are no branch and no call, and the loops among them."""
+def run_straight(code: Code, begin: int, end: int, m: Machine, trial: bool = False) -> None:
+    """Run instructions that are no branch and no call, and the loops among them.
+
+    In a trial, what a loop that is refused sets is not known.
+    """
     i = begin
     while i < end:
         instruction, name = code.instructions[i], code.names[i]
+        m.budget[0] -= 1
+        if m.budget[0] < 0:
+            raise Refused("size")
         if name == "loop":
-            run_loop(code, i, m)
+            try:
+                run_loop(code, i, m)
+            except Refused as refused:
+                if not trial:
+                    raise
+                for x in code.written(i, code.ends[i]):
+                    m.locals[x] = Unknown(refused.reason)
             i = code.ends[i]
         elif name == "local.get":
             m.push(m.locals[instruction.immediates[0]])
@@ -112,18 +138,24 @@ def _phi(type_: int, loop: int, x: int) -> Value:
 class _Loop:
     """The run of one body, and the machine that stands before the loop."""
 
-    def __init__(self, begin: int, written: list[int], outer: Machine, inner: Machine) -> None:
+    def __init__(
+        self,
+        begin: int,
+        written: list[int],
+        outer: Machine,
+        inner: Machine,
+        integers: dict[Atom, Linear] | None = None,
+    ) -> None:
         self.begin, self.written, self.outer, self.inner = begin, written, outer, inner
         self.counter = Atom("iter", begin)
-        self.integers: dict[Atom, Linear] = {}
+        self.integers = integers or {}
         self.sums: dict[Atom, list[Expr]] = {}
         self.floats: dict[Atom, Expr] = {}
 
     def finish(self, condition: Value) -> None:
         """Bring stores, loads and locals to the outer machine."""
-        self._inductions()
         self._accumulators()
-        self.trips = trip_count(condition, self.integers, self.counter)
+        self.trips = trip_count(condition, self.counter, self.outer.ranges)
         around = ((self.counter, self.trips),)
         for store in self.inner.stores:
             value = store.value
@@ -138,24 +170,35 @@ class _Loop:
         for x, value in after.items():
             self.outer.locals[x] = value
 
-    def _inductions(self) -> None:
+    def head(self, value: Value) -> Value:
+        """A local at the head of the loop, its inductions in terms of the counter."""
+        if isinstance(value, Lanes):
+            return Lanes(tuple(self.head(lane) for lane in value.lanes))  # type: ignore[misc]
+        known = as_integer(value)
+        if known is not None and known.terms and known.terms[0][0] in self.integers:
+            return self.integers[known.terms[0][0]]
+        return value
+
+    def find_inductions(self) -> None:
         """Locals that change by a constant, and those that follow such a one."""
         pending: list[tuple[Atom, Linear, Linear]] = []
         for x in self.written:
-            before, after = self.outer.locals[x], self.inner.locals[x]
-            phi = Atom("phi", self.begin, (x, 0))
-            if not isinstance(before, Linear) or not isinstance(after, Linear):
-                continue
-            step = after.plus(atom_of(phi), -1)
-            if not step.terms:
-                self.integers[phi] = before.plus(atom_of(self.counter), step.constant)
-            else:
-                pending.append((phi, before, after))
+            pairs = zip(_parts(self.outer.locals[x]), _parts(self.inner.locals[x]), strict=False)
+            for lane, (first, after) in enumerate(pairs):
+                before = as_integer(first)
+                phi = Atom("phi", self.begin, (x, lane))
+                if before is None or not isinstance(after, Linear):
+                    continue
+                step = after.plus(atom_of(phi), -1)
+                if not step.terms:
+                    self.integers[phi] = before.plus(atom_of(self.counter), step.constant)
+                else:
+                    pending.append((phi, before, after))
         for phi, before, after in pending:
             value = after.replaced(self.integers)
             previous = value.replaced({self.counter: atom_of(self.counter).plus(number(-1))})
-            first = previous.replaced({self.counter: number(0)})
-            if first == before and not self._own(previous):
+            start = previous.replaced({self.counter: number(0)})
+            if start == before and not self._own(previous):
                 self.integers[phi] = previous
 
     def _own(self, value: Linear) -> bool:
@@ -165,9 +208,7 @@ class _Loop:
         """Sums in float locals; what they add must not depend on a sum."""
         ends: dict[Atom, Expr] = {}
         for x in self.written:
-            after = self.inner.locals[x]
-            parts = after.lanes if isinstance(after, Lanes) else (after,)
-            for lane, part in enumerate(parts):
+            for lane, part in enumerate(_parts(self.inner.locals[x])):
                 if is_float(part):
                     ends[Atom("phi", self.begin, (x, lane))] = part  # type: ignore[assignment]
         for phi, value in ends.items():
@@ -189,10 +230,9 @@ class _Loop:
         return value  # type: ignore[return-value]
 
     def _placed(self, address: Linear) -> Linear:
-        found = address.replaced(self.integers)
-        if self._own(found):
+        if self._own(address):
             raise Refused("index")
-        return found
+        return address
 
     def _valued(self, value: Expr) -> Expr:
         """A value of one iteration in terms of the counter."""
@@ -208,18 +248,18 @@ class _Loop:
 
     def _after(self, x: int, end: Value) -> Value:
         """A local behind the loop."""
-        if isinstance(end, Linear):
-            phi = Atom("phi", self.begin, (x, 0))
-            if phi in self.integers:
-                return self.integers[phi].replaced({self.counter: number(self.trips)})
-            value = end.replaced(self.integers).replaced({self.counter: number(self.trips - 1)})
-            return Unknown("live-out") if self._own(value) else value
         if isinstance(end, Lanes):
-            parts = [self._float_after(x, lane, part) for lane, part in enumerate(end.lanes)]
-            known = all(is_float(p) for p in parts)
-            return Lanes(tuple(parts)) if known else Unknown("live-out")  # type: ignore[arg-type]
+            parts = [self._part_after(x, lane, part) for lane, part in enumerate(end.lanes)]
+            wrong = next((p for p in parts if isinstance(p, Unknown)), None)
+            return wrong or Lanes(tuple(parts))  # type: ignore[arg-type]
+        return self._part_after(x, 0, end)
+
+    def _part_after(self, x: int, lane: int, end: Value) -> Value:
+        if isinstance(end, Linear):
+            value = end.replaced({self.counter: number(self.trips - 1)})
+            return Unknown("live-out") if self._own(value) else value
         if is_float(end):
-            return self._float_after(x, 0, end)  # type: ignore[arg-type]
+            return self._float_after(x, lane, end)  # type: ignore[arg-type]
         return Unknown(end.reason if isinstance(end, Unknown) else "integer")
 
     def _float_after(self, x: int, lane: int, end: Expr) -> Value:
@@ -240,3 +280,7 @@ class _Loop:
         if isinstance(term, Reduce):
             return replace(term, loops=(around, *term.loops))
         return Reduce((around,), term)
+
+
+def _parts(value: Value) -> tuple[Value, ...]:
+    return value.lanes if isinstance(value, Lanes) else (value,)

@@ -12,6 +12,7 @@ from nnjit_studio.compiler.ir.program_text import program_text
 from nnjit_studio.compiler.programs.parts import f32
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.offload.dependence import reach
 from nnjit_studio.offload.nest import RESULT, Nest
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.reroll import Loops, Output
@@ -99,19 +100,21 @@ def lower(nest: Nest) -> Lowered:
 
 
 def _kind(nest: Nest, program: ir.Program) -> str:
+    to_locals = all(o.address.of_atom(RESULT) for o in nest.outputs)
     if not any(isinstance(e, Reduce) for o in nest.outputs for e in walk(o.value)):
         return "element-wise"
     subject = subject_of(program)
-    if isinstance(subject, Contraction):
+    if isinstance(subject, Contraction) and not to_locals:
         return "gemv" if 1 in (subject.m, subject.n) else "matmul"
-    spatial = max(math.prod(n for _, n in o.loops) for o in nest.outputs)
     products = all(
-        isinstance(e.term, Op) and e.term.name == "mul"
+        isinstance(e.term, Op)
+        and e.term.name == "mul"
+        and all(isinstance(a, Load) for a in e.term.args)
         for o in nest.outputs for e in walk(o.value) if isinstance(e, Reduce)
     )  # fmt: skip
     if not products:
         return "reduction"
-    return "dot" if spatial == 1 else "gemv"
+    return "dot" if to_locals else "gemv"
 
 
 class _Lowering:
@@ -175,7 +178,7 @@ class _Lowering:
             first = ir.Store(target, place, f32(0.0))
             reduce = self._axes(around, "reduce")
             stages.append(ir.Stage(f"sum_{target}", (*axes, *reduce), (step,), (first,)))
-            self._count(spatial * over, [m.term for m in members])
+            self._count(spatial * over, [m.term for m in members], len(members))
             sums |= {m: total if m is members[0] else f32(0.0) for m in members}
         if output.value in sums:
             return stages
@@ -183,10 +186,8 @@ class _Lowering:
         value = self._value(output.value, sums)
         return [*stages, ir.Stage(f"store_{name}", axes, (ir.Store(name, place, value),))]
 
-    def _count(self, points: int, values: list[Expr]) -> None:
-        operations = sum(_operations(v) for v in values)
-        added = len(values) if any(p for p in values) else 0
-        self.flops += points * (operations + (added if points > 1 and operations else 0))
+    def _count(self, points: int, values: list[Expr], sums: int = 0) -> None:
+        self.flops += points * (sum(_operations(v) for v in values) + sums)
         self.points += points
 
     def _axes(self, loops: Loops, kind: str = "spatial") -> tuple[ir.Axis, ...]:
@@ -265,13 +266,6 @@ def windows(
             if any(step % ELEMENT for step in (low - start, *steps)):
                 raise Refused("index")
     return found, places
-
-
-def reach(address: Linear, trips: Mapping[Atom, int]) -> tuple[int, int]:
-    """The first byte and the one behind the last, from the base on."""
-    moves = [c * (trips[atom] - 1) for atom, c in address.of_kind("iter").terms]
-    low = address.constant + sum(min(m, 0) for m in moves)
-    return low, address.constant + sum(max(m, 0) for m in moves) + ELEMENT
 
 
 def _ordered(output: Output) -> Loops:

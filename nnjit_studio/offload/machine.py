@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nnjit_studio.offload.integers import integers, why
 from nnjit_studio.offload.lanes import MOST_PARTS, vector_operation
 from nnjit_studio.offload.terms import (
     Compare,
@@ -26,6 +27,8 @@ F32 = {
     "trunc": "trunc", "nearest": "round",
 }  # fmt: skip
 """Operations on float32, and their names in tensor IR."""
+
+MOST_STEPS = 400_000
 
 _INTEGER_COMPARE = ("eq", "ne", "lt_s", "lt_u", "gt_s", "gt_u", "le_s", "le_u", "ge_s", "ge_u")
 _NEGATED = {
@@ -55,6 +58,10 @@ class Machine:
     ----------
     loads
         Where memory was read, with the order of the access.
+    ranges
+        Forms that were taken not to wrap around 2**32, with the bounds that they must keep.
+    budget
+        Instructions that may still be run, in one box for a whole function.
     """
 
     locals: list[Value]
@@ -62,6 +69,8 @@ class Machine:
     stores: list[Store] = field(default_factory=list)
     loads: list[tuple[Linear, int]] = field(default_factory=list)
     order: int = 0
+    ranges: list[tuple[Linear, int, int]] = field(default_factory=list)
+    budget: list[int] = field(default_factory=lambda: [MOST_STEPS])
 
     def pop(self) -> Value:
         return self.stack.pop() if self.stack else Unknown("instruction")
@@ -133,7 +142,7 @@ class Machine:
             self._put(self.pop(), self.pop(), offset)
         elif word in ("add", "sub", "mul", "shl", "or", "and", "shr_u", "shr_s"):
             b, a = self.pop(), self.pop()
-            self.push(_arithmetic(word, a, b))
+            self.push(integers(word, a, b))
         else:
             self.skip(code, "integer")
 
@@ -186,11 +195,6 @@ def floats(name: str, args: list[Value]) -> Value:
     return found if size(found) <= MOST_PARTS else Unknown("size")
 
 
-def why(*values: Value) -> str:
-    """The reason of the first that is not known."""
-    return next((v.reason for v in values if isinstance(v, Unknown)), "integer")
-
-
 def negated(compare: Compare) -> Compare:
     return Compare(_NEGATED[compare.name], compare.a, compare.b)
 
@@ -203,45 +207,6 @@ def _not(value: Value) -> Value:
     if isinstance(value, Unknown):
         return value
     return op("not", value) if is_float(value) else Unknown("integer")  # type: ignore[arg-type]
-
-
-def _arithmetic(word: str, a: Value, b: Value) -> Value:
-    if not isinstance(a, Linear) or not isinstance(b, Linear):
-        return Unknown(why(a, b))
-    if word == "add":
-        return a.plus(b)
-    if word == "sub":
-        return a.plus(b, -1)
-    if not a.terms and word == "mul":
-        a, b = b, a
-    if b.terms:
-        return Unknown("stride")
-    c = b.constant
-    if word == "mul":
-        return a.times(c)
-    if word == "shl":
-        return a.times(1 << (c & 31))
-    return _bits(word, a, c)
-
-
-def _bits(word: str, a: Linear, c: int) -> Value:
-    """Bitwise operations with a constant, where they are arithmetic."""
-    if not a.terms:
-        value, bits = a.constant % (1 << 32), c % (1 << 32)
-        results = {
-            "or": value | bits, "and": value & bits,
-            "shr_u": value >> (c & 31), "shr_s": a.constant >> (c & 31),
-        }  # fmt: skip
-        return number(results[word])
-    if word == "or" and c >= 0 and _low_zeros(a) > c.bit_length() - 1:
-        return a.plus(number(c))
-    return Unknown("index")
-
-
-def _low_zeros(a: Linear) -> int:
-    """Bits that are 0 at the low end of an affine form, whatever its atoms are."""
-    factors = [c for _, c in a.terms] + ([a.constant] if a.constant else [])
-    return min((c & -c).bit_length() - 1 for c in factors)
 
 
 def _reason(name: str) -> str:

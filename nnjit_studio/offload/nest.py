@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nnjit_studio.offload.dependence import check_order
+from nnjit_studio.offload.dependence import WIDTH, check_order, reach
 from nnjit_studio.offload.machine import Store
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.reroll import Loops, Output, Reroller
@@ -71,6 +71,7 @@ def normalise(lifted: Lifted, live: frozenset[int]) -> Nest:
     trips |= {atom: n for s in stores for atom, n in _reductions(s.value)}  # type: ignore[arg-type]
     finals, results = _locals_after(lifted, live)
     trips |= {atom: n for _, _, value in results for atom, n in _reductions(value)}
+    _check_ranges(lifted, trips)
     summed = [_summed(store) for store in stores]
     values = [*(s.value for s in stores), *(value for _, _, value in results)]
     used = {e.address for value in values for e in walk(value) if isinstance(e, Load)}  # type: ignore[arg-type]
@@ -84,6 +85,15 @@ def normalise(lifted: Lifted, live: frozenset[int]) -> Nest:
     outputs = [_merged(_without_ones(o)) for o in Reroller().outputs(summed)]
     places = tuple((local, lane) for local, lane, _ in results)
     return Nest(lifted.begin, lifted.end, tuple(outputs), places, finals)
+
+
+def _check_ranges(lifted: Lifted, trips: Mapping[Atom, int]) -> None:
+    for form, low, high in lifted.after.ranges:
+        if any(atom not in trips for atom, _ in form.terms):
+            raise Refused("dynamic-trip-count")
+        least, behind = reach(form, trips)
+        if least < low or behind - WIDTH >= high:
+            raise Refused("dynamic-trip-count")
 
 
 def _counters(address: Linear) -> tuple[tuple[Atom, int], ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -141,9 +143,9 @@ Expr = Const | Scalar | Load | Op | Sum | Reduce
 
 @dataclass(frozen=True)
 class Lanes:
-    """A vector of four float32, or of four truth values."""
+    """A vector of four float32, four truth values, or four integers."""
 
-    lanes: tuple[Expr, ...]
+    lanes: tuple[Expr | Linear, ...]
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,15 @@ class Unknown:
 
 
 Value = Linear | Expr | Lanes | Compare | Unknown
+
+def as_integer(value: Value) -> Linear | None:
+    """The bits of a value as an integer, where they are an affine form."""
+    if isinstance(value, Scalar):
+        return atom_of(value.atom)
+    if isinstance(value, Const) and not math.isnan(value.value):
+        return number(int.from_bytes(struct.pack("<f", value.value), "little"))
+    return value if isinstance(value, Linear) else None
+
 
 COMMUTATIVE = ("add", "mul")
 NOTHING = Const(0.0)

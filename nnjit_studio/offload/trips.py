@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.terms import WRAP, Atom, Compare, Linear, Value, number
 
 MOST = 1 << 31
 
 
-def trip_count(condition: Value, values: Mapping[Atom, Linear], counter: Atom) -> int:
+def trip_count(
+    condition: Value, counter: Atom, ranges: list[tuple[Linear, int, int]]
+) -> int:
     """Iterations of a loop that goes on while a condition holds at its end.
 
     Parameters
     ----------
-    values
-        Of the locals at the head of the loop, in terms of the counter.
+    ranges
+        Gets the forms that must not wrap, with their bounds.
 
     Raises
     ------
@@ -27,14 +27,13 @@ def trip_count(condition: Value, values: Mapping[Atom, Linear], counter: Atom) -
         condition = Compare("ne", condition, number(0))
     if not isinstance(condition, Compare):
         raise Refused("dynamic-trip-count")
-    a, b = condition.a.replaced(values), condition.b.replaced(values)
-    name = condition.name
+    a, b, name = condition.a, condition.b, condition.name
     if name == "ne":
         last = _equal(_line(a.plus(b, -1), counter))
     elif name == "eq":
         last = 0 if _equal(_line(a.plus(b, -1), counter)) != 0 else None
     else:
-        last = _crossing(name, _line(a, counter), _line(b, counter))
+        last = _crossing(name, *_lines(a, b, counter, name, ranges))
     if last is None or last >= MOST:
         raise Refused("dynamic-trip-count")
     return last + 1
@@ -45,6 +44,19 @@ def _line(value: Linear, counter: Atom) -> tuple[int, int]:
     if any(atom != counter for atom, _ in value.terms):
         raise Refused("dynamic-trip-count")
     return value.constant, value.of_atom(counter)
+
+
+def _lines(
+    a: Linear, b: Linear, counter: Atom, name: str, ranges: list[tuple[Linear, int, int]]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Two values without what they have in common, the counters of loops around."""
+    common = Linear(tuple(t for t in a.terms if t in b.terms and t[0] != counter))
+    if any(atom.kind != "iter" for atom, _ in common.terms):
+        raise Refused("dynamic-trip-count")
+    if common.terms:
+        low, high = (0, WRAP) if name.endswith("u") else (-WRAP // 2, WRAP // 2)
+        ranges += [(a, low, high), (b, low, high)]
+    return _line(a.plus(common, -1), counter), _line(b.plus(common, -1), counter)
 
 
 def _equal(line: tuple[int, int]) -> int | None:

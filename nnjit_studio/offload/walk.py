@@ -13,7 +13,7 @@ from itertools import count
 
 from nnjit_studio.offload.code import Code, literal_of, offset_of
 from nnjit_studio.offload.loops import F32, I32, V128, run_loop
-from nnjit_studio.offload.machine import Machine
+from nnjit_studio.offload.machine import MOST_STEPS, Machine
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.terms import (
     Atom,
@@ -61,6 +61,7 @@ class Walk:
     stack: list[Value] = field(default_factory=list)
     lifted: list[Lifted] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
+    budget: list[int] = field(default_factory=lambda: [MOST_STEPS])
 
     def run(self, parameters: int) -> None:
         """Walk the function from its entry."""
@@ -141,7 +142,7 @@ class Walk:
 
     def _loop(self, begin: int, end: int) -> None:
         before = tuple(self.locals)
-        m = Machine(list(before))
+        m = Machine(list(before), budget=self.budget)
         try:
             run_loop(self.code, begin, m)
         except Refused as refused:

@@ -7,5 +7,5 @@ for variant in "o2 -O2" "o3 -O3" "o2-simd -O2 -msimd128" "o3-simd -O3 -msimd128"
   read -r name flags <<<"$variant"
   # shellcheck disable=SC2086
   ${ZIG:-python -m ziglang} cc -target wasm32-freestanding $flags -g0 -nostdlib -Wl,--no-entry \
-    -Wl,--strip-debug -Wl,--allow-undefined -Wl,--initial-memory=4194304 -o "planted-$name.wasm" planted.c
+    -Wl,--strip-debug -Wl,--initial-memory=4194304 -o "planted-$name.wasm" planted.c
 done
