@@ -22,12 +22,22 @@ MOST_INSTRUCTIONS = 60_000
 
 @dataclass(frozen=True)
 class Found:
-    """A loop nest that can run on a GPU."""
+    """A loop nest that can run on a GPU; ``body`` are the bytes of its function."""
 
+    body: bytes
     code: Code
     lifted: Lifted
     nest: Nest
     lowered: Lowered
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function, and the instructions at which its loops begin."""
+
+    function: int
+    name: str
+    loops: list[int]
 
 
 @dataclass(frozen=True)
@@ -72,48 +82,47 @@ def verdicts(module: Module) -> Iterator[Verdict]:
 def of_function(module: Module, index: int) -> list[Verdict]:
     """The verdicts of one function; none where it cannot be decoded or has no loops."""
     try:
-        body, type_ = decode(module.body(index)), module.type_of(index)
+        data, type_ = module.body(index), module.type_of(index)
+        body = decode(data)
     except WasmError:
         return []
     code = Code(body, type_.params + body.locals)
     loops = list(code.loops())
     if not loops:
         return []
-    name = module.name_of(index)
+    place = Place(index, module.name_of(index), loops)
     if len(body.instructions) > MOST_INSTRUCTIONS:
-        return [_stays(code, index, name, loops, i, "size") for i in loops]
+        return [_stays(code, place, i, "size") for i in loops]
     walk = Walk(code, lambda f: _arity(module, module.type_index(f)), lambda t: _arity(module, t))
     try:
         walk.run(len(type_.params))
     except (WasmError, KeyError, IndexError):
-        return [_stays(code, index, name, loops, i, "instruction") for i in loops]
+        return [_stays(code, place, i, "instruction") for i in loops]
     live = live_behind(code, [lifted.end for lifted in walk.lifted]) if walk.lifted else {}
-    results = [_stays(code, index, name, loops, i, r) for i, r in walk.refused.items()]
+    results = [_stays(code, place, i, r) for i, r in walk.refused.items()]
     for lifted in walk.lifted:
-        results += _lifted(code, index, name, loops, lifted, live[lifted.end])
+        results += _lifted(data, code, place, lifted, live[lifted.end])
     return sorted(results, key=lambda v: v.loop)
 
 
 def _lifted(
-    code: Code, index: int, name: str, loops: list[int], lifted: Lifted, live: frozenset[int]
+    body: bytes, code: Code, place: Place, lifted: Lifted, live: frozenset[int]
 ) -> list[Verdict]:
     try:
         nest = normalise(lifted, live)
         lowered = lower(nest)
         check_held(lifted, nest, lowered)
     except Refused as refused:
-        return [_stays(code, index, name, loops, lifted.begin, refused.reason)]
+        return [_stays(code, place, lifted.begin, refused.reason)]
     at = code.instructions[lifted.begin].start
-    found = Found(code, lifted, nest, lowered)
-    number = loops.index(lifted.begin)
-    return [Verdict(index, name, number, at, pattern=lowered.kind, found=found)]
+    found = Found(body, code, lifted, nest, lowered)
+    number = place.loops.index(lifted.begin)
+    return [Verdict(place.function, place.name, number, at, pattern=lowered.kind, found=found)]
 
 
-def _stays(
-    code: Code, index: int, name: str, loops: list[int], begin: int, reason: str
-) -> Verdict:
+def _stays(code: Code, place: Place, begin: int, reason: str) -> Verdict:
     at = code.instructions[begin].start
-    return Verdict(index, name, loops.index(begin), at, reason=reason)
+    return Verdict(place.function, place.name, place.loops.index(begin), at, reason=reason)
 
 
 def _arity(module: Module, type_: int) -> tuple[int, int]:

@@ -236,7 +236,11 @@ class _Loop:
 
     def _valued(self, value: Expr) -> Expr:
         """A value of one iteration in terms of the counter."""
-        if isinstance(value, Scalar) and value.atom.kind == "phi" and value.atom.number == self.begin:
+        if (
+            isinstance(value, Scalar)
+            and value.atom.kind == "phi"
+            and value.atom.number == self.begin
+        ):
             if value.atom not in self.floats:
                 raise Refused("recurrence")
             return self.floats[value.atom]

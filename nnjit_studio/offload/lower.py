@@ -16,7 +16,18 @@ from nnjit_studio.offload.dependence import reach
 from nnjit_studio.offload.nest import RESULT, Nest
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.reroll import Loops, Output
-from nnjit_studio.offload.terms import Atom, Const, Expr, Linear, Load, Op, Reduce, Scalar, Sum, walk
+from nnjit_studio.offload.terms import (
+    Atom,
+    Const,
+    Expr,
+    Linear,
+    Load,
+    Op,
+    Reduce,
+    Scalar,
+    Sum,
+    walk,
+)
 
 ELEMENT = 4
 LEAST_POINTS = 64

@@ -182,9 +182,7 @@ def _merged(output: Output) -> Output:
 
 def _mergeable(output: Output) -> tuple[Atom, Atom] | None:
     groups = [(output.loops, [output.address, *_addresses(output.value)])]
-    groups += [
-        (e.loops, _addresses(e.term)) for e in walk(output.value) if isinstance(e, Reduce)
-    ]
+    groups += [(e.loops, _addresses(e.term)) for e in walk(output.value) if isinstance(e, Reduce)]
     for loops, addresses in groups:
         for outer, _ in loops:
             for inner, n in loops:

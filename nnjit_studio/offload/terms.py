@@ -166,6 +166,7 @@ class Unknown:
 
 Value = Linear | Expr | Lanes | Compare | Unknown
 
+
 def as_integer(value: Value) -> Linear | None:
     """The bits of a value as an integer, where they are an affine form."""
     if isinstance(value, Scalar):

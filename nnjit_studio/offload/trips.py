@@ -8,9 +8,7 @@ from nnjit_studio.offload.terms import WRAP, Atom, Compare, Linear, Value, numbe
 MOST = 1 << 31
 
 
-def trip_count(
-    condition: Value, counter: Atom, ranges: list[tuple[Linear, int, int]]
-) -> int:
+def trip_count(condition: Value, counter: Atom, ranges: list[tuple[Linear, int, int]]) -> int:
     """Iterations of a loop that goes on while a condition holds at its end.
 
     Parameters
