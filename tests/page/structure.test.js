@@ -12,7 +12,8 @@ const BELOW = {
   engine: ["types"],
   sdk: ["engine", "types"],
   studio: ["engine", "types"],
-  bench: ["sdk", "studio", "engine", "types"],
+  offload: ["engine", "types"],
+  bench: ["offload", "sdk", "studio", "engine", "types"],
   "nnjit.js": ["sdk"],
 };
 const MOST_FILES = 20;

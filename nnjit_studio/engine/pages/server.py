@@ -54,7 +54,7 @@ class PageServer:
     def __init__(self, roots: dict[str, Path]) -> None:
         package = files("nnjit_studio.resources")
         self._roots = {
-            **{name: Path(str(package / name)) for name in ("bench", "engine", "sdk", "studio")},
+            **{name: Path(str(package / name)) for name in ("bench", "engine", "offload", "sdk", "studio")},
             **roots,
         }
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
