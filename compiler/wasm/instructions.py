@@ -95,6 +95,7 @@ OPCODES: dict[str, bytes] = {
     "i32x4.shuffle_0257": _shuffle(0, 2, 5, 7),
     "i32x4.shuffle_0246": _shuffle(0, 2, 4, 6),
     "i32x4.shuffle_1357": _shuffle(1, 3, 5, 7),
+    "i32x4.shuffle_2323": _shuffle(2, 3, 2, 3),
 }
 
 # Opcode and alignment hint (log2 bytes); buffers promise the alignment of their element only.
