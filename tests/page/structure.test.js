@@ -11,6 +11,7 @@ const BELOW = {
   types: [],
   engine: ["types"],
   sdk: ["engine", "types"],
+  live: ["types"],
   studio: ["engine", "types"],
   bench: ["sdk", "studio", "engine", "types"],
   "nnjit.js": ["sdk"],

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import wasmtime
+from kernel_harness import engine
 from numpy.typing import NDArray
 
 from nnjit_studio.turbo.kernels.sgemm import PANEL, Mode
-from kernel_harness import engine
 
 FLOATS = 1 << 17
 """Of a memory of eight pages."""
