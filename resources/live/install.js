@@ -23,7 +23,7 @@ export class Live {
    * Gives a kernel to all threads, each of which binds it when it first calls it.
    *
    * A slot is written once: a thread may come to it minutes later.
-   * @param {Uint8Array} bytes of a module that imports the runtime's memory as `e.m`
+   * @param {Uint8Array} bytes of a module that imports the runtime's memory as `env.memory`
    * @returns {number} its slot
    */
   publish(bytes) {

@@ -12,8 +12,9 @@ import { record } from "./recorder.js";
  * @property {string} glue its glue, whose name says which build is meant
  * @property {string} wasm the rewritten module
  * @property {string} dispatch
- * @property {string} originals
- * @property {string[]} names
+ * @property {string} originals a module of the functions that may be kernels
+ * @property {string[]} functions their names there, in the order of the table
+ * @property {string} reference a bit-exact donor
  * @property {string} onnx
  * @property {number} threads
  * @property {{name: string, type: string, dims: number[], file: string}[]} inputs
@@ -39,6 +40,10 @@ async function open(job, live) {
 
 /** What the Studio asks for; every answer is a JSON object. */
 class Page {
+  /** Ms of work since the last inference, and what that one took. */
+  #worked = 0;
+  #inferenceMs = 0;
+
   /** @param {Job} job @param {Live} live @param {Inferences} inferences @param {Donors} donors */
   constructor(job, live, inferences, donors) {
     this.job = job;
@@ -54,6 +59,14 @@ class Page {
     return { ms };
   }
 
+  /** Work off the model's way takes at most as long as the inferences between. @param {number} since */
+  async #share(since) {
+    this.#worked += performance.now() - since;
+    if (this.#worked < this.#inferenceMs) return;
+    this.#inferenceMs = await this.inferences.run(this.live.chosen);
+    this.#worked = 0;
+  }
+
   async record() {
     return await record(this.live.control, () => this.inferences.run(this.live.chosen));
   }
@@ -61,12 +74,13 @@ class Page {
   /** @param {{name: string, file: string, exact: boolean}} asked */
   async add({ name, file, exact }) {
     const bytes = await bytesOf(file);
+    const start = performance.now();
     const proof = await this.donors.add(name, bytes);
     const right = !proof.error && (exact ? proof.identical === proof.cases : proof.worst <= 1);
     if (!right) return { slot: 0, proof };
     const slot = this.live.publish(bytes);
     this.inferences.expect(slot, exact);
-    await this.inferences.run(this.live.chosen);
+    await this.#share(start);
     return { slot, proof };
   }
 
@@ -75,10 +89,11 @@ class Page {
     /** @type {Record<string, number>} */
     const ms = {};
     for (const name of names) {
+      const start = performance.now();
       ms[name] = this.donors.rate(name, blocks, sample_ms);
       await breathe();
+      await this.#share(start);
     }
-    await this.inferences.run(this.live.chosen);
     return { ms };
   }
 
@@ -126,14 +141,15 @@ async function work() {
   if (!crossOriginIsolated) throw new Error("The page is not cross-origin isolated.");
   /** @type {Job} */
   const job = await (await fetch(at("files/job.json"))).json();
-  const live = await install(await bytesOf(job.dispatch), job.names);
+  const donors = new Donors(await bytesOf(job.originals), job.functions, await bytesOf(job.reference));
+  if (donors.kinds.every((kind) => !kind)) throw new Error("No function does what a known kernel does.");
+  const live = await install(await bytesOf(job.dispatch), donors.kinds);
   const { inferences, threads, version } = await open(job, live);
   if (live.runtimes.length === 0) throw new Error(`No instance of ${job.wasm} with a table was seen.`);
   const shared = live.runtimes[0].memory.buffer instanceof SharedArrayBuffer;
-  const donors = new Donors(await bytesOf(job.originals), job.names, shared);
   const page = new Page(job, live, inferences, donors);
   const first_ms = await inferences.run(ORIGINAL);
-  const opened = { threads, version, shared, first_ms, user_agent: navigator.userAgent };
+  const opened = { threads, version, shared, first_ms, kinds: donors.kinds, user_agent: navigator.userAgent };
   await post({ type: "reply", ...opened });
   for (;;) {
     const asked = await (await fetch(at("command"))).json();

@@ -63,7 +63,7 @@ export function attach(instance, imports, control) {
     let found = originals[kernel];
     try {
       const bytes = bound.has(slot) ? null : moduleIn(control, slot);
-      if (bytes) bound.set(slot, new Instance(new Module(bytes), { e: { m: memory } }).exports);
+      if (bytes) bound.set(slot, new Instance(new Module(bytes), { env: { memory } }).exports);
       found = bound.get(slot)?.[control.names[kernel]] ?? found;
     } catch (e) {
       console.warn(`The kernel in slot ${slot} cannot be bound; the original runs instead.`, e);

@@ -14,7 +14,7 @@ from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 _I32, _F32 = VALUE_TYPES["i32"], VALUE_TYPES["f32"]
 SIGNATURE = (_I32 * (len(PARAMS) - 1) + _F32, _I32)
 """Value types of the contract's parameters and of its result."""
-MEMORY = ("e", "m")
+MEMORY = ("env", "memory")
 """Module and name that the memory is imported by."""
 MOST_PAGES = 65536
 
@@ -30,7 +30,7 @@ def donor_module(tile: Tile, fma: bool, shared: bool) -> bytes:
     Parameters
     ----------
     shared
-        Whether the memory ``e.m`` that it imports is a shared one; engines tell these apart.
+        Whether the memory ``env.memory`` that it imports is a shared one; engines tell these apart.
     """
     return module_of({mode.value: sgemm(mode, tile, fma) for mode in Mode}, shared)
 
