@@ -55,7 +55,7 @@ def workload_of(blocks: Sequence[Block], originals: bytes) -> Workload:
 
 
 def candidates(workload: Workload, device: DeviceProfile) -> list[SpaceEntry]:
-    """The lite space of the heaviest block, as far as its tiles divide a panel, best guess first."""
+    """The lite space of the heaviest block, as far as tiles divide a panel; best guess first."""
     product = Workload("matmul", workload.dims, "f32")
     space = build_lite_space(product, device, packable=True)
     return [e for e in space.entries if _is_a_tile_of_panels(e.candidate, workload.dims[1])]

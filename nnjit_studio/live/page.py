@@ -97,7 +97,7 @@ class LivePage:
         return float(self._ask("soak", slots=slots, swaps=swaps)["seconds"])
 
     def measure(self, challenger: Kernel, incumbent: Kernel, policy: MeasurePolicy) -> RunResult:
-        """A duel between ordinary inferences, as :func:`nnjit_studio.tuner.evaluator.looks` asks."""
+        """A duel between ordinary inferences, for :func:`nnjit_studio.tuner.evaluator.duel`."""
         before = self.checked
         pair = (challenger, incumbent)
         samples, others = self.race(pair, policy.pairs, policy.min_sample_ms)

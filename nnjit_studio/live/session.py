@@ -12,6 +12,7 @@ from nnjit_studio.live.donors import Block, candidates, donor, workload_of
 from nnjit_studio.live.page import LivePage, Proof
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
+from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.lite_space import SpaceEntry, naive_size
 from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.events import (
@@ -117,10 +118,10 @@ class LiveSession:
         yield from self._adopted(workload, made, stored_winner(known))
         yield from self._prove(workload, [k for k, e in made.items() if not e.varies])
         self._rank(blocks)
-        tiles = {(c.x0, c.y0) for k in self.donors[:VARIED] if (c := k.candidate)}
-        varied = [
-            k for k, e in made.items() if e.varies and (e.candidate.x0, e.candidate.y0) in tiles
-        ]
+        varied = [k for k, e in made.items() if e.varies]
+        offered = {tile_of(k) for k in varied}
+        tiles = [tile for k in self.donors if (tile := tile_of(k)) in offered][:VARIED]
+        varied = [k for k in varied if tile_of(k) in tiles]
         yield from self._prove(workload, varied)
         yield from self._finals(workload, self._rank(blocks))
 
@@ -302,6 +303,12 @@ class LiveSession:
 
     def _over(self) -> bool:
         return self._t_s() >= self._seconds
+
+
+def tile_of(kernel: Kernel) -> tuple[int, int]:
+    """Rows and columns."""
+    assert isinstance(kernel.candidate, Candidate)
+    return kernel.candidate.y0, kernel.candidate.x0
 
 
 def refusal(proof: Proof, tier: str) -> str:
