@@ -1,4 +1,4 @@
-"""The server of a benchmark's page, and the browser that visits it."""
+"""A benchmark's page, served and opened in a new browser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def visit(
     """
     with browsers.launch(
         browsers.find(options.target),
-        server.url(f"bench/{page}"),
+        server.url(page),
         options.no_sandbox,
         on_exit=server.fail,
         gpu=options.gpu,

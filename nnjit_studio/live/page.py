@@ -143,7 +143,7 @@ def live_page(
         PageServer({"files": folder, "runtime": runtime}) as server,
         browsers.launch(
             browsers.find(target),
-            server.url("live/page.html"),
+            server.url("page.html", "live"),
             no_sandbox,
             on_exit=server.fail,
         ) as running,

@@ -42,8 +42,9 @@ def swappable(module: Module, kernels: Sequence[int]) -> bytes:
     added = [(module.type_index(f), module.body(f)) for f in kernels]
     grown = read(edit.replace(module, bodies, added))
     size = leb.unsigned(SLOTS * len(kernels))
+    in_table = _OF_TABLE + leb.unsigned(table)
     segments = [
-        _OF_TABLE + leb.unsigned(table) + _constant(SLOTS * k) + _END + _FUNC + b"\x01" + leb.unsigned(first + k)
+        in_table + _constant(SLOTS * k) + _END + _FUNC + b"\x01" + leb.unsigned(first + k)
         for k in range(len(kernels))
     ]
     return _with_items(
@@ -79,20 +80,19 @@ def _with_items(module: Module, items: dict[str, list[bytes]]) -> bytes:
     """The module with more items at the end of some of its vectors."""
     out = [MAGIC]
     missing = dict(items)
+    before = len(MAGIC)
     for section in module.sections:
-        name = SECTIONS[section.id] if section.id < len(SECTIONS) else ""
-        if name in ORDER:
-            for other in [m for m in missing if ORDER.index(m) < ORDER.index(name)]:
-                out.append(_section(other, 0, b"", missing.pop(other)))
-        contents = module.data[section.start : section.end]
-        if name in missing:
+        if section.name in ORDER:
+            place = ORDER.index(section.name)
+            early = [name for name in missing if ORDER.index(name) < place]
+            out += (_section(name, 0, b"", missing.pop(name)) for name in early)
+        if section.id and section.name in missing:
             count, at = leb.read_unsigned(module.data, section.start)
             rest = module.data[at : section.end]
-            out.append(_section(name, count, rest, missing.pop(name)))
+            out.append(_section(section.name, count, rest, missing.pop(section.name)))
         else:
-            custom = section.name.encode() if section.id == 0 else b""
-            head = leb.unsigned(len(custom)) + custom if section.id == 0 else b""
-            out.append(bytes([section.id]) + leb.unsigned(len(head + contents)) + head + contents)
+            out.append(module.data[before : section.end])
+        before = section.end
     return b"".join(out) + b"".join(_section(m, 0, b"", i) for m, i in missing.items())
 
 

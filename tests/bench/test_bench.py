@@ -221,21 +221,21 @@ def fetch(url: str, data: bytes | None = None, host: str = "") -> tuple[int, Any
 
 
 def test_the_server_gives_its_files_alone(server: PageServer) -> None:
-    status, headers = fetch(server.url("bench/kernels.html"))
+    status, headers = fetch(server.url("kernels.html"))
     assert status == 200
     assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
-    base = server.url("")
+    base = server.url("").removesuffix("bench/")
     assert fetch(base + "sdk/session.js")[0] == 200
     assert fetch(base + "files/a.json")[0] == 200
     assert fetch(base + "files/%2e%2e/secret.json")[0] == 404
     assert fetch(base + "node_modules/a.json")[0] == 404
-    assert fetch(server.url("bench/kernels.html"), host="evil.example")[0] == 403
+    assert fetch(server.url("kernels.html"), host="evil.example")[0] == 403
     origin = base.split("/")[2]
     assert fetch(f"http://{origin}/bench/kernels.html")[0] == 404
 
 
 def test_the_server_collects_reports(server: PageServer) -> None:
-    base = server.url("")
+    base = server.url("").removesuffix("bench/")
     assert fetch(base + "report", b'{"type": "row", "index": 3}')[0] == 204
     assert server.next_message(5) == {"type": "row", "index": 3}
     assert fetch(base + "upload/0-ours", b"\0\1")[0] == 204
@@ -248,7 +248,7 @@ def test_the_server_collects_reports(server: PageServer) -> None:
 
 
 def test_the_server_hands_commands_to_a_page_that_waits(server: PageServer) -> None:
-    base = server.url("")
+    base = server.url("").removesuffix("bench/")
 
     def page() -> None:
         for _ in range(2):

@@ -78,9 +78,9 @@ class PageServer:
         self._server = make_server(app)
         self._thread = threading.Thread(target=self._run, name="nnjit-bench-server", daemon=True)
 
-    def url(self, page: str) -> str:
-        """Address of a page of ``resources``, such as ``bench/models.html``; it holds a token."""
-        return f"http://{self._host}/{self._token}/{page}"
+    def url(self, page: str, room: str = "bench") -> str:
+        """Address of a page of a folder of ``resources``; it holds a token."""
+        return f"http://{self._host}/{self._token}/{room}/{page}"
 
     def next_message(self, timeout_s: float) -> dict[str, Any]:
         """The page's next report.
