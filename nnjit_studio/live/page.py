@@ -96,17 +96,19 @@ class LivePage:
         slots = [self._slots[k.sha256] for k in kernels]
         return float(self._ask("soak", slots=slots, swaps=swaps)["seconds"])
 
-    def measure(self, challenger: Kernel, incumbent: Kernel, policy: MeasurePolicy) -> RunResult:
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
         """A duel between ordinary inferences, for :func:`nnjit_studio.tuner.evaluator.duel`."""
         before = self.checked
-        pair = (challenger, incumbent)
-        samples, others = self.race(pair, policy.pairs, policy.min_sample_ms)
+        kernels = [k for k in (challenger, incumbent) if k is not None]
+        samples, *others = self.race(kernels, policy.pairs, policy.min_sample_ms)
         return RunResult(
             challenger.workload,
             challenger.settings,
             challenger.tier,
             tuple(samples),
-            tuple(others),
+            tuple(others[0]) if others else (),
             error_ratio=float("inf") if self.checked.wrong > before.wrong else 0.0,
             guard_ok=True,
         )

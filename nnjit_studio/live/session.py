@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from nnjit_studio.compiler.version import COMPILER_VERSION
-from nnjit_studio.errors import PageError
+from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.live.donors import Block, candidates, donor, workload_of
-from nnjit_studio.live.page import LivePage, Proof
+from nnjit_studio.live.job import Runtime
+from nnjit_studio.live.layout import ORIGINAL
+from nnjit_studio.live.page import EXACT_TIER, LivePage, Proof
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.candidate import Candidate
@@ -44,6 +47,9 @@ FIRST_DUEL = SwapPolicy(min_gain=0.01, looks=(2, 4, 8, 16, 32))
 DUELS = SwapPolicy(min_gain=0.005, looks=(2, 4, 8))
 """A swap costs nothing, so a small gain is worth one; the last percent is not worth the time."""
 DUEL_MS = 6000.0
+TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
+"""Shares of the time after which no further tile is tried, and no further unroll: on a busy
+machine the duels need what is left."""
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
 FINAL_RUNS = 5
@@ -54,13 +60,12 @@ class Setting:
     """What a session works with."""
 
     page: LivePage
+    runtime: Runtime
     device: DeviceProfile
     tier: str
+    model: str
     records: Records
     clock: Clock
-    originals: bytes
-    model: str
-    plain: Kernel
 
 
 class LiveSession:
@@ -68,8 +73,8 @@ class LiveSession:
 
     Attributes
     ----------
-    winner
-        The kernel that is chosen now; the runtime's own at first.
+    plain, winner
+        The runtime's own kernels, and those that are chosen now.
     donors
         All that were proven, best rated first.
     """
@@ -77,7 +82,10 @@ class LiveSession:
     def __init__(self, setting: Setting, seconds: float) -> None:
         self._set, self._seconds = setting, seconds
         self._began_s = setting.clock.monotonic_s()
-        self.winner = setting.plain
+        originals = setting.runtime.originals
+        digest = hashlib.sha256(originals).hexdigest()
+        self.plain = Kernel("", None, EXACT_TIER, originals, digest)
+        self.winner = self.plain
         self.donors: list[Kernel] = []
         self._before_ms = self._best_ms = 0.0
         self._best_s = 0.0
@@ -87,15 +95,22 @@ class LiveSession:
 
         Raises
         ------
+        UserError
+            When the model uses none of the kernels.
         PageError
             When an answer of the model was wrong; the original kernels serve again.
         """
         page = self._set.page
-        page.know(self._set.plain, 1)
+        page.know(self.plain, ORIGINAL)
         target = {**asdict(self._set.device), "tier": self._set.tier}
         blocks = page.record()
-        workload = workload_of(blocks, self._set.originals)
-        yield SessionStarted(self._t_s(), self._set.model, (workload.key,), target)
+        if not blocks:
+            raise UserError(
+                f"{self._set.model} asks for none of the kernels of {self._set.runtime.file.name}.",
+                "Models with products or convolutions of 32-bit floats do.",
+            )
+        workload = workload_of(blocks, self._set.runtime.originals)
+        yield SessionStarted(self.t_s(), self._set.model, (workload.key,), target)
         yield self._timed(WARM_UP_RUNS)
         self._before_ms = self._best_ms
         yield from self._tune(workload, blocks)
@@ -108,7 +123,7 @@ class LiveSession:
         made = {self._made(workload, e): e for e in space}
         known = self._set.records.records(self._key(workload))
         yield SpaceBuilt(
-            self._t_s(),
+            self.t_s(),
             workload.key,
             tuple(k.settings for k in made),
             tuple(e.reason for e in space),
@@ -116,22 +131,24 @@ class LiveSession:
             len({r.settings for r in known}),
         )
         yield from self._adopted(workload, made, stored_winner(known))
-        yield from self._prove(workload, [k for k, e in made.items() if not e.varies])
+        yield from self._prove(workload, [k for k, e in made.items() if not e.varies], TILES_UNTIL)
         self._rank(blocks)
         varied = [k for k, e in made.items() if e.varies]
         offered = {tile_of(k) for k in varied}
         tiles = [tile for k in self.donors if (tile := tile_of(k)) in offered][:VARIED]
         varied = [k for k in varied if tile_of(k) in tiles]
-        yield from self._prove(workload, varied)
+        yield from self._prove(workload, varied, UNROLLS_UNTIL)
         yield from self._finals(workload, self._rank(blocks))
 
     def _made(self, workload: Workload, entry: SpaceEntry) -> Kernel:
-        shared = bool(self._set.page.opened["shared"])
-        return donor(workload, entry.candidate, self._set.tier, shared)
+        return donor(workload, entry.candidate, self._set.tier, self._set.runtime.shared)
 
-    def _prove(self, workload: Workload, kernels: Sequence[Kernel]) -> Iterator[Event]:
+    def _prove(
+        self, workload: Workload, kernels: Sequence[Kernel], until: float
+    ) -> Iterator[Event]:
+        """Kernels that are right become donors, until that share of the time is over."""
         for kernel in kernels:
-            if self._over():
+            if self._over(until):
                 return
             if kernel in self.donors:
                 continue
@@ -145,7 +162,7 @@ class LiveSession:
         """Sort the donors by their rates; those whose rate lets them win."""
         ms: list[float] = [0.0] * len(self.donors)
         for _ in range(RATED_ROUNDS):
-            if not self._over():
+            if not self._over(UNROLLS_UNTIL) or not any(ms):
                 ms = self._set.page.rate(self.donors, blocks, RATE_MS)
         order = sorted(range(len(ms)), key=lambda i: ms[i])
         near = [self.donors[i] for i in order if ms[i] <= NEAR * ms[order[0]]]
@@ -160,7 +177,7 @@ class LiveSession:
                 continue
             ms = yield from self._duel(workload, kernel)
             yield RoundDone(
-                self._t_s(),
+                self.t_s(),
                 workload.key,
                 number,
                 kernel.settings,
@@ -169,13 +186,13 @@ class LiveSession:
                 self.winner.settings,
                 len(finalists) - number,
                 self._best_ms,
-                max(0.0, self._seconds - self._t_s()),
+                max(0.0, self._seconds - self.t_s()),
             )
 
     def _duel(self, workload: Workload, kernel: Kernel) -> Generator[Event, None, float]:
         """A finalist against what serves now; median ms of its inferences."""
         policy = MeasurePolicy(min_sample_ms=MIN_SAMPLE_MS, max_ms=DUEL_MS)
-        page, first = self._set.page, self.winner is self._set.plain
+        page, first = self._set.page, self.winner is self.plain
         thresholds = FIRST_DUEL if first else DUELS
         result, verdict = duel(page, kernel, self.winner, workload.flops, None, policy, thresholds)
         self._check()
@@ -196,17 +213,17 @@ class LiveSession:
         before = gflops_of(workload.flops, self._best_ms)
         self._set.page.choose(kernel)
         self.donors.append(kernel)
-        self.winner, self._best_s = kernel, self._t_s()
+        self.winner, self._best_s = kernel, self.t_s()
         self._best_ms = statistics.median(self._set.page.serve(WARM_UP_RUNS)[1:])
         after = gflops_of(workload.flops, self._best_ms)
-        yield Swapped(self._t_s(), workload.key, kernel.settings, before, after, True)
+        yield Swapped(self.t_s(), workload.key, kernel.settings, before, after, True)
 
     def _swap(self, workload: Workload, kernel: Kernel, ms: float) -> Swapped:
         before = gflops_of(workload.flops, self._best_ms)
         self._set.page.choose(kernel)
-        self.winner, self._best_ms, self._best_s = kernel, ms, self._t_s()
+        self.winner, self._best_ms, self._best_s = kernel, ms, self.t_s()
         after = gflops_of(workload.flops, ms)
-        return Swapped(self._t_s(), workload.key, kernel.settings, before, after)
+        return Swapped(self.t_s(), workload.key, kernel.settings, before, after)
 
     def _recorded(
         self,
@@ -241,7 +258,7 @@ class LiveSession:
             )
         )
         return Measured(
-            self._t_s(),
+            self.t_s(),
             workload.key,
             kernel.settings,
             verdict.state,
@@ -261,12 +278,12 @@ class LiveSession:
     def _timed(self, runs: int) -> ModelTimed:
         runs_ms = self._set.page.serve(runs)
         self._best_ms = statistics.median(runs_ms)
-        return ModelTimed(self._t_s(), self._best_ms, tuple(runs_ms))
+        return ModelTimed(self.t_s(), self._best_ms, tuple(runs_ms))
 
     def _check(self) -> None:
         checked = self._set.page.checked
         if checked.wrong:
-            self._set.page.choose(self._set.plain)
+            self._set.page.choose(self.plain)
             raise PageError(
                 f"{checked.wrong} of {checked.runs} answers were not what the kernels may give.",
                 "The original kernels serve again; report it with the model.",
@@ -287,7 +304,7 @@ class LiveSession:
             share=1.0,
         )
         return Finished(
-            t_s=self._t_s(),
+            t_s=self.t_s(),
             reason="time" if self._over() else "exhausted",
             model=self._set.model,
             model_ms=ms,
@@ -298,11 +315,12 @@ class LiveSession:
             seconds_to_within_3_percent=self._best_s,
         )
 
-    def _t_s(self) -> float:
+    def t_s(self) -> float:
+        """Seconds since the session began."""
         return self._set.clock.monotonic_s() - self._began_s
 
-    def _over(self) -> bool:
-        return self._t_s() >= self._seconds
+    def _over(self, share: float = 1.0) -> bool:
+        return self.t_s() >= share * self._seconds
 
 
 def tile_of(kernel: Kernel) -> tuple[int, int]:
@@ -315,7 +333,7 @@ def refusal(proof: Proof, tier: str) -> str:
     """Why a donor may not serve; empty when it may."""
     if proof.error:
         return proof.error
-    if tier == "simd128" and proof.identical < proof.cases:
+    if tier == EXACT_TIER and proof.identical < proof.cases:
         return f"{proof.cases - proof.identical} of {proof.cases} cases differ from the original"
     if proof.worst is None or proof.worst > 1:
         return "it differs from the original by more than rounding allows"

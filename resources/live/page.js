@@ -15,6 +15,7 @@ import { record } from "./recorder.js";
  * @property {string} originals a module of the functions that may be kernels
  * @property {string[]} functions their names there, in the order of the table
  * @property {string} reference a bit-exact donor
+ * @property {string} fused its twin in relaxed multiply-adds
  * @property {string} onnx
  * @property {number} threads
  * @property {{name: string, type: string, dims: number[], file: string}[]} inputs
@@ -146,10 +147,10 @@ async function work() {
   const live = await install(await bytesOf(job.dispatch), donors.kinds);
   const { inferences, threads, version } = await open(job, live);
   if (live.runtimes.length === 0) throw new Error(`No instance of ${job.wasm} with a table was seen.`);
-  const shared = live.runtimes[0].memory.buffer instanceof SharedArrayBuffer;
   const page = new Page(job, live, inferences, donors);
   const first_ms = await inferences.run(ORIGINAL);
-  const opened = { threads, version, shared, first_ms, kinds: donors.kinds, user_agent: navigator.userAgent };
+  const fused = WebAssembly.validate(await bytesOf(job.fused));
+  const opened = { threads, version, first_ms, fused, kinds: donors.kinds, user_agent: navigator.userAgent };
   await post({ type: "reply", ...opened });
   for (;;) {
     const asked = await (await fetch(at("command"))).json();
