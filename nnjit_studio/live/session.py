@@ -46,7 +46,7 @@ MIN_SAMPLE_MS = 20.0
 FIRST_DUEL = SwapPolicy(min_gain=0.01, looks=(2, 4, 8, 16, 32))
 DUELS = SwapPolicy(min_gain=0.005, looks=(2, 4, 8))
 """A swap costs nothing, so a small gain is worth one; the last percent is not worth the time."""
-DUEL_MS = 6000.0
+DUEL_MS, LEAST_DUEL_MS = 6000.0, 500.0
 TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
 """Shares of the time after which no further tile is tried, and no further unroll: on a busy
 machine the duels need what is left."""
@@ -191,7 +191,8 @@ class LiveSession:
 
     def _duel(self, workload: Workload, kernel: Kernel) -> Generator[Event, None, float]:
         """A finalist against what serves now; median ms of its inferences."""
-        policy = MeasurePolicy(min_sample_ms=MIN_SAMPLE_MS, max_ms=DUEL_MS)
+        left_ms = max(LEAST_DUEL_MS, 1000 * (self._seconds - self.t_s()))
+        policy = MeasurePolicy(min_sample_ms=MIN_SAMPLE_MS, max_ms=min(DUEL_MS, left_ms))
         page, first = self._set.page, self.winner is self.plain
         thresholds = FIRST_DUEL if first else DUELS
         result, verdict = duel(page, kernel, self.winner, workload.flops, None, policy, thresholds)
