@@ -23,6 +23,7 @@ VERBS = {
     "faster": "profile:faster",
     "generate": "generate:generate",
     "inspect": "inspect:inspect",
+    "live": "live:live",
     "profile": "profile:profile",
     "run": "run:run_model",
     "sample": "sample:sample",
