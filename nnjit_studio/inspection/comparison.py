@@ -16,7 +16,7 @@ MINIFIED = 2
 
 @dataclass(frozen=True)
 class Pair:
-    """A function in both builds, and by what it was recognised: name, bytes or shape."""
+    """A function in both builds, and by what it was recognised: name, bytes, opcodes or counts."""
 
     before: FunctionFacts
     after: FunctionFacts
@@ -30,7 +30,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two builds; ``changed`` has the largest difference first, ``same`` counts equal bodies."""
+    """Two builds; ``changed`` has the largest difference first, ``same`` counts equal code."""
 
     before: Survey
     after: Survey
@@ -63,20 +63,24 @@ class Comparison:
 
 
 def compare(before: Survey, after: Survey) -> Comparison:
-    """Match the functions of two builds: by name, else by bytes, else by a shape that is unique."""
+    """Match the functions of two builds: by name, bytes, opcodes, or unique counts.
+
+    Functions with equal opcodes count as the same: indices differ in every build.
+    """
     old, new = list(before.functions), list(after.functions)
     pairs: list[Pair] = []
     for by, key_before, key_after, unique in (
         ("name", _named(before), _named(after), True),
         ("bytes", _digest, _digest, False),
-        ("shape", _shape, _shape, True),
+        ("opcodes", _shape, _shape, False),
+        ("counts", _counts, _counts, True),
     ):
         found = _matched(old, new, key_before, key_after, unique)
         pairs += (Pair(a, b, by) for a, b in found)
         taken_old, taken_new = {a.index for a, _ in found}, {b.index for _, b in found}
         old = [f for f in old if f.index not in taken_old]
         new = [f for f in new if f.index not in taken_new]
-    changed = [pair for pair in pairs if pair.before.digest != pair.after.digest]
+    changed = [pair for pair in pairs if pair.before.shape != pair.after.shape]
     return Comparison(
         before,
         after,
@@ -103,6 +107,10 @@ def _digest(f: FunctionFacts) -> Hashable | None:
 
 
 def _shape(f: FunctionFacts) -> Hashable | None:
+    return f.shape or None
+
+
+def _counts(f: FunctionFacts) -> Hashable | None:
     return (f.blocks, f.locals, f.loops, f.simd, f.jump_table, len(f.callees))
 
 

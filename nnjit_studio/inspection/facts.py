@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.flow import V8_VECTORS, vector_peaks
+from nnjit_studio.wasm_file.flow import VectorPeaks, vector_peaks
 from nnjit_studio.wasm_file.instructions import CODES, decode, header
 from nnjit_studio.wasm_file.module import Module
 from nnjit_studio.wasm_file.opcodes import SIGNATURES, codes
@@ -43,13 +43,16 @@ class FunctionFacts:
     ``jump_table`` is the length of its longest jump table. ``live_vectors`` is the
     most vectors that live at once in one of its loops, None where a bound shows that
     they are fewer than eight or where it has no loop with vectors; ``spills`` are
-    those of them beyond V8's registers on x64. ``digest`` names the body's bytes.
+    those of an innermost loop beyond V8's registers on x64, without what it only
+    reads. ``digest`` names the body's bytes, ``shape`` its local types and opcodes
+    alone, without indices and constants.
     ``problem`` is why it could not be read, with counts of zero.
     """
 
     index: int
     bytes: int
     digest: str
+    shape: str = ""
     instructions: int = 0
     blocks: int = 0
     locals: int = 0
@@ -67,7 +70,7 @@ def facts(module: Module, indices: Iterable[int]) -> Iterator[FunctionFacts]:
     vectors = _VectorBalance()
     for index in indices:
         body = module.body(index)
-        known = FunctionFacts(index, len(body), hashlib.sha256(body).hexdigest()[:16])
+        known = FunctionFacts(index, len(body), _name(body))
         try:
             yield _facts(module, known, body, vectors)
         except WasmError as e:
@@ -92,14 +95,15 @@ def _facts(
     called = {tokens[i] for code in DIRECT for i in np.flatnonzero(codes_ == code)}
     return replace(
         known,
+        shape=_name(types + heads),
         instructions=len(tokens),
         blocks=1 + sum(map(heads.count, SPLITS)) + heads.count(CODES["if"]),
         locals=len(types),
         loops=loops,
         simd=simd,
         jump_table=max((leb.read_unsigned(token, 1)[0] for token in tables), default=0),
-        live_vectors=live,
-        spills=max(0, (live or 0) - V8_VECTORS),
+        live_vectors=max(live.loops.values()) if live else None,
+        spills=live.spills if live else 0,
         callees=tuple(sorted(leb.read_unsigned(token, 1)[0] for token in called)),
     )
 
@@ -112,7 +116,7 @@ def _live_vectors(
     heads: NDArray[np.uint8],
     types: bytes,
     vectors: _VectorBalance,
-) -> int | None:
+) -> VectorPeaks | None:
     """The most vectors that live at once in a loop; None when they are surely few.
 
     At a point there cannot be more than the vector locals and the vectors on the
@@ -126,9 +130,13 @@ def _live_vectors(
     if len(named) + int((level - base).max()) < FOLLOWED_FROM:
         return None
     try:
-        return max(vector_peaks(module, index, decode(body)).loops.values())
+        return vector_peaks(module, index, decode(body))
     except WasmError:  # a type that is not followed: the counts above are right nevertheless
         return None
+
+
+def _name(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 class _VectorBalance(dict[bytes, int]):

@@ -104,8 +104,8 @@ def _spills(f: FunctionFacts) -> str | None:
         return None
     verb = "spills" if f.spills == 1 else "spill"
     return (
-        f"{f.live_vectors} vectors live at once in its worst loop; V8 on x64 has "
-        f"{V8_VECTORS} registers for them, so {f.spills} {verb} to memory."
+        f"{V8_VECTORS + f.spills} vectors that an innermost loop changes live at once; V8 on "
+        f"x64 has {V8_VECTORS} registers for them, so {f.spills} {verb} to memory."
     )
 
 
