@@ -9,9 +9,6 @@ from typing import Any
 from nnjit_studio.inspection.facts import FunctionFacts
 from nnjit_studio.wasm_file.flow import V8_VECTORS
 
-SLOW_TIER_SHARE = 0.02
-"""A function below it is not worth a sentence."""
-
 
 @dataclass(frozen=True)
 class Hotspot:
@@ -44,7 +41,8 @@ class Hotspot:
         if live is not None:
             return f"{said}, {live} live vectors, which fit the {V8_VECTORS} registers"
         vectors = "" if self.facts.simd else ", no vector instructions"
-        return f"{said}, {self.facts.bytes:,} bytes, {self.facts.loops} loops{vectors}"
+        loops = f"{self.facts.loops} loop{'' if self.facts.loops == 1 else 's'}"
+        return f"{said}, {self.facts.bytes:,} bytes, {loops}{vectors}"
 
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
