@@ -68,6 +68,9 @@ class Docks(Collection[str], Protocol):
     def widen(self, key: str, pixels: int) -> None:
         """Make a dock at least so wide."""
 
+    def heighten(self, key: str, pixels: int) -> None:
+        """Make a dock at least so high."""
+
 
 class Background(Protocol):
     """Work in a thread that is no job of the session."""

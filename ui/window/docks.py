@@ -157,3 +157,8 @@ class WindowDocks(Mapping[str, Dock]):
         """Make a dock at least so wide."""
         if self[key].width() < pixels:
             self._window.resizeDocks([self[key]], [pixels], Qt.Orientation.Horizontal)
+
+    def heighten(self, key: str, pixels: int) -> None:
+        """Make a dock at least so high."""
+        if self[key].height() < pixels:
+            self._window.resizeDocks([self[key]], [pixels], Qt.Orientation.Vertical)

@@ -15,6 +15,7 @@ from nnjit_studio.ui.log.feature import LOG
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import DATABASE
 from nnjit_studio.ui.tuning.feature import LATENCY, ROUNDS, SPACE, TUNING
+from nnjit_studio.ui.wasm.feature import WASM
 from nnjit_studio.ui.widgets.panel import Panel
 
 OWN_ACTIONS = (
@@ -60,8 +61,8 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, TUNING, ROUNDS, LATENCY, SPACE, KERNEL, PROFILE, DIFF, BACKENDS, TEXT, DATABASE, DEVICE,
-    LOG,
+    GRAPH, TUNING, ROUNDS, LATENCY, SPACE, KERNEL, PROFILE, DIFF, BACKENDS, TEXT, WASM, DATABASE,
+    DEVICE, LOG,
 )  # fmt: skip
 """Those at the bottom of the window are tabs in this order."""
 

@@ -1,0 +1,36 @@
+"""The dock Wasm file: opened by an action, or by a .wasm that is dropped on the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nnjit_studio.ui.dock.feature import Action, Feature
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.wasm.dock import WasmPanel
+
+HEIGHT = 420
+"""Pixels that a file gets when it is opened; the treemap needs them."""
+
+
+def open_wasm(host: Host, path: Path) -> bool:
+    """Show a Wasm file in its dock; False while another one is being read."""
+    host.message.hide()
+    started = WASM.show(host).open(path)
+    host.docks.heighten(WASM.key, HEIGHT)
+    return started
+
+
+def _ask(host: Host) -> None:
+    WASM.show(host).ask()
+
+
+WASM: Feature[WasmPanel] = Feature(
+    "wasm", "Wasm file", WasmPanel,
+    actions=(
+        Action(
+            "wasm", "&File", "Open &Wasm file…", "Ctrl+Shift+W",
+            tip="Functions of anybody's .wasm: size, compile cost, vectors that spill",
+            command="nnjit inspect FILE.wasm", do=_ask,
+        ),
+    ),
+)  # fmt: skip
