@@ -7,22 +7,22 @@ import math
 from PySide6.QtGui import QColor
 
 from nnjit_studio.inspection.report import Tiers
-from nnjit_studio.inspection.rules import REFUSED, ranked
+from nnjit_studio.inspection.rules import ranked
 from nnjit_studio.inspection.survey import Survey
+from nnjit_studio.ui.wasm.tables import BAD
 from nnjit_studio.ui.wasm.treemap import Colouring
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.theme import Theme, mixed, ramp
 
 FINDINGS, VECTORS = "findings", "vector operations"
 TIME = " compile time"
-BAD = (*REFUSED, "vector-spills")
-FEW_MS = 0.1
-"""Compile times below are all of the coolest colour."""
+SPAN = 1000.0
+"""Functions that take so many times less than the slowest are all of the coolest colour."""
 
 
 def choices(tiers: Tiers) -> list[str]:
-    """What can be shown: compile times first where they are known."""
-    names = sorted({tier for costs in tiers.values() for tier in costs})
+    """What can be shown: compile times first where they are known, the slow tier's before all."""
+    names = sorted(_names(tiers), key=lambda name: -_longest(name, tiers))
     return [*(f"{name}{TIME}" for name in names), FINDINGS, VECTORS]
 
 
@@ -40,7 +40,10 @@ def legend(choice: str, tiers: Tiers, theme: Theme) -> str:
     if choice.endswith(TIME):
         longest = _longest(choice.removesuffix(TIME), tiers)
         return _swatches(
-            ((theme.heat[0], f"{FEW_MS} ms"), (theme.heat[-1], f"{text.latency(longest)} ms"))
+            (
+                (theme.heat[0], f"{text.latency(longest / SPAN)} ms"),
+                (theme.heat[-1], f"{text.latency(longest)} ms"),
+            )
         )
     if choice == VECTORS:
         return _swatches(((theme.line, "none"), (theme.accent, "every second instruction")))
@@ -75,18 +78,23 @@ def _vectors(survey: Survey, theme: Theme) -> Colouring:
     return colour
 
 
+def _names(tiers: Tiers) -> set[str]:
+    return {tier for costs in tiers.values() for tier in costs}
+
+
 def _longest(tier: str, tiers: Tiers) -> float:
-    return max((costs[tier]["ms"] for costs in tiers.values() if tier in costs), default=FEW_MS)
+    return max((costs[tier]["ms"] for costs in tiers.values() if tier in costs), default=0.0)
 
 
 def _times(tier: str, tiers: Tiers, theme: Theme) -> Colouring:
-    """Heat on a logarithmic scale: compile times span five powers of ten."""
-    decades = max(math.log10(_longest(tier, tiers) / FEW_MS), 1e-9)
+    """Heat on a logarithmic scale: compile times span many powers of ten."""
+    longest = _longest(tier, tiers)
 
     def colour(index: int) -> QColor | None:
         ms = tiers.get(index, {}).get(tier, {}).get("ms")
-        if ms is None:
+        if ms is None or longest <= 0:
             return None
-        return ramp(theme.heat, math.log10(max(ms, FEW_MS) / FEW_MS) / decades)
+        least = longest / SPAN
+        return ramp(theme.heat, math.log(max(ms, least) / least) / math.log(SPAN))
 
     return colour

@@ -11,7 +11,7 @@ from nnjit_studio.inspection.comparison import Comparison, compare
 from nnjit_studio.inspection.report import Tiers, headline, sections
 from nnjit_studio.inspection.rules import Finding, ranked
 from nnjit_studio.inspection.survey import Survey
-from nnjit_studio.inspection.trace import write_trace
+from nnjit_studio.support.files import write_json
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -25,11 +25,14 @@ from nnjit_studio.ui.wasm.tables import (
     rows_of,
 )
 from nnjit_studio.ui.wasm.treemap import REST, SHOWN, Cell, Treemap
+from nnjit_studio.ui.wasm.turbo import TurboPanel
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.wasm_cost.records import CompileCost
+from nnjit_studio.wasm_cost.trace import trace_events
 
 WASM_FILES = ("Open a Wasm file", "Wasm modules (*.wasm)")
 EMPTY = "Drop a .wasm on the window: which functions are large, slow to compile, or spill."
@@ -44,6 +47,7 @@ class WasmPanel(Panel):
         self.survey: Survey | None = None
         self.comparison: Comparison | None = None
         self.tiers: Tiers = {}
+        self.cost: CompileCost | None = None
         self._found: list[Finding] = []
         self._reading = Reading(self, self._take, self._refuse)
         host.background.append(self._reading)
@@ -61,15 +65,19 @@ class WasmPanel(Panel):
             (self.caption, 1), self.open_button, self.compare_button, self.trace_button,
             margins=(8, 6, 8, 4),
         )  # fmt: skip
-        self._make_views(host.theme)
+        self._make_views(host)
         vbox(self.bar, (self.parts, 1), on=self)
         self._follow()
 
-    def _make_views(self, theme: Theme) -> None:
+    def _make_views(self, host: Host) -> None:
+        theme = host.theme
         self.functions = FunctionTable(theme)
         self.findings = TablePanel("Findings", (), theme)
         self.sections = TablePanel("Sections", SECTION_COLUMNS, theme)
         self.builds = TablePanel("Two builds", (), theme)
+        self.turbo = TurboPanel(host)
+        self.turbo.compiled.connect(self.show_cost)
+        self.turbo.changed.connect(self._follow)
         self.builds_caption = caption("Compare with another build to see what changed.")
         self.builds.lead(self.builds_caption)
         self.tabs = QTabWidget(documentMode=True)
@@ -78,6 +86,7 @@ class WasmPanel(Panel):
             ("Findings", self.findings),
             ("Sections", self.sections),
             ("Two builds", self.builds),
+            ("Turbo", self.turbo),
         ):
             self.tabs.addTab(panel, title)
         self.treemap = Treemap(theme)
@@ -110,12 +119,11 @@ class WasmPanel(Panel):
 
     def ask_trace(self) -> None:
         """Have the user choose where the trace goes."""
-        if (survey := self.survey) is not None:
-            self._host.saver.ask(
-                "Save trace",
-                f"{survey.path.stem}-compile.json",
-                self._host.saver.guarded(lambda path: write_trace(path, survey, self.tiers)),
-            )
+        survey, cost = self.survey, self.cost
+        if survey is not None and cost is not None:
+            events = trace_events(cost, survey.name)
+            write = self._host.saver.guarded(lambda path: write_json(path, events))
+            self._host.saver.ask("Save trace", f"{survey.path.stem}-compile.json", write)
 
     def open(self, path: Path) -> bool:
         """Read a file and show it; False while another one is being read."""
@@ -128,7 +136,7 @@ class WasmPanel(Panel):
     @property
     def busy(self) -> bool:
         """Whether a file is being read."""
-        return bool(self._reading.job)
+        return bool(self._reading.job) or self.turbo.busy
 
     def _read(self, job: str, path: Path) -> bool:
         if not self._reading.start(job, path):
@@ -150,10 +158,11 @@ class WasmPanel(Panel):
 
     # Showing
 
-    def show_survey(self, survey: Survey, tiers: Tiers | None = None) -> None:
-        """Show a file; ``tiers`` are its compile times where they are known."""
-        self.survey, self.tiers, self.comparison = survey, tiers or {}, None
+    def show_survey(self, survey: Survey) -> None:
+        """Show a file, whose compile times are not known yet."""
+        self.survey, self.tiers, self.cost, self.comparison = survey, {}, None, None
         self._found = ranked(survey)
+        self.turbo.show_file(survey.path)
         self.functions.show_rows(rows_of(survey, self.tiers))
         self.findings.set_columns(finding_columns(survey))
         self.findings.model.set_rows(self._found, keep=False)
@@ -170,6 +179,16 @@ class WasmPanel(Panel):
         self._tell()
         if survey.functions:
             self._pick(max(survey.functions, key=lambda f: f.bytes).index)
+
+    def show_cost(self, cost: CompileCost) -> None:
+        """Show compile times, in the table and as colours."""
+        if self.survey is None:
+            return
+        self.cost = cost
+        self.tiers = {f.index: known for f in self.survey.functions if (known := cost.of(f.index))}
+        self.functions.show_rows(rows_of(self.survey, self.tiers))
+        self._offer_colours()
+        self._follow()
 
     def show_comparison(self, found: Comparison) -> None:
         """Show what changed since another build."""
@@ -192,7 +211,14 @@ class WasmPanel(Panel):
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
-        for part in (self.functions, self.findings, self.sections, self.builds, self.treemap):
+        for part in (
+            self.functions,
+            self.findings,
+            self.sections,
+            self.builds,
+            self.turbo,
+            self.treemap,
+        ):
             part.set_theme(theme)
         self._recolour()
 
@@ -222,7 +248,7 @@ class WasmPanel(Panel):
     def _follow(self) -> None:
         self.open_button.setEnabled(not self.busy)
         self.compare_button.setEnabled(self.survey is not None and not self.busy)
-        self.trace_button.setEnabled(bool(self.tiers))
+        self.trace_button.setEnabled(self.cost is not None)
         self.parts.setVisible(self.survey is not None)
 
     # Colours

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnjit_studio.ui.dock.feature import Action, Feature
+from nnjit_studio.ui.dock.feature import WASM_FILE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.wasm.dock import WasmPanel
 
 HEIGHT = 420
-"""Pixels that a file gets when it is opened; the treemap needs them."""
+"""Pixels that a file gets in a window that shows a model too; without one it gets all."""
 
 
 def open_wasm(host: Host, path: Path) -> bool:
     """Show a Wasm file in its dock; False while another one is being read."""
     host.message.hide()
-    started = WASM.show(host).open(path)
-    host.docks.heighten(WASM.key, HEIGHT)
-    return started
+    alone = host.session.state.model is None
+    if alone and WASM.panel(host).survey is None:
+        host.actions[WASM_FILE].trigger()
+    WASM.show(host)
+    host.docks.heighten(WASM.key, host.window.height() if alone else HEIGHT)
+    return WASM.panel(host).open(path)
 
 
 def _ask(host: Host) -> None:
@@ -33,4 +36,5 @@ WASM: Feature[WasmPanel] = Feature(
             command="nnjit inspect FILE.wasm", do=_ask,
         ),
     ),
+    layouts=(WASM_FILE,),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from nnjit_studio.inspection.comparison import Comparison
 from nnjit_studio.inspection.facts import FunctionFacts
 from nnjit_studio.inspection.report import Tiers
-from nnjit_studio.inspection.rules import RULES, Finding, ranked
+from nnjit_studio.inspection.rules import REFUSED, RULES, Finding, ranked
 from nnjit_studio.inspection.survey import Survey
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
@@ -30,30 +30,38 @@ WORDS = {
 }
 """A finding in the fewest words, by its rule."""
 assert WORDS.keys() == RULES.keys()
+BAD = (*REFUSED, "vector-spills")
+"""Rules whose functions run slowly or not at all; the others cost time to compile."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A function with its name, number of callers, findings in few words, and tiers."""
+    """A function with its name, number of callers, findings in few words, and tiers.
+
+    ``bad`` holds when one of the findings is worse than slow compilation.
+    """
 
     facts: FunctionFacts
     name: str
     callers: int
     found: str
+    bad: bool
     tiers: Mapping[str, Mapping[str, float]]
 
 
 def rows_of(survey: Survey, tiers: Tiers) -> list[Row]:
     """A row for each function, in the order of their indices."""
     found: dict[int, list[str]] = {}
-    for finding in ranked(survey):
+    for finding in sorted(ranked(survey), key=lambda f: f.rule not in BAD):
         found.setdefault(finding.function, []).append(WORDS[finding.rule])
+    bad = {finding.function for finding in ranked(survey) if finding.rule in BAD}
     return [
         Row(
             f,
             survey.name(f.index),
             len(survey.callers.get(f.index, ())),
             ", ".join(found.get(f.index, ())),
+            f.index in bad,
             tiers.get(f.index, {}),
         )
         for f in survey.functions
@@ -75,7 +83,9 @@ def _vectors(row: Row) -> str:
 FIRST = Column("function", lambda r: r.facts.index, str, True, "its index, imports first", 66)
 NAME = Column("name", lambda r: r.name, width=130, middle=True)
 BYTES = _fact("bytes", "bytes", width=78)
-FINDING = Column("findings", lambda r: r.found, width=190, tone=lambda r: "warn")
+FINDING = Column(
+    "findings", lambda r: r.found, width=190, tone=lambda r: "bad" if r.bad else "warn"
+)
 COLUMNS = (
     _fact("blocks", "blocks", "basic blocks"),
     _fact("loops", "loops", width=58),
@@ -166,7 +176,7 @@ def finding_columns(survey: Survey) -> tuple[Column, ...]:
 
 
 def _finding_tone(finding: Finding) -> str:
-    return "bad" if WORDS[finding.rule].startswith("refused") else "warn"
+    return "bad" if finding.rule in BAD else "warn"
 
 
 SECTION_COLUMNS = (

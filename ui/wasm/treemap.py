@@ -61,7 +61,7 @@ class Treemap(QWidget):
         self.cells: tuple[Cell, ...] = ()
         self.boxes: list[Box] = []
         self.selected = REST
-        self._colour: Colouring = lambda index: None
+        self.colour: Colouring = lambda index: None
 
     def sizeHint(self) -> QSize:
         return QSize(420, 260)
@@ -80,7 +80,7 @@ class Treemap(QWidget):
 
     def recolour(self, colour: Colouring) -> None:
         """Colour by function; None is the plain ground."""
-        self._colour = colour
+        self.colour = colour
         self.update()
 
     def select(self, index: int) -> None:
@@ -154,7 +154,7 @@ class Treemap(QWidget):
     def _ground(self, cell: Cell) -> QColor:
         if cell.index == REST:
             return QColor(self._theme.raised)
-        return self._colour(cell.index) or QColor(self._theme.line)
+        return self.colour(cell.index) or QColor(self._theme.line)
 
 
 def _label(

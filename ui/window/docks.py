@@ -9,7 +9,7 @@ from PySide6.QtCore import QByteArray, QSize, Qt
 from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea
 
 from nnjit_studio.ui.commands.history import UndoStep
-from nnjit_studio.ui.dock.feature import BOTTOM, COMPARE, INSPECT, LEFT, TUNE, Feature
+from nnjit_studio.ui.dock.feature import BOTTOM, COMPARE, INSPECT, LEFT, TUNE, WASM_FILE, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.state import VIEWS
 from nnjit_studio.ui.widgets.panel import Panel, named
@@ -22,6 +22,7 @@ LAYOUTS = {
     TUNE: ("Tune", "space"),
     INSPECT: ("Inspect", "profile"),
     COMPARE: ("Compare", "database"),
+    WASM_FILE: ("Wasm file", "wasm"),
 }
 """Names of layouts and the docks in front, by the actions that take them."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnjit_studio.ui.commands.actions import ActionSpec, ordered
 from nnjit_studio.ui.device.feature import DEVICE
 from nnjit_studio.ui.diff.feature import BACKENDS, DIFF
-from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, TUNE, Feature
+from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, TUNE, WASM_FILE, Feature
 from nnjit_studio.ui.generation.feature import TEXT
 from nnjit_studio.ui.graph.feature import GRAPH
 from nnjit_studio.ui.kernel.feature import KERNEL
@@ -50,6 +50,7 @@ OWN_ACTIONS = (
     ActionSpec(TUNE, "&View", "Layout for tunin&g", "Ctrl+1", place=2),
     ActionSpec(INSPECT, "&View", "Layout for &inspecting", "Ctrl+2", place=2),
     ActionSpec(COMPARE, "&View", "Layout for comp&aring", "Ctrl+3", place=2),
+    ActionSpec(WASM_FILE, "&View", "Layout for &Wasm files", "Ctrl+4", place=2),
     ActionSpec("reset_layout", "&View", "&Reset layout", place=2),
     ActionSpec("palette", "&Help", "&Commands…", "Ctrl+Shift+P", tip="Find any command by typing"),
     ActionSpec("welcome", "&Help", "&Welcome page"),
