@@ -1,8 +1,9 @@
-"""``nnjit bench turbo``: builds of ONNX Runtime Web's module in turns, in one page."""
+"""``nnjit bench turbo``: builds of a library's module in turns, in one page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from nnjit_studio.bench.conditions import load_average, measured_now, threads_te
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.bench.turbo.cases import case_of
+from nnjit_studio.bench.turbo.cases import DEFAULT, case_of
+from nnjit_studio.bench.turbo.tensorflow import CASES, is_tensorflow, run_operators
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.turbo.gate.gain import gain_of
 from nnjit_studio.turbo.models import ModelRun, RoundsPolicy, differences, run_model, runtime_of
@@ -18,47 +20,67 @@ from nnjit_studio.turbo.models import ModelRun, RoundsPolicy, differences, run_m
 ORIGINAL = "original"
 
 
-def compare(
-    original: Path,
-    builds: Mapping[str, Path],
-    cases: Sequence[str],
-    threads: Sequence[int],
-    target: str,
-    no_sandbox: bool,
-    folder: Path,
-    note: Note,
-) -> dict[str, Any]:
+Runs = Iterator[tuple[str, int, int, ModelRun]]
+"""Name, floating-point operations, threads, what the page told."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared where; ``cases`` are all by default."""
+
+    original: Path
+    builds: Mapping[str, Path]
+    cases: Sequence[str] | None
+    threads: Sequence[int]
+    target: str
+    no_sandbox: bool
+
+
+def compare(what: Comparison, folder: Path, note: Note) -> dict[str, Any]:
     """The benchmark's document: a row for each case and number of threads.
 
     Raises
     ------
     UserError, TargetError, PageError
     """
-    runtime, browser = runtime_of(original), browsers.find(target)
     before = load_average()
     rows: list[dict[str, Any]] = []
     run = None
-    for name in cases:
-        case = case_of(name, folder)
-        for count in threads:
-            run = run_model(
-                runtime,
-                {ORIGINAL: original, **builds},
-                case.model,
-                case.feeds,
-                browser,
-                no_sandbox,
-                count,
-                RoundsPolicy(),
-            )
-            rows.append(_row(case.name, case.flops, count, run, list(builds)))
-            note(row_text(rows[-1]))
+    runs = _operators(what, folder) if is_tensorflow(what.original) else _models(what, folder)
+    for name, flops, threads, run in runs:
+        rows.append(_row(name, flops, threads, run, list(what.builds)))
+        note(row_text(rows[-1]))
     return {
         "ok": True,
         "browser": run.browser if run else "",
         **measured_now(before, run.versions if run else {}),
         "rows": rows,
     }
+
+
+def _models(what: Comparison, folder: Path) -> Runs:
+    runtime, browser = runtime_of(what.original), browsers.find(what.target)
+    builds = {ORIGINAL: what.original, **what.builds}
+    for name in what.cases or DEFAULT:
+        case = case_of(name, folder)
+        for count in what.threads:
+            run = run_model(
+                runtime,
+                builds,
+                case.model,
+                case.feeds,
+                browser,
+                what.no_sandbox,
+                count,
+                RoundsPolicy(),
+            )
+            yield case.name, case.flops, count, run
+
+
+def _operators(what: Comparison, folder: Path) -> Runs:
+    builds = {ORIGINAL: what.original, **what.builds}
+    cases = what.cases or list(CASES)
+    yield from run_operators(what.original, builds, cases, what.target, what.no_sandbox, folder)
 
 
 def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) -> dict[str, Any]:
