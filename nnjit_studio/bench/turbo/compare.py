@@ -91,6 +91,7 @@ def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) 
         "threads": threads,
         "ms": ms,
         "gain": gains,
+        "gain_of_least": {b: ms[ORIGINAL]["min"] / ms[b]["min"] for b in builds},
         "gflops": {b: flops / row["median"] / 1e6 for b, row in ms.items()} if flops else {},
         "differences": {b: differences(run, b, ORIGINAL) for b in builds},
         "samples_ms": run.samples_ms,
@@ -100,7 +101,10 @@ def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) 
 def row_text(row: Mapping[str, Any]) -> str:
     """One line for a person."""
     times = "  ".join(f"{name} {ms['median']:.2f} ms" for name, ms in row["ms"].items())
-    gains = "  ".join(_gain_text(gain) for gain in row["gain"].values())
+    gains = "  ".join(
+        f"{_gain_text(gain)}, least {row['gain_of_least'][name]:.2f}x"
+        for name, gain in row["gain"].items()
+    )
     return f"{row['case']:<28} {row['threads']}T  {times}  {gains}"
 
 
@@ -112,7 +116,7 @@ def report(result: dict[str, Any]) -> Report:
     """Medians with spread, gains with intervals, and how outputs differ."""
     names = list(result["rows"][0]["ms"])
     head = ["case", "threads", *(f"{n} ms (min; IQR)" for n in names)]
-    head += [part for n in names[1:] for part in (f"{n} gain", f"{n} outputs")]
+    head += [part for n in names[1:] for part in (f"{n} gain", "of least times", "outputs")]
     lines = []
     for row in result["rows"]:
         line = [row["case"], str(row["threads"]), *(spread_text(m, 2) for m in row["ms"].values())]
@@ -120,12 +124,14 @@ def report(result: dict[str, Any]) -> Report:
             worst = max(row["differences"][name].values())
             line += [
                 _gain_text(row["gain"][name]),
+                f"{row['gain_of_least'][name]:.2f}x",
                 f"differ by {worst:.0e}" if worst else "bit-identical",
             ]
         lines.append(line)
     threads = " and ".join(threads_text(n) for n in sorted({r["threads"] for r in result["rows"]}))
     about = (
         "All builds run in turns in one page. A gain is the median of the ratios of samples taken "
-        "in the same round, with its 95 % interval."
+        "in the same round, with its 95 % interval; the gain of the least times is steadier on a busy "
+        "machine."
     )
     return Report(result, f"turbo, {threads}", about, (Table(head, lines),))

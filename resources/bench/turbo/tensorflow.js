@@ -1,5 +1,5 @@
 /** The page of `nnjit bench turbo` for TensorFlow.js: products and a convolution with each build of its module. */
-import { conduct, fetchJob, file, loadScripts, post, report } from "../page.js";
+import { conduct, fetchJob, file, post, report } from "../page.js";
 import { interleave } from "../rounds.js";
 import { randomOf } from "./random.js";
 
@@ -15,19 +15,23 @@ import { randomOf } from "./random.js";
 
 const FLAVOURS = ["", "-simd", "-threaded-simd"];
 
-/** TensorFlow.js of its own, with that module. @param {Job} job @param {string} name */
+/** A frame with a TensorFlow.js of its own, which keeps its state in global variables. @param {Job} job @param {string} name */
 async function start(job, name) {
-  const scope = /** @type {any} */ (globalThis);
-  // The library keeps its engine and kernels here; without them the next load begins anew.
-  for (const key of ["tf", "_tfengine", "_tfGlobals"]) delete scope[key];
-  const { tf } = await loadScripts("@tensorflow", `tfjs-core/dist/tf-core.min.js?${name}`, `tfjs-backend-wasm/dist/tf-backend-wasm.min.js?${name}`);
+  const frame = document.createElement("iframe");
+  frame.src = "tensorflow-frame.html";
+  const loaded = new Promise((resolve) => frame.addEventListener("load", resolve));
+  document.body.append(frame);
+  await loaded;
+  const scope = /** @type {any} */ (frame.contentWindow);
+  const { tf } = scope;
   // It wants an address for every flavour, and asks for one of them.
   tf.wasm.setWasmPaths(Object.fromEntries(FLAVOURS.map((flavour) => [`tfjs-backend-wasm${flavour}.wasm`, file(job.builds[name])])));
   if (job.threads === 1) tf.env().set("WASM_HAS_MULTITHREAD_SUPPORT", false);
   else tf.wasm.setThreadsCount(job.threads);
   if (!(await tf.setBackend("wasm"))) throw new Error("TensorFlow.js did not start its wasm backend.");
   await tf.ready();
-  return tf;
+  // Tensors are made of arrays of the frame.
+  return { tf, floats: (/** @type {Float32Array} */ data) => new scope.Float32Array(data) };
 }
 
 /** @param {() => number} random @param {number[]} dims */
@@ -44,8 +48,8 @@ await conduct(async () => {
     const [x, y] = [drawn(random, a), drawn(random, b)];
     /** @type {Contender[]} */
     const contenders = [];
-    for (const [build, tf] of Object.entries(libraries)) {
-      const [left, right] = [tf.tensor(x, a), tf.tensor(y, b)];
+    for (const [build, { tf, floats }] of Object.entries(libraries)) {
+      const [left, right] = [tf.tensor(floats(x), a), tf.tensor(floats(y), b)];
       const compute = () => (a.length === 4 ? tf.conv2d(left, right, 1, "same") : tf.matMul(left, right));
       const whole = compute();
       await post(`upload/${index}-${build}`, whole.dataSync());
@@ -65,9 +69,9 @@ await conduct(async () => {
     }
     const samples_ms = await interleave(contenders, job.policy);
     for (const contender of contenders) contender.release();
-    const threads = Object.values(libraries).map((tf) => (job.threads === 1 ? 1 : tf.wasm.getThreadsCount()));
+    const threads = Object.values(libraries).map(({ tf }) => (job.threads === 1 ? 1 : tf.wasm.getThreadsCount()));
     await report({ type: "row", index, name, samples_ms, threads });
   }
-  const [tf] = Object.values(libraries);
+  const [{ tf }] = Object.values(libraries);
   await report({ type: "done", user_agent: navigator.userAgent, versions: { "tfjs-core": tf.version_core } });
 });
