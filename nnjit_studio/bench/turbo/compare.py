@@ -131,7 +131,7 @@ def report(result: dict[str, Any]) -> Report:
     threads = " and ".join(threads_text(n) for n in sorted({r["threads"] for r in result["rows"]}))
     about = (
         "All builds run in turns in one page. A gain is the median of the ratios of samples taken "
-        "in the same round, with its 95 % interval; the gain of the least times is steadier on a busy "
-        "machine."
+        "in the same round, with its 95 % interval; on a busy machine the gain of the least times "
+        "is steadier."
     )
     return Report(result, f"turbo, {threads}", about, (Table(head, lines),))
