@@ -1,7 +1,7 @@
-"""The server of a page that measures: its files, those of other libraries, and its reports.
+"""The server of a page that runs other people's libraries: files, reports, commands.
 
-Apart from the hub, because other libraries want what the hub forbids: workers made
-from blobs, and files of ``node_modules``. It lives as long as one measurement.
+Apart from the hub, because those libraries want what the hub forbids: workers made
+from blobs, and files of ``node_modules``. It lives as long as one job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import queue
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from nnjit_studio.engine.hub.hub import listening_socket, make_server
@@ -37,7 +37,7 @@ _HEADERS = {
 
 
 class PageServer:
-    """Serves one page on 127.0.0.1, and collects what it posts.
+    """Serves one page on 127.0.0.1, collects what it posts, and has it do what is asked.
 
     Parameters
     ----------
@@ -55,10 +55,14 @@ class PageServer:
     def __init__(self, roots: dict[str, Path]) -> None:
         package = files("nnjit_studio.resources")
         self._roots = {
-            **{name: Path(str(package / name)) for name in ("bench", "engine", "sdk", "studio")},
+            **{
+                name: Path(str(package / name))
+                for name in ("bench", "engine", "live", "offload", "sdk", "studio")
+            },
             **roots,
         }
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self._socket = listening_socket()
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._token = secrets.token_urlsafe(24)
@@ -66,6 +70,7 @@ class PageServer:
         self.done: dict[str, Any] = {}
         routes = [
             Route(f"/{self._token}/report", self._report, methods=["POST"]),
+            Route(f"/{self._token}/command", self._command),
             Route(f"/{self._token}/upload/{{name}}", self._upload, methods=["POST"]),
             Route(f"/{self._token}/{{root}}/{{path:path}}", self._file),
         ]
@@ -74,9 +79,9 @@ class PageServer:
         self._server = make_server(app)
         self._thread = threading.Thread(target=self._run, name="nnjit-bench-server", daemon=True)
 
-    def url(self, page: str) -> str:
-        """Address of a page of ``resources/bench``; it holds a token."""
-        return f"http://{self._host}/{self._token}/bench/{page}"
+    def url(self, page: str, room: str = "bench") -> str:
+        """Address of a page of a folder of ``resources``; it holds a token."""
+        return f"http://{self._host}/{self._token}/{room}/{page}"
 
     def next_message(self, timeout_s: float) -> dict[str, Any]:
         """The page's next report.
@@ -90,8 +95,8 @@ class PageServer:
             message = self._messages.get(timeout=timeout_s)
         except queue.Empty:
             raise PageError(
-                f"The benchmark page said nothing for {timeout_s:.0f} s.",
-                "Run it again with fewer --shapes.",
+                f"The page said nothing for {timeout_s:.0f} s.",
+                "Run it again with less work.",
             ) from None
         if message["type"] == "error":
             raise PageError(message["error"], message.get("hint", ""))
@@ -104,6 +109,17 @@ class PageServer:
                 yield message
         self.done = message
 
+    def ask(self, command: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Have a page that waits for commands do something; its answer.
+
+        Raises
+        ------
+        PageError
+            As :meth:`next_message`.
+        """
+        self._commands.put(dict(command))
+        return self.next_message(timeout_s)
+
     def fail(self, reason: str) -> None:
         """Make whoever waits in :meth:`next_message` raise."""
         self._messages.put({"type": "error", "error": reason})
@@ -113,6 +129,7 @@ class PageServer:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._commands.put({"do": "end"})
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
@@ -132,6 +149,13 @@ class PageServer:
     async def _report(self, request: Request) -> Response:
         self._messages.put(await request.json())
         return Response(status_code=204)
+
+    async def _command(self, request: Request) -> Response:
+        """The next command, whenever it comes; the end ends the wait of a page that left too."""
+        command = await asyncio.to_thread(self._commands.get)
+        if command["do"] == "end":
+            self._commands.put(command)
+        return JSONResponse(command)
 
     async def _upload(self, request: Request) -> Response:
         self.uploads[request.path_params["name"]] = await request.body()
