@@ -26,7 +26,7 @@ Runs = Iterator[tuple[str, int, int, ModelRun]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared where; ``cases`` are all by default."""
+    """What is compared where: by default all cases, and not for their outputs alone."""
 
     original: Path
     builds: Mapping[str, Path]
@@ -34,6 +34,11 @@ class Comparison:
     threads: Sequence[int]
     target: str
     no_sandbox: bool
+    timed: bool = True
+
+    @property
+    def policy(self) -> RoundsPolicy | None:
+        return RoundsPolicy() if self.timed else None
 
 
 def compare(what: Comparison, folder: Path, note: Note) -> dict[str, Any]:
@@ -72,7 +77,7 @@ def _models(what: Comparison, folder: Path) -> Runs:
                 browser,
                 what.no_sandbox,
                 count,
-                RoundsPolicy(),
+                what.policy,
             )
             yield case.name, case.flops, count, run
 
@@ -80,18 +85,20 @@ def _models(what: Comparison, folder: Path) -> Runs:
 def _operators(what: Comparison, folder: Path) -> Runs:
     builds = {ORIGINAL: what.original, **what.builds}
     cases = what.cases or list(CASES)
-    yield from run_operators(what.original, builds, cases, what.target, what.no_sandbox, folder)
+    where = (what.target, what.no_sandbox, folder)
+    yield from run_operators(what.original, builds, cases, *where, what.policy)
 
 
 def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) -> dict[str, Any]:
     ms = {build: spread(samples) for build, samples in run.samples_ms.items()}
-    gains = {b: gain_of(run.samples_ms[ORIGINAL], run.samples_ms[b]).to_json() for b in builds}
+    timed = builds if ms else []
+    gains = {b: gain_of(run.samples_ms[ORIGINAL], run.samples_ms[b]).to_json() for b in timed}
     return {
         "case": name,
         "threads": threads,
         "ms": ms,
         "gain": gains,
-        "gain_of_least": {b: ms[ORIGINAL]["min"] / ms[b]["min"] for b in builds},
+        "gain_of_least": {b: ms[ORIGINAL]["min"] / ms[b]["min"] for b in timed},
         "gflops": {b: flops / row["median"] / 1e6 for b, row in ms.items()} if flops else {},
         "differences": {b: differences(run, b, ORIGINAL) for b in builds},
         "samples_ms": run.samples_ms,
@@ -101,11 +108,16 @@ def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) 
 def row_text(row: Mapping[str, Any]) -> str:
     """One line for a person."""
     times = "  ".join(f"{name} {ms['median']:.2f} ms" for name, ms in row["ms"].items())
-    gains = "  ".join(
-        f"{_gain_text(gain)}, least {row['gain_of_least'][name]:.2f}x"
-        for name, gain in row["gain"].items()
-    )
-    return f"{row['case']:<28} {row['threads']}T  {times}  {gains}"
+    told = "  ".join(f"{name} {' '.join(_gain_parts(row, name))}" for name in row["differences"])
+    return f"{row['case']:<28} {row['threads']}T  {times}  {told}"
+
+
+def _gain_parts(row: Mapping[str, Any], build: str) -> list[str]:
+    """Gain, gain of the least times, outputs; the first two of a row with times."""
+    worst = max(row["differences"][build].values())
+    gain = row["gain"].get(build)
+    timed = [_gain_text(gain), f"{row['gain_of_least'][build]:.2f}x"] if gain else []
+    return [*timed, f"differ by {worst:.0e}" if worst else "bit-identical"]
 
 
 def _gain_text(gain: Mapping[str, float]) -> str:
@@ -114,19 +126,16 @@ def _gain_text(gain: Mapping[str, float]) -> str:
 
 def report(result: dict[str, Any]) -> Report:
     """Medians with spread, gains with intervals, and how outputs differ."""
-    names = list(result["rows"][0]["ms"])
-    head = ["case", "threads", *(f"{n} ms (min; IQR)" for n in names)]
-    head += [part for n in names[1:] for part in (f"{n} gain", "of least times", "outputs")]
+    first = result["rows"][0]
+    head = ["case", "threads", *(f"{n} ms (min; IQR)" for n in first["ms"])]
+    for name in first["differences"]:
+        head += [f"{name} gain", "of least times"] if first["ms"] else []
+        head.append(f"{name} outputs")
     lines = []
     for row in result["rows"]:
         line = [row["case"], str(row["threads"]), *(spread_text(m, 2) for m in row["ms"].values())]
-        for name in names[1:]:
-            worst = max(row["differences"][name].values())
-            line += [
-                _gain_text(row["gain"][name]),
-                f"{row['gain_of_least'][name]:.2f}x",
-                f"differ by {worst:.0e}" if worst else "bit-identical",
-            ]
+        for name in row["differences"]:
+            line += _gain_parts(row, name)
         lines.append(line)
     threads = " and ".join(threads_text(n) for n in sorted({r["threads"] for r in result["rows"]}))
     about = (
@@ -134,4 +143,5 @@ def report(result: dict[str, Any]) -> Report:
         "in the same round, with its 95 % interval; on a busy machine the gain of the least times "
         "is steadier."
     )
-    return Report(result, f"turbo, {threads}", about, (Table(head, lines),))
+    timed = about if first["ms"] else "Outputs of all builds in one page, compared bit by bit."
+    return Report(result, f"turbo, {threads}", timed, (Table(head, lines),))

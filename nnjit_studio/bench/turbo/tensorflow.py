@@ -37,6 +37,7 @@ def run_operators(
     target: str,
     no_sandbox: bool,
     folder: Path,
+    policy: RoundsPolicy | None,
 ) -> Iterator[tuple[str, int, int, ModelRun]]:
     """Name, floating-point operations, threads and run of each case.
 
@@ -63,7 +64,7 @@ def run_operators(
         "builds": {build: f"{build}.wasm" for build in builds},
         "threads": threads,
         "cases": shapes,
-        "policy": asdict(RoundsPolicy()),
+        "policy": asdict(policy) if policy else None,
     }
     (folder / "job.json").write_text(json.dumps(job))
     with (

@@ -22,6 +22,7 @@ def turbo(
     builds: tuple[Path, ...] = argument(nargs=-1, required=True, type=_MODULE),
     cases: str | None = option(None, "Comma list of operators, models of the zoo, .onnx files."),
     threads: str = option("1,2", "Comma list of thread counts."),
+    outputs_only: bool = option(False, "Compare outputs, and time nothing."),
     target: str = BROWSER,
     no_sandbox: bool = OPTIONS["no_sandbox"],
     output: Output = group(Output),
@@ -34,7 +35,7 @@ def turbo(
     named = {build.stem: build for build in builds}
     wanted = [word for word in cases.split(",") if word] if cases else None
     counts = thread_counts(threads)
-    what = Comparison(original, named, wanted, counts, target, no_sandbox)
+    what = Comparison(original, named, wanted, counts, target, no_sandbox, not outputs_only)
     with scratch() as folder:
         result = compare(what, folder, note)
     publish(result, report, output)

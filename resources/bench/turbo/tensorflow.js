@@ -10,7 +10,7 @@ import { randomOf } from "./random.js";
  * @property {Record<string, string>} builds modules by name
  * @property {number} threads
  * @property {Case[]} cases
- * @property {Policy} policy
+ * @property {Policy | null} policy of timing; without it outputs alone are wanted
  */
 
 const FLAVOURS = ["", "-simd", "-threaded-simd"];
@@ -67,7 +67,7 @@ await conduct(async () => {
         release: () => tf.dispose([left, right]),
       });
     }
-    const samples_ms = await interleave(contenders, job.policy);
+    const samples_ms = job.policy ? await interleave(contenders, job.policy) : {};
     for (const contender of contenders) contender.release();
     const threads = Object.values(libraries).map(({ tf }) => (job.threads === 1 ? 1 : tf.wasm.getThreadsCount()));
     await report({ type: "row", index, name, samples_ms, threads });
