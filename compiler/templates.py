@@ -41,7 +41,6 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space import registry
 from nnjit_studio.space.registry import SpaceRow
 
-
 Schedule = Callable[[Program, Any, Candidate], Scheduled]
 
 

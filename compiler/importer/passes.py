@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import onnx
 
 from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold
 from nnjit_studio.compiler.importer.onnx.widen_halves import widen
@@ -103,6 +104,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
     model_text,
     (
         ("inline_functions", lambda model, imports: inlined(model)),
+        ("contrib", lambda model, imports: expand(model)),
         ("fold", lambda model, imports: fold(model)),
         ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
         ("decompose", lambda model, imports: decompose(model)),

@@ -98,9 +98,7 @@ class EveryOther:
     odd: bool
 
 
-VectorValue = (
-    Element | MultiplyAdd | Add | Widened | Dot | ByteDot | Apply | PairSums | EveryOther
-)
+VectorValue = Element | MultiplyAdd | Add | Widened | Dot | ByteDot | Apply | PairSums | EveryOther
 
 
 @dataclass(slots=True, eq=False)
