@@ -77,9 +77,9 @@ def _name_domains(model: onnx.ModelProto) -> bool:
     found = False
     opset = max((o.version for o in model.opset_import if o.domain in _ONNX), default=1)
     for node in model.graph.node:
-        if node.domain in _ONNX and not onnx.defs.has(node.op_type, opset, ""):
-            if node.op_type in _runtime_operators():
-                node.domain, found = RUNTIME, True
+        unknown = node.domain in _ONNX and not onnx.defs.has(node.op_type, opset, "")
+        if unknown and node.op_type in _runtime_operators():
+            node.domain, found = RUNTIME, True
     if found and not any(o.domain == RUNTIME for o in model.opset_import):
         model.opset_import.add(domain=RUNTIME, version=1)
     return found

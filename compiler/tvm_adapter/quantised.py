@@ -20,6 +20,7 @@ from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD, SEVEN_BITS
 from nnjit_studio.errors import UnsupportedOpError
 
+_LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
 _MATMUL_LIKE = 4
 """TVM's pattern kOutEWiseFusable: pointwise operators may be fused behind it."""
 
@@ -55,12 +56,25 @@ class MatMulInteger(onnx_frontend.MatMulInteger):  # type: ignore[misc]
         zero = np.zeros((), np.int32) if zero_b is None else _known(zero_b)
         by_row = zero_a is not None and math.prod(_shape(zero_a)) > 1
         if b is None or b.ndim != 2 or zero is None or zero.size not in (1, b.shape[1]):
+            if _shape(a)[-1] * _LARGEST_PRODUCT < _EXACT_FLOATS and by_row is False:
+                return _in_floats(bb, a, inputs[1], zero_a, zero_b)
             return super()._impl_v10(bb, inputs, attr, params)
         if zero_a is not None:
             zero_a = relax.op.astype(zero_a, "int32")
             zero_a = relax.op.reshape(zero_a, (_shape(a)[-2], 1) if by_row else ())
         moved = Moved.of(b.astype(np.int32), zero.astype(np.int32).reshape(-1))
         return _int8(bb, *_signed(bb, a, zero_a), moved)
+
+
+def _in_floats(bb: Any, a: Any, b: Any, zero_a: Any, zero_b: Any) -> Any:
+    """The sum in float32, which holds all of its integers: two variable operands are as fast."""
+
+    def moved(x: Any, zero: Any) -> Any:
+        wide = relax.op.astype(x, "float32")
+        return wide if zero is None else relax.op.subtract(wide, relax.op.astype(zero, "float32"))
+
+    product = relax.op.matmul(bb.normalize(moved(a, zero_a)), bb.normalize(moved(b, zero_b)))
+    return relax.op.astype(bb.normalize(product), "int32")
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
     }
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     rewriter = Rewriter(opset, types, constants)
+    rewriter.dequantised = {
+        node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
+    }
     for node in model.graph.node:
         rewriter.node = node
         rule = _rule(node)
@@ -308,9 +311,12 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "DFT": dft,
     "Einsum": _einsum,
     "GRU": recurrent,
+    "Gather": quantised.gather,
+    "Gemm": quantised.gemm,
     "IsInf": _is_inf,
     "LSTM": recurrent,
     "LpNormalization": _lp_normalization,
+    "MatMul": quantised.matmul,
     "MaxPool": _max_pool,
     "MeanVarianceNormalization": _mean_variance,
     "NonMaxSuppression": _sized_by_data,
