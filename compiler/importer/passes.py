@@ -16,6 +16,7 @@ from nnjit_studio.compiler.importer.onnx.widen_halves import widen
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
 from nnjit_studio.compiler.importer.program.half_weights import keep_halves
+from nnjit_studio.compiler.importer.program.keep_whole import keep_whole
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
 from nnjit_studio.compiler.importer.program.share_scales import share_scales
 from nnjit_studio.compiler.importer.program.split_columns import split_columns
@@ -121,6 +122,7 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
         ("take_views", lambda calls, imports: take_views(calls, imports.views, imports.tensors)),
         ("fuse_pointwise", lambda calls, imports: fuse_pointwise(calls, imports.views)),
         ("winograd", lambda calls, imports: use_winograd(calls) if imports.winograd else calls),
+        ("keep_whole", lambda calls, imports: keep_whole(calls)),
         ("share_scales", lambda calls, imports: share_scales(calls)),
         ("prepare", _prepare),
         ("keep_halves", _keep_halves),
