@@ -79,21 +79,14 @@ def _in_floats(bb: Any, a: Any, b: Any, zero_a: Any, zero_b: Any) -> Any:
 
 @dataclass(frozen=True)
 class Moved:
-    """A weight moved into int8, and what is left of its zero points.
-
-    Attributes
-    ----------
-    weight
-        K x N, int8.
-    zero
-        Of each column; all 0 where the zero points themselves were taken off.
-    symmetric
-        Whether no value is -128, so that any two halves of it have 7 bits.
-    """
+    """A weight moved into int8, and what is left of its zero points."""
 
     weight: NDArray[np.int8]
+    """K x N."""
     zero: NDArray[np.int32]
+    """Of each column; all 0 where the zero points themselves were taken off."""
     symmetric: bool
+    """Whether no value is -128, so that what is above zero and what is below have 7 bits each."""
 
     @classmethod
     def of(cls, weight: NDArray[np.int32], zero: NDArray[np.int32]) -> Moved:
@@ -143,7 +136,8 @@ def _row_sum(a: Any) -> Any:
     q = te.reduce_axis((0, a.shape[-1]), name="q")
 
     def total(*at: Any) -> Any:
-        return te.sum(a[(*at[:-1], q)].astype("int32"), axis=[q])
+        place = (*at[:-1], q)
+        return te.sum(a[place].astype("int32"), axis=[q])
 
     return te.compute((*a.shape[:-1], 1), total, name="row_sum")
 
