@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.compiler import tvm_adapter
+from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.names import OnnxNames
@@ -55,7 +56,7 @@ def import_model(
         With one sentence and the next step.
     """
     imports = Import(winograd=winograd)
-    return _imported(path, weights_file, on_phase, given, half_weights, imports)
+    return import_with(path, weights_file, on_phase, given, half_weights, imports)
 
 
 def graph_text(
@@ -73,21 +74,25 @@ def graph_text(
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.bin"
         try:
-            _imported(path, weights, lambda phase: None, given, half_weights, imports)
+            import_with(path, weights, lambda phase: None, given, half_weights, imports)
         except ModelError:
             if not imports.dump:
                 raise
     return imports.dump
 
 
-def _imported(
+def import_with(
     path: Path,
-    weights_file: Path,
+    weights_file: Path | Weights,
     on_phase: Callable[[str], None],
     given: GivenShapes,
     half_weights: bool,
     imports: Import,
 ) -> BuiltModel:
+    """Import a model for one set of sizes; see :func:`import_model`.
+
+    ``weights_file`` may be the places in a file that other plans use too.
+    """
     on_phase("reading the model")
     model = check.load_model(path)
     shapes = fix_input_shapes(model, given)

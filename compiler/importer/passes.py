@@ -41,6 +41,8 @@ class Import:
     """Whether convolutions may become :mod:`.winograd`'s three steps."""
     keep_ports: bool = True
     """Whether inputs and outputs of a model in half precision stay f16."""
+    apart: bool = False
+    """Whether every tensor has a place of its own; else large outputs may overwrite inputs."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
     relied: frozenset[str] = frozenset()
