@@ -42,6 +42,10 @@ class UnsupportedOpError(ModelError):
     """An operator of the model has no kernel; the message names the node."""
 
 
+class WasmError(UserError):
+    """A Wasm file is malformed, beyond the limits, or uses what is not understood."""
+
+
 class DatabaseError(UserError):
     """The kernel database cannot be opened or written."""
 

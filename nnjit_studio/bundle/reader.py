@@ -16,13 +16,13 @@ from typing import Any
 from nnjit_studio.bundle.check import generation_problems, plan_problems
 from nnjit_studio.bundle.gpu_kernels import kernel_problems
 from nnjit_studio.bundle.manifest import MANIFEST_FILE, README_FILE, BundleFile, Manifest, safe_path
-from nnjit_studio.errors import BundleError, UserError
+from nnjit_studio.errors import BundleError, UserError, WasmError
 from nnjit_studio.model import Plan
 from nnjit_studio.model.plan import PLAN_VERSION, STATELESS_VERSION
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
-from nnjit_studio.wasm_module.reader import kernel_pointers
+from nnjit_studio.wasm_file.kernel import kernel_pointers
 
 CHUNK_BYTES = 1 << 20
 LIMIT_BYTES = {"manifest": 16 << 20, "readme": 1 << 20, "plan": 64 << 20, "kernel": 1 << 20}
@@ -187,8 +187,8 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
                 yield f"The kernel {file.file!r} is not named by its sha256."
             try:
                 count = kernel_pointers(_read(archive, file.file, LIMIT_BYTES["kernel"]))
-            except ValueError as e:
-                yield f"The {tier} kernel of {kernel.workload} is refused: {e}."
+            except WasmError as e:
+                yield f"The {tier} kernel of {kernel.workload} is refused. {e.error}"
                 continue
             if pointers.setdefault(kernel.workload, count) != count:
                 yield f"The tiers of {kernel.workload} take different arguments."

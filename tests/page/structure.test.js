@@ -11,8 +11,10 @@ const BELOW = {
   types: [],
   engine: ["types"],
   sdk: ["engine", "types"],
+  live: ["types"],
   studio: ["engine", "types"],
-  bench: ["sdk", "studio", "engine", "types"],
+  offload: ["engine", "types"],
+  bench: ["offload", "sdk", "studio", "engine", "types"],
   "nnjit.js": ["sdk"],
 };
 const MOST_FILES = 20;
