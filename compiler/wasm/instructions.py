@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from nnjit_studio.wasm_file.leb import unsigned
+
 _COMPARE_INT = ("eq", "ne", "lt_s", "lt_u", "gt_s", "gt_u", "le_s", "le_u", "ge_s", "ge_u")
 _COMPARE_FLOAT = ("eq", "ne", "lt", "gt", "le", "ge")
 _ARITHMETIC_INT = (
