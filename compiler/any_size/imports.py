@@ -18,7 +18,7 @@ import numpy as np
 from nnjit_studio.compiler.any_size.constants import made_constants
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
 from nnjit_studio.compiler.any_size.probe import Feeds, Probe, Sizes, Trial, probe, sizes_of
-from nnjit_studio.compiler.any_size.unified import Unified, unify
+from nnjit_studio.compiler.any_size.unified import Unified, refused, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
@@ -179,6 +179,8 @@ def _unified(
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
             builts.append(importer.imported(found.input_shapes(sizes), values, file))
+            if len(builts[-1].plan.steps) != len(builts[0].plan.steps):
+                raise refused("its steps differ from size to size")
         constants = made_constants(builts, files)
         unified = unify(builts, Numbers(atoms), constants)
         content = np.fromfile(files[0], np.uint8)

@@ -103,7 +103,7 @@ def unify(
     parts = [_parts(sample) for sample in samples]
     first = skeleton(parts[0])
     if any(skeleton(other) != first for other in parts[1:]):
-        raise _refused("its steps differ from size to size")
+        raise refused("its steps differ from size to size")
     rows = list(zip(*map(numbers, parts), strict=True))
     fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
     formulas: dict[int, Size] = {}
@@ -118,12 +118,12 @@ def unify(
                 formula = None
             inverse.add(place)
         if formula is None:
-            raise _refused(f"there is no formula for a number that is {', '.join(map(str, row))}")
+            raise refused(f"there is no formula for a number that is {', '.join(map(str, row))}")
         formulas[place] = formula
     return Unified(samples[0], parts[0], formulas, frozenset(inverse), constants)
 
 
-def _refused(why: str) -> ModelError:
+def refused(why: str) -> ModelError:
     return ModelError(
         f"The model cannot be compiled for any size: {why}.", "Fix its sizes with --dim."
     )
