@@ -51,10 +51,10 @@ def pyramid(folder: Path) -> Path:
         node("ReduceMean", ["f"], ["m"], axes=[1], keepdims=1),
         node("Sub", ["f", "m"], ["y"]),
     ]
-    return written(
-        folder, nodes, [port("x", FLOAT, ["n", 3, "?", "?"])], 3, k1=rand(6, 3, 3, 3), k2=rand(8, 6, 3, 3),
-        w=rand(8, 5), zero=np.array([0]), rest=np.array([8, -1]),
-    )  # fmt: skip
+    inputs = [port("x", FLOAT, ["n", 3, "?", "?"])]
+    kernels = {"k1": rand(6, 3, 3, 3), "k2": rand(8, 6, 3, 3), "w": rand(8, 5)}
+    sizes = {"zero": np.array([0]), "rest": np.array([8, -1])}
+    return written(folder, nodes, inputs, 3, **kernels, **sizes)
 
 
 def checked(path: Path, folder: Path, inputs: list[dict[str, np.ndarray]]) -> tuple[str, ...]:
