@@ -61,7 +61,7 @@ class _Importer:
         self, shapes: dict[str, tuple[int, ...]], values: dict[str, int], to: Path | Weights
     ) -> BuiltModel:
         given = GivenShapes(shapes=shapes, values=values)
-        imports = Import(winograd=False, apart=True)
+        imports = Import(winograd=False, any_size=True)
         built = import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
         return replace(built, gpu=None)
 

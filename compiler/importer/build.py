@@ -57,7 +57,7 @@ def build(
     """
     store = Weights(weights) if isinstance(weights, Path) else weights
     calls = CALL_PASSES.run(calls, imports)
-    assembly = _Assembly(calls, Names(onnx, calls, imports), store, imports.apart)
+    assembly = _Assembly(calls, Names(onnx, calls, imports), store, imports.any_size)
     for value, label in zip(calls.inputs, onnx.inputs, strict=True):
         assembly.place_input(value, label in states)
     for position, call in enumerate(calls.calls):

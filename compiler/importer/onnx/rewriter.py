@@ -21,7 +21,8 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
-    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names.
+    ``loops`` leaves recurrent layers as loops, for sizes that stay open. ``whole`` names the
+    float32 tensors that hold what int32 ones hold, by their names.
     """
 
     opset: int
@@ -32,6 +33,7 @@ class Rewriter:
     weights: list[onnx.TensorProto] = field(default_factory=list)
     whole: dict[str, str] = field(default_factory=dict)
     count: int = 0
+    loops: bool = False
 
     def attribute(self, name: str, default: Any) -> Any:
         for attribute in self.node.attribute:

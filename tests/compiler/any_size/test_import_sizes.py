@@ -80,7 +80,10 @@ def test_sizes_with_every_residue_come_from_one_import(tmp_path: Path) -> None:
 def test_programs_are_those_of_an_import_at_that_size(tmp_path: Path) -> None:
     path = pyramid(tmp_path)
     (made,) = import_sizes(path, tmp_path / "w.bin", [{"x": rand(5, 3, 21, 50)}]).models
-    given, imports = GivenShapes(shapes={"x": (5, 3, 21, 50)}), Import(winograd=False, apart=True)
+    given, imports = (
+        GivenShapes(shapes={"x": (5, 3, 21, 50)}),
+        Import(winograd=False, any_size=True),
+    )
     alone = import_with(path, tmp_path / "v.bin", lambda phase: None, given, False, imports)
     assert made.programs == alone.programs
     assert [w.key for w in made.workloads] == [w.key for w in alone.workloads]
@@ -106,11 +109,26 @@ def test_a_dimension_that_was_baked_in_is_said(tmp_path: Path) -> None:
     assert all("declared open" in note for note in notes)
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_an_lstm_of_any_length_is_one_step_in_a_loop(tmp_path: Path, direction: str) -> None:
+    ways = 2 if direction == "bidirectional" else 1
+    nodes = [
+        node("LSTM", ["x", "w", "r", "b"], ["h", "hn", "cn"], hidden_size=6, direction=direction),
+        node("Add", ["hn", "cn"], ["last"]),
+        node(*(("Squeeze", ["h", "one"]) if ways == 1 else ("Identity", ["h"])), ["flat"]),
+        node("ReduceSum", ["last"], ["all"], keepdims=0),
+        node("Add", ["flat", "all"], ["y"]),
+    ]
+    weights = {"w": rand(ways, 24, 3), "r": rand(ways, 24, 6), "b": rand(ways, 48)}
+    inputs = [port("x", FLOAT, ["t", 2, 3])]
+    path = written(tmp_path, nodes, inputs, 3 if ways == 1 else 4, one=np.array([1]), **weights)
+    assert checked(path, tmp_path, [{"x": rand(t, 2, 3)} for t in (1, 3, 200)]) == ()
+
+
 def test_a_layer_that_is_laid_out_is_imported_for_each_size_and_said(tmp_path: Path) -> None:
-    nodes = [node("LSTM", ["x", "w", "r"], ["h"], hidden_size=4), node("Relu", ["h"], ["y"])]
-    path = written(
-        tmp_path, nodes, [port("x", FLOAT, ["t", 1, 3])], 4, w=rand(1, 16, 3), r=rand(1, 16, 4)
-    )
+    nodes = [node("GRU", ["x", "w", "r"], ["h"], hidden_size=4), node("Relu", ["h"], ["y"])]
+    inputs = [port("x", FLOAT, ["t", 1, 3])]
+    path = written(tmp_path, nodes, inputs, 4, w=rand(1, 12, 3), r=rand(1, 12, 4))
     (note,) = checked(path, tmp_path, [{"x": rand(t, 1, 3)} for t in (3, 5)])
     assert "imported for itself" in note
 
