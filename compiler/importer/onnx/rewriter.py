@@ -21,8 +21,13 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
+<<<<<<< HEAD
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names;
     ``dequantised`` has the DequantizeLinear nodes by what they compute.
+=======
+    ``loops`` leaves recurrent layers as loops, for sizes that stay open. ``whole`` names the
+    float32 tensors that hold what int32 ones hold, by their names.
+>>>>>>> symbolic
     """
 
     opset: int
@@ -34,6 +39,7 @@ class Rewriter:
     whole: dict[str, str] = field(default_factory=dict)
     dequantised: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
     count: int = 0
+    loops: bool = False
 
     def attribute(self, name: str, default: Any) -> Any:
         for attribute in self.node.attribute:
