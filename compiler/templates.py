@@ -30,12 +30,8 @@ from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
-<<<<<<< HEAD
 from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_bytes, schedule_int8
-=======
-from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_int8
 from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
->>>>>>> symbolic
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument

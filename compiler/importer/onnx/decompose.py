@@ -51,14 +51,10 @@ def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
         for name, array in constants.items()
     }
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-<<<<<<< HEAD
-    rewriter = Rewriter(opset, types, constants)
+    rewriter = Rewriter(opset, types, constants, loops=loops)
     rewriter.dequantised = {
         node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
     }
-=======
-    rewriter = Rewriter(opset, types, constants, loops=loops)
->>>>>>> symbolic
     for node in model.graph.node:
         rewriter.node = node
         rule = _rule(node)

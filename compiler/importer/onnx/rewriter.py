@@ -21,13 +21,9 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
-<<<<<<< HEAD
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names;
-    ``dequantised`` has the DequantizeLinear nodes by what they compute.
-=======
-    ``loops`` leaves recurrent layers as loops, for sizes that stay open. ``whole`` names the
-    float32 tensors that hold what int32 ones hold, by their names.
->>>>>>> symbolic
+    ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves recurrent
+    layers as loops, for sizes that stay open.
     """
 
     opset: int
