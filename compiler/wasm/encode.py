@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from itertools import groupby
 
-from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES
+from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES, signed, unsigned
 from nnjit_studio.compiler.wasm.ir import (
     Call,
     Const,
@@ -20,7 +20,6 @@ from nnjit_studio.compiler.wasm.ir import (
     Op,
     Store,
 )
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 
 _I32 = VALUE_TYPES["i32"]

@@ -29,6 +29,7 @@ VERBS = {
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",
+    "turbo": "turbo:turbo",
     "verify": "run:verify",
 }
 

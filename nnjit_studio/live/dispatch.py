@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
+from nnjit_studio.compiler.wasm.instructions import signed, unsigned
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.live.layout import (
     CHOSEN,

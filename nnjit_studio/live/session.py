@@ -50,6 +50,7 @@ DUEL_MS, LEAST_DUEL_MS = 6000.0, 500.0
 TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
 """Shares of the time after which no further tile is tried, and no further unroll: on a busy
 machine the duels need what is left."""
+LEAST_DONORS = 2
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
 FINAL_RUNS = 5
@@ -148,7 +149,7 @@ class LiveSession:
     ) -> Iterator[Event]:
         """Kernels that are right become donors, until that share of the time is over."""
         for kernel in kernels:
-            if self._over(until):
+            if self._over(until) and len(self.donors) >= LEAST_DONORS:
                 return
             if kernel in self.donors:
                 continue

@@ -24,7 +24,7 @@ from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
 
 from nnjit_studio.errors import PageError
-from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.model import Graph, GraphPass, Node, Plan, PlanBuffer, PlanStep, TensorSpec
 from nnjit_studio.ui.graph.drawing import arrange
 from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, Run, place, span
 from nnjit_studio.ui.graph.feature import follow
@@ -402,6 +402,16 @@ def test_rows_of_the_database_show_their_workload_in_the_graph(qtbot, window, pa
     workload = next(w for w in window.session.state.workloads.values() if w.workload.kind == "add")
     window.database.picked.emit(record(workload.workload, "default", "default", 1.0, 20))
     assert panel.view.current.name == "/encoder/layer.0/Add"
+
+
+def test_without_a_node_the_details_name_the_graph_passes(panel):
+    passes = (GraphPass("fold", "nodes", 90, 41), GraphPass("decompose", "nodes", 41, 41))
+    assert "pass" not in told(panel)
+    model = panel._session.state.model
+    panel._session.state.model = replace(model, graph=replace(model.graph, passes=passes))
+    panel.details.refresh(frozenset({"model"}))
+    assert "pass fold" in told(panel) and "90 → 41 nodes" in told(panel)
+    assert "decompose" not in told(panel) and "1 more ran" in told(panel)
 
 
 def test_details_of_a_group_and_of_a_port(panel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
+from nnjit_studio.compiler.wasm.instructions import signed, unsigned
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.turbo.kernels.module import SIGNATURE, function_type
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm

@@ -33,27 +33,18 @@ log = logging.getLogger(__name__)
 
 
 class GraphPanel(Panel):
-    """Draws the graph of the session; clicks and searches select workloads.
-
-    Signals
-    -------
-    asked(str, str)
-        A link of the details: the name of a dock or of an action, and a node.
-    wants_profile()
-        A saved profile is to be chosen, for :meth:`compare_with_file`.
-    problem(JobProblem)
-        A file could not be read, or a graph not be drawn.
-    drawn()
-        A graph was laid out and is shown.
-    split_changed(bool)
-        Whether two runs are drawn side by side now.
-    """
+    """Draws the graph of the session; clicks and searches select workloads."""
 
     asked = Signal(str, str)
+    """A link of the details: the name of a dock or of an action, and a node."""
     wants_profile = Signal()
+    """A saved profile is to be chosen, for :meth:`compare_with_file`."""
     problem = Signal(object)
+    """``JobProblem``: A file could not be read, or a graph not be drawn."""
     drawn = Signal()
+    """A graph was laid out and is shown."""
     split_changed = Signal(bool)
+    """Whether two runs are drawn side by side now."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()

@@ -23,23 +23,16 @@ class GraphView(QGraphicsView):
     """Pan by dragging, zoom by wheel or ``+ -``, arrows walk, open and close.
 
     Its actions are the context menu of a box.
-
-    Signals
-    -------
-    clicked(str)
-        The workload of the node that became current.
-    moved()
-        Another box is current.
-    panned()
-        Another part of the graph is in view, or at another scale.
-    wants_open(str), wants_closed(str)
-        A group to open, and one to close.
     """
 
     clicked = Signal(str)
+    """The workload of the node that became current."""
     moved = Signal()
+    """Another box is current."""
     panned = Signal()
+    """Another part of the graph is in view, or at another scale."""
     wants_open = Signal(str)
+    """``str), wants_closed(str``: A group to open, and one to close."""
     wants_closed = Signal(str)
 
     def __init__(self, theme: Theme) -> None:

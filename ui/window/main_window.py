@@ -39,15 +39,10 @@ MakeEngineView = Callable[[str, QWidget], QWidget]
 
 
 class StudioWindow(QMainWindow):
-    """Puts the parts of the window together; holds no facts of its own.
-
-    Signals
-    -------
-    closed()
-        The window is gone for good; its threads have ended or were given up.
-    """
+    """Puts the parts of the window together; holds no facts of its own."""
 
     closed = Signal()
+    """The window is gone for good; its threads have ended or were given up."""
 
     def __init__(
         self,

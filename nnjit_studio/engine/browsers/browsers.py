@@ -27,25 +27,17 @@ _VERSION_TIMEOUT_S = 10.0
 
 @dataclass
 class RunningBrowser:
-    """A browser that :func:`launch` keeps.
-
-    Attributes
-    ----------
-    flags
-        What it was started with; they go with every measurement.
-    pid
-        Of its first process, another one after a restart.
-    crashes
-        How often it ended by itself.
-    end
-        Kills it as if it had crashed.
-    """
+    """A browser that :func:`launch` keeps."""
 
     browser: Browser
     flags: str
+    """What it was started with; they go with every measurement."""
     pid: int = 0
+    """Of its first process, another one after a restart."""
     crashes: int = 0
+    """How often it ended by itself."""
     end: Callable[[], None] = lambda: None
+    """Kills it as if it had crashed."""
 
 
 _COMMANDS = {

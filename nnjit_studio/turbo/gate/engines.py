@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import PageError, TargetError
 
@@ -94,7 +95,7 @@ class Node:
 class BrowserEngine:
     """A browser with a profile of its own for each job."""
 
-    browser: browsers.Browser
+    browser: Browser
     no_sandbox: bool
 
     @property

@@ -18,14 +18,16 @@ from nnjit_studio.turbo.loops.find import Function, Loop
 from nnjit_studio.turbo.loops.graph import LoopGraph, leb, unsigned
 from nnjit_studio.turbo.loops.operators import F32, F64, I32, I64, LOCAL_GET, LOCAL_SET, V128
 from nnjit_studio.turbo.loops.variants import Variant
-from nnjit_studio.wasm_file.module import MAGIC, Limits
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.parts import Limits
 
 GIVEN, RESULTS, SLOT = 64, 32768, 16
 MOST_SLOTS = (RESULTS - GIVEN) // SLOT
 DATA = 2 * RESULTS
 """Memory from here on is the loop's."""
 MOST_PAGES = 65536
-SHARED = 2
+SHARED, MEMORY_64 = 2, 4
+"""Flags of a memory's limits."""
 _LOAD = {I32: b"\x28", I64: b"\x29", F32: b"\x2a", F64: b"\x2b", V128: b"\xfd\x00"}
 _STORE = {I32: b"\x36", I64: b"\x37", F32: b"\x38", F64: b"\x39", V128: b"\xfd\x0b"}
 _LOOP, _END, _BR_IF = b"\x03\x40", b"\x0b", b"\x0d\x00"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.compiler.wasm.instructions import VALUE_TYPES
+from nnjit_studio.compiler.wasm.instructions import VALUE_TYPES, unsigned
 from nnjit_studio.compiler.wasm.ir import Function
-from nnjit_studio.compiler.wasm.leb128 import unsigned
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 

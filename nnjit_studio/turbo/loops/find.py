@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nnjit_studio.turbo.loops.graph import LoopGraph, Nodes, given, reachable
+from nnjit_studio.turbo.loops.graph import LoopGraph, Nodes, given, of_roots, reach, reachable
 from nnjit_studio.turbo.loops.lift import NotLiftable, lift
 from nnjit_studio.turbo.loops.operators import BR_IF, V128
 from nnjit_studio.wasm_file.flow.graph import basic_blocks
@@ -75,7 +75,11 @@ def vector_loops(function: Function) -> Iterator[Loop | str]:
         if not any(graph.nodes[n].type == V128 for n in graph.finals.values()):
             continue
         live = live or _live_at(function.body)
-        yield Loop(first, stop, _without_dead(graph, live[loop.end]))
+        graph = _without_dead(graph, live[loop.end])
+        if reach(of_roots(graph.nodes, graph.finals, graph.condition)) != reach(graph):
+            yield "what it loads and never uses lies further than the rest, and may trap"
+            continue
+        yield Loop(first, stop, graph)
 
 
 def _live_at(body: Body) -> dict[int, int]:

@@ -3,18 +3,19 @@ import { identical } from "./loops.js";
 import { address, fill, randomOf, whole } from "./random.js";
 
 /** @import { Random } from "./random.js" */
-/** @typedef {{index: number, before: string, after: string, shared: boolean, params: number[], imports: string[]}} PairJob */
+/** @typedef {{index: number, before: string, after: string, params: number[], imports: string[]}} PairJob */
 
-const PAGES = 16;
 /** Loop iterations before a function is stopped; its loops count them down at address 0. */
 const FUEL = 20000;
+const SPAN = 1 << 17;
 const I32 = 0x7f;
 const I64 = 0x7e;
 
 /** @param {Random} random @param {number} type */
 function argument(random, type) {
-  if (type === I32) return address(random, 4);
-  if (type === I64) return BigInt(address(random, 4));
+  const given = address(random, random() < 0.5 ? 1 : 4, SPAN);
+  if (type === I32) return given;
+  if (type === I64) return BigInt(given);
   return random() < 0.5 ? 1 : 2 * random() - 1;
 }
 
@@ -46,17 +47,16 @@ function resetGlobal(value) {
  * @param {{seed: number, cases: number}} settings
  * @param {(path: string) => Promise<BufferSource>} fetchBytes
  */
-export async function compare({ index, before, after, shared, params, imports }, { seed, cases }, fetchBytes) {
-  const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, shared });
+export async function compare({ index, before, after, params, imports }, { seed, cases }, fetchBytes) {
   const called = () => {
     throw new Called();
   };
-  const env = { memory, ...Object.fromEntries(imports.map((name) => [name, called])) };
+  const env = Object.fromEntries(imports.map((name) => [name, called]));
   const [old, changed] = await Promise.all(
     [before, after].map(async (file) => (await WebAssembly.instantiate(await fetchBytes(file), { env })).instance),
   );
   const random = randomOf(seed + index);
-  const words = new Uint32Array(memory.buffer);
+  const [expected, words] = [old, changed].map(({ exports }) => new Uint32Array(/** @type {any} */ (exports.memory).buffer));
   const image = new Uint32Array(words.length);
   let ended = 0;
   let equal = 0;
@@ -64,10 +64,9 @@ export async function compare({ index, before, after, shared, params, imports },
     fill(random, image.buffer, false);
     image[0] = whole(random, 1, FUEL);
     const given = params.map((type) => argument(random, type));
+    expected.set(image);
     words.set(image);
     const first = outcome(old, index, given);
-    const expected = words.slice();
-    words.set(image);
     const second = outcome(changed, index, given);
     ended += Number(first !== "stopped");
     equal += Number(first === second && identical(expected, words));

@@ -2,8 +2,6 @@
 
 /** Below lies what the loop module keeps for itself (`nnjit_studio/turbo/gate/loop_module.py`). */
 export const DATA = 65536;
-/** Pointers point into so many bytes, so that what loops read stays in the caches. */
-const POINTED = 1 << 17;
 const SPECIAL = [NaN, Infinity, -Infinity, 1e-40, -0, 3.4e38];
 
 /** Marsaglia's xorshift: numbers in [0, 1) that are the same for the same seed. @param {number} seed */
@@ -42,10 +40,11 @@ export function fill(random, buffer, plain) {
 /**
  * A pointer, a distance or a count.
  * @param {Random} random
- * @param {number} step that pointers are multiples of
+ * @param {number} step all are multiples of it
+ * @param {number} span bytes into which pointers point
  */
-export function address(random, step) {
+export function address(random, step, span) {
   const kind = random();
-  if (kind < 0.6) return DATA + step * whole(random, 0, POINTED / step);
-  return kind < 0.9 ? 4 * whole(random, 0, 64) : whole(random, 0, 40);
+  const most = kind < 0.6 ? span : kind < 0.9 ? 256 : 40;
+  return (kind < 0.6 ? DATA : 0) + step * whole(random, 0, Math.floor(most / step));
 }

@@ -7,6 +7,7 @@ import pytest
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
 from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
+from nnjit_studio.compiler.wasm.instructions import signed, unsigned
 from nnjit_studio.compiler.wasm.ir import (
     Const,
     Function,
@@ -21,7 +22,6 @@ from nnjit_studio.compiler.wasm.ir import (
     Store,
     i32,
 )
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.text import function_text
