@@ -13,7 +13,7 @@ const BELOW = {
   sdk: ["engine", "types"],
   live: ["types"],
   studio: ["engine", "types"],
-  bench: ["sdk", "studio", "engine", "types"],
+  bench: ["sdk", "studio", "live", "engine", "types"],
   "nnjit.js": ["sdk"],
 };
 const MOST_FILES = 20;
