@@ -12,7 +12,7 @@ from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.live.donors import Block, candidates, donor, workload_of
 from nnjit_studio.live.job import Runtime
 from nnjit_studio.live.layout import ORIGINAL
-from nnjit_studio.live.page import EXACT_TIER, LivePage, Proof
+from nnjit_studio.live.page import EXACT_TIER, SETTLE, LivePage, Proof
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.candidate import Candidate
@@ -172,7 +172,7 @@ class LiveSession:
 
     def _finals(self, workload: Workload, finalists: Sequence[Kernel]) -> Iterator[Event]:
         for number, kernel in enumerate(finalists, 1):
-            if self._over():
+            if self._over() or (number > 1 and not self._has_time_for_a_duel()):
                 return
             if kernel is self.winner:
                 continue
@@ -320,6 +320,11 @@ class LiveSession:
     def t_s(self) -> float:
         """Seconds since the session began."""
         return self._set.clock.monotonic_s() - self._began_s
+
+    def _has_time_for_a_duel(self) -> bool:
+        """For its first look, with the inferences that settle."""
+        runs = 2 * (DUELS.min_pairs + SETTLE)
+        return self.t_s() + runs * self._best_ms / 1000 <= self._seconds
 
     def _over(self, share: float = 1.0) -> bool:
         return self.t_s() >= share * self._seconds
