@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from itertools import groupby
 
-from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES, signed, unsigned
+from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES
 from nnjit_studio.compiler.wasm.ir import (
     Call,
     Const,
@@ -21,6 +21,7 @@ from nnjit_studio.compiler.wasm.ir import (
     Store,
 )
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
+from nnjit_studio.wasm_file.leb import signed, unsigned
 
 _I32 = VALUE_TYPES["i32"]
 

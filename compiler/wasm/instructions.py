@@ -1,39 +1,8 @@
-"""The instruction table: name -> opcode bytes and type of the result (core spec 3.0, 5.4).
-
-Before it, the binary format's integers of variable length, LEB128 (5.2.2).
-"""
+"""The instruction table: name -> opcode bytes and type of the result (core spec 3.0, 5.4)."""
 
 from __future__ import annotations
 
-
-def _unsigned(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_SMALL = tuple(_unsigned(value) for value in range(1 << 14))
-
-
-def unsigned(value: int) -> bytes:
-    """Bytes of an integer >= 0."""
-    return _SMALL[value] if value < len(_SMALL) else _unsigned(value)
-
-
-def signed(value: int) -> bytes:
-    """Bytes of an integer of either sign."""
-    out = bytearray()
-    while True:
-        byte = value & 0x7F
-        value >>= 7
-        if value == (-1 if byte & 0x40 else 0):
-            out.append(byte)
-            return bytes(out)
-        out.append(byte | 0x80)
-
+from nnjit_studio.wasm_file.leb import unsigned
 
 _COMPARE_INT = ("eq", "ne", "lt_s", "lt_u", "gt_s", "gt_u", "le_s", "le_u", "ge_s", "ge_u")
 _COMPARE_FLOAT = ("eq", "ne", "lt", "gt", "le", "ge")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnjit_studio.compiler.wasm.instructions import unsigned
+from nnjit_studio.wasm_file.leb import unsigned
 
 HEADER = b"\0asm\x01\0\0\0"
 

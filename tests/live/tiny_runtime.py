@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.compiler.wasm.instructions import signed, unsigned
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.turbo.kernels.module import SIGNATURE, function_type
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
+from nnjit_studio.wasm_file.leb import signed, unsigned
 
 ZERO, ADD, WALK, ROWS = range(4)
 """Indices: the two kernels, a caller that walks over all rows with ``ZERO``, and an export that

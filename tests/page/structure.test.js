@@ -13,7 +13,8 @@ const BELOW = {
   sdk: ["engine", "types"],
   live: ["types"],
   studio: ["engine", "types"],
-  bench: ["sdk", "studio", "live", "engine", "types"],
+  offload: ["engine", "types"],
+  bench: ["offload", "sdk", "studio", "live", "engine", "types"],
   "nnjit.js": ["sdk"],
 };
 const MOST_FILES = 20;

@@ -61,7 +61,7 @@ class Docks(Collection[str], Protocol):
         """Bring a dock to the front."""
 
     def widen(self, key: str, pixels: int) -> None:
-        """Make a dock at least so wide."""
+        """Make a dock so wide, as far as the window has room; 0 for the width before."""
 
 
 class Background(Protocol):

@@ -17,6 +17,8 @@ from nnjit_studio.ui.widgets.panel import named
 from nnjit_studio.ui.widgets.theme import Theme
 
 ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.01, 4.0
+READABLE = 0.78
+"""Smallest scale at which the text of a box can be read."""
 
 
 class GraphView(QGraphicsView):
@@ -102,7 +104,7 @@ class GraphView(QGraphicsView):
         """Readable scale, the first nodes in view."""
         area = self.scene().sceneRect()
         room = self.viewport().width() / area.width() if area.width() else 1.0
-        scale = min(max(room, 0.78), 1.0)
+        scale = min(max(room, READABLE), 1.0)
         self.resetTransform()
         self.scale(scale, scale)
         height = self.viewport().height() / scale
@@ -110,6 +112,13 @@ class GraphView(QGraphicsView):
         seen = [b.pos().x() for b in self._order if b.unit.nodes and b.area[1] < ends]
         middle = float(np.median(seen)) if seen else area.center().x()
         self.centerOn(middle, area.top() + height / 2)
+        self.panned.emit()
+
+    def look_at(self, box: Box) -> None:
+        """Bring a box to the middle, at a scale at which it can be read."""
+        if self.transform().m11() < READABLE:
+            self.resetTransform()
+        self.centerOn(box.pos())
         self.panned.emit()
 
     def fit(self) -> None:

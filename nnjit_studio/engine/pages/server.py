@@ -56,7 +56,7 @@ class PageServer:
         self._roots = {
             **{
                 name: Path(str(package / name))
-                for name in ("bench", "engine", "live", "sdk", "studio")
+                for name in ("bench", "engine", "live", "offload", "sdk", "studio")
             },
             **roots,
         }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.compiler.wasm.instructions import VALUE_TYPES, unsigned
+from nnjit_studio.compiler.wasm.instructions import VALUE_TYPES
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
+from nnjit_studio.wasm_file.leb import unsigned
 
 _I32, _F32 = VALUE_TYPES["i32"], VALUE_TYPES["f32"]
 SIGNATURE = (_I32 * (len(PARAMS) - 1) + _F32, _I32)

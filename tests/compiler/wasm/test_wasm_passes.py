@@ -7,7 +7,6 @@ import pytest
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
 from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
-from nnjit_studio.compiler.wasm.instructions import signed, unsigned
 from nnjit_studio.compiler.wasm.ir import (
     Const,
     Function,
@@ -25,6 +24,7 @@ from nnjit_studio.compiler.wasm.ir import (
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.text import function_text
+from nnjit_studio.wasm_file.leb import signed, unsigned
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""Loops of a Wasm module on the GPU of a browser: prices, checks, counters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from nnjit_studio.bench.gpu.page import gpu_page
+from nnjit_studio.bench.options import BenchOptions, Note
+from nnjit_studio.offload.detect import Found, Verdict, verdicts
+from nnjit_studio.offload.extract import ENTRY, extract
+from nnjit_studio.offload.plan import kernel_of, plan
+from nnjit_studio.offload.refusal import Refused
+from nnjit_studio.offload.rewrite import rewrite
+from nnjit_studio.wasm_file.module import Module, read
+
+CALLS = 8
+MODES = ("jspi", "blocking")
+"""How the module's thread waits for the GPU."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function that is called as it is and rewritten, on the same random memory.
+
+    Attributes
+    ----------
+    regions
+        Offset in bytes and floats of what is random before a call, and compared after it.
+    always
+        Run on the GPU whatever it costs.
+    lose
+        The call before which the device is lost; -1 for none.
+    slow
+        Calls of the original, 0 for all.
+    """
+
+    name: str
+    module: bytes
+    entry: str
+    args: tuple[float, ...]
+    regions: tuple[tuple[int, int], ...]
+    calls: int = CALLS
+    always: bool = False
+    lose: int = -1
+    slow: int = 0
+
+
+def nests_of(
+    module: Module, kernels: dict[str, bytes], functions: set[int] | None = None
+) -> list[tuple[Verdict, Found, bytes]]:
+    """The nests of a module that have kernels."""
+    nests = []
+    for verdict in verdicts(module):
+        if verdict.found is None or (functions is not None and verdict.function not in functions):
+            continue
+        try:
+            kernel = kernel_of(verdict.found.lowered, kernels)
+        except Refused:
+            continue
+        nests.append((verdict, verdict.found, kernel))
+    return nests
+
+
+def offloaded(module: Module, nests: Sequence[tuple[Verdict, Found, bytes]]) -> tuple[bytes, str]:
+    """The rewritten module and its plan as JSON."""
+    data = rewrite(module, [(verdict.function, found) for verdict, found, _ in nests])
+    return data, json.dumps(plan(list(nests)))
+
+
+def case_of(verdict: Verdict, always: bool = False) -> Case | None:
+    """A case of one nest alone, as a module of its own; None where it cannot stand alone."""
+    made = None if verdict.found is None else extract(verdict.found)
+    if made is None:
+        return None
+    name = f"{verdict.name or verdict.function} loop {verdict.loop}"
+    return Case(name, made.data, ENTRY, (), made.regions, always=always)
+
+
+def run_cases(
+    cases: Sequence[Case],
+    mode: str,
+    options: BenchOptions,
+    note: Note,
+    kernels: dict[str, bytes],
+    swapped: Mapping[str, tuple[bytes, str]] | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What the page reports of each case, and of itself.
+
+    Parameters
+    ----------
+    swapped
+        Rewritten module and plan of cases by name, where they are not made here.
+
+    Raises
+    ------
+    UserError, TargetError, PageError
+    """
+    jobs = [_written(i, case, options, kernels, swapped or {}) for i, case in enumerate(cases)]
+    with gpu_page("offload", options, note) as page:
+        rows = list(page.rows({"mode": mode, "cases": jobs}))
+        return rows, page.document()
+
+
+def _written(
+    number: int,
+    case: Case,
+    options: BenchOptions,
+    kernels: dict[str, bytes],
+    swapped: Mapping[str, tuple[bytes, str]],
+) -> dict[str, Any]:
+    """The case as the page reads it, its files in the options' folder."""
+    known = swapped.get(case.name)
+    if known is None:
+        module = read(case.module)
+        known = offloaded(module, nests_of(module, kernels))
+    names = {"wasm": f"{number}.wasm", "swapped": f"{number}.swapped.wasm"}
+    (options.folder / names["wasm"]).write_bytes(case.module)
+    (options.folder / names["swapped"]).write_bytes(known[0])
+    (options.folder / f"{number}.json").write_text(known[1])
+    told = asdict(replace(case, module=b""))
+    del told["module"]
+    return {**told, **names, "plan": f"{number}.json", "fill": told.pop("regions")}
+
+
+def flagged(found: Sequence[Verdict]) -> Iterator[Verdict]:
+    return (verdict for verdict in found if verdict.found is not None)
