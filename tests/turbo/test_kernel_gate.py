@@ -42,7 +42,8 @@ def test_every_donor_is_proven_for_the_function_that_it_stands_for(judged: list[
 
 def test_the_fastest_that_passed_is_taken(judged: list[Judged]) -> None:
     def row(tile: Tile, fma: bool, gain: Gain, identical: int = 9, worst: float = 0.5) -> Judged:
-        return Judged(ZERO, Donor(Mode.ZERO, tile, fma), gain, 9, identical, worst, 1.05)
+        donor = Donor(Mode.ZERO, tile, fma)
+        return Judged(ZERO, donor, gain, 1 / gain.median, 9, identical, worst, 1.05)
 
     plain, fused, wrong, unsure, slow = (
         row(Tile(4, 8), False, Gain(1.3, 1.2, 1.4)),

@@ -36,11 +36,16 @@ _ROWS = 128
 
 @dataclass(frozen=True)
 class Judged:
-    """A donor for a function; ``worst`` is its largest difference as a share of the bound."""
+    """A donor for a function.
+
+    ``least_ms`` is its shortest sample, which other programs cannot make shorter; ``worst`` its
+    largest difference from the original as a share of the bound.
+    """
 
     index: int
     donor: Donor
     gain: Gain
+    least_ms: float
     cases: int
     identical: int
     worst: float
@@ -60,6 +65,7 @@ class Judged:
             "tile": f"{tile.rows}x{tile.columns}, unroll {tile.unroll}",
             "bit_identical": not self.donor.fma,
             "gain": self.gain.to_json(),
+            "least_ms": round(self.least_ms, 4),
             "cases": self.cases,
             "equal": self.identical,
             "worst_share_of_bound": self.worst,
@@ -116,7 +122,7 @@ def judge(
 def best(judged: Sequence[Judged], fma: bool) -> dict[int, Donor]:
     """The fastest donor of each function that passed; without ``fma`` of the exact ones."""
     passed = [j for j in judged if j.passed and (fma or not j.donor.fma)]
-    ranked = sorted(passed, key=lambda j: j.gain.median)
+    ranked = sorted(passed, key=lambda j: -j.least_ms)
     return {j.index: j.donor for j in ranked}
 
 
@@ -140,7 +146,9 @@ def _judged(
             gain = gain_of(samples["original"][kind], samples[name][kind])
             worst = float("inf") if proof["worst"] is None or proof["error"] else proof["worst"]
             counts = proof["cases"], proof["identical"], worst
-            yield Judged(index, Donor(Mode(kind), tile, fma), gain, *counts, least_gain)
+            least_ms = min(samples[name][kind])
+            donor = Donor(Mode(kind), tile, fma)
+            yield Judged(index, donor, gain, least_ms, *counts, least_gain)
 
 
 def _block(kernel: str, k: int, n: int, lda: int) -> dict[str, Any]:
