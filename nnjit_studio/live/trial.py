@@ -33,6 +33,7 @@ class Swaps(Event, name="swaps"):
     """Inferences with a swap before each; every answer was looked at."""
 
     swaps: int
+    kernels: int
     seconds: float
     answers: int
     wrong: int
@@ -52,9 +53,10 @@ def race(page: LivePage, session: LiveSession, rounds: int, t_s: float) -> Raced
 
 def swaps(page: LivePage, session: LiveSession, count: int, t_s: float) -> Swaps:
     """Swap the originals and the best donors in turns, ``count`` times."""
-    seconds = page.soak([session.plain, *session.donors[:2]], count)
+    kernels = [session.plain, *session.donors[:2]]
+    seconds = page.soak(kernels, count)
     checked = page.checked
-    return Swaps(t_s, count, seconds, checked.runs, checked.wrong, checked.worst)
+    return Swaps(t_s, count, len(kernels), seconds, checked.runs, checked.wrong, checked.worst)
 
 
 def _row(kernel: Kernel, samples: list[float]) -> dict[str, Any]:
