@@ -57,7 +57,10 @@ class BenchServer:
     def __init__(self, roots: dict[str, Path]) -> None:
         package = files("nnjit_studio.resources")
         self._roots = {
-            **{name: Path(str(package / name)) for name in ("bench", "engine", "offload", "sdk", "studio")},
+            **{
+                name: Path(str(package / name))
+                for name in ("bench", "engine", "offload", "sdk", "studio")
+            },
             **roots,
         }
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
