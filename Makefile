@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
+.PHONY: studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
 
 setup: .venv/ready
 
@@ -100,6 +100,14 @@ models-export:
 operators-wgsl: .venv/ready
 	.ci/system.sh vulkan
 	$(BIN)/python -W ignore tests/compiler/operators_wgsl.py
+
+# Decoding and encoding of public Wasm files, which npm fetches (500 MB).
+wasm-corpus: .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/wasm_corpus.py --folder $(OUT)/wasm-corpus --markdown benchmarks/results.md
+
+# Random and damaged Wasm modules through the reader: N of each, SEED.
+wasm-fuzz: .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/wasm_file/wasm_fuzz.py --modules $(N) --mutants $(N) --seed $(SEED)
 
 fuzz-wgsl: .venv/ready
 	.ci/system.sh vulkan

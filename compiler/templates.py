@@ -24,8 +24,7 @@ from nnjit_studio.compiler.recognize.quantised import (
     recognize_int8,
     without_vectors,
 )
-from nnjit_studio.compiler.recognize.remembered import remembered
-from nnjit_studio.compiler.recognize.subject import Subject
+from nnjit_studio.compiler.recognize.subject import Subject, remembered
 from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
@@ -44,61 +43,41 @@ from nnjit_studio.space.registry import SpaceRow
 
 @dataclass(frozen=True)
 class Wasm:
-    """A template of Wasm kernels.
-
-    Attributes
-    ----------
-    schedule
-        The loops of a program, its subject and a candidate; :class:`CompileError` where the
-        candidate does not fit.
-    guess
-        Settings of a subject that suit most shapes, untuned; None where others are faster.
-    """
+    """A template of Wasm kernels."""
 
     schedule: Callable[[Program, Any, Candidate], Scheduled]
+    """The loops of a program, its subject and a candidate; :class:`CompileError` where the
+    candidate does not fit."""
     guess: Callable[[Any], Candidate | None] = lambda subject: None
+    """Settings of a subject that suit most shapes, untuned; None where others are faster."""
 
 
 @dataclass(frozen=True)
 class Wgsl:
-    """A template of WGSL kernels.
-
-    Attributes
-    ----------
-    document
-        Of a program, its subject, a candidate and the tier; None where the program has a form
-        that the template cannot read, :class:`CompileError` where the candidate does not fit.
-    guess
-        As that of :class:`Wasm`.
-    """
+    """A template of WGSL kernels."""
 
     document: Callable[[Program, Any, GpuCandidate, str], KernelDocument | None]
+    """Of a program, its subject, a candidate and the tier; None where the program has a form
+    that the template cannot read, :class:`CompileError` where the candidate does not fit."""
     guess: Callable[[Any], GpuCandidate]
+    """As that of :class:`Wasm`."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """A row of the table.
-
-    Attributes
-    ----------
-    recognise
-        The subject that all other columns are told of, where a program has one.
-    space
-        The lite spaces of its workloads, and what the cost model sees of them.
-    spellings
-        How its workloads are written by hand.
-    prepare
-        The program with the workspace that its kernels need.
-    """
+    """A row of the table."""
 
     name: str
     recognise: Callable[[Program], Subject | None]
-    wasm: Wasm | None
-    wgsl: Wgsl
+    """The subject that all other columns are told of, where a program has one."""
     space: SpaceRow
+    """The lite spaces of its workloads, and what the cost model sees of them."""
+    wasm: Wasm | None = None
+    wgsl: Wgsl | None = None
     spellings: tuple[Spelling, ...] = ()
+    """How its workloads are written by hand."""
     prepare: Callable[[Program], Program] = lambda program: program
+    """The program with the workspace that its kernels need."""
 
 
 _MATMUL_ON_GPU = Wgsl(matmul.matmul_document, matmul.guess)
@@ -107,51 +86,50 @@ TEMPLATES = (
     Template(
         "matmul",
         recognize_columns,
+        registry.MATMUL,
         Wasm(schedule_matmul, guess_matmul),
         _MATMUL_ON_GPU,
-        registry.MATMUL,
         PRODUCTS,
     ),
     Template(
         "conv2d",
         recognize_conv2d,
+        registry.CONV2D,
         Wasm(schedule_conv2d, guess_conv2d),
         Wgsl(conv2d.conv2d_document, conv2d.guess),
-        registry.CONV2D,
         CONVOLUTIONS,
         with_staging,
     ),
     Template(
         "dot",
         recognize_dots,
+        registry.DOT,
         Wasm(schedule_dot, guess_dot),
         _MATMUL_ON_GPU,
-        registry.DOT,
         DOTS,
     ),
     # Any other strides: fast on a GPU alone.
-    Template("strided", recognize, Wasm(schedule_matmul), _MATMUL_ON_GPU, registry.MATMUL),
+    Template("strided", recognize, registry.MATMUL, Wasm(schedule_matmul), _MATMUL_ON_GPU),
     Template(
         "int8",
         recognize_int8,
+        registry.INT8,
         Wasm(schedule_int8, guess_int8),
         Wgsl(matmul_int8.int8_document, matmul_int8.guess),
-        registry.INT8,
     ),
     Template(
         "4bit",
         recognize_4bit,
+        registry.FOUR_BIT,
         Wasm(schedule_4bit, guess_4bit),
         Wgsl(matmul_4bit.four_bit_document, matmul_4bit.guess),
-        registry.FOUR_BIT,
     ),
     Template(
         "attention",
         recognize_attention,
-        None,
-        Wgsl(attention.attention_document, attention.guess),
         registry.ATTENTION,
-        ATTENTIONS,
+        wgsl=Wgsl(attention.attention_document, attention.guess),
+        spellings=ATTENTIONS,
     ),
 )
 """In this order a program is offered to their recognisers; the first that takes it has it."""

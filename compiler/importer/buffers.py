@@ -1,21 +1,121 @@
-"""The buffers of a plan: tensors in the arena, states that outlive a run, weights."""
+"""The buffers of a plan: tensors in the arena, states that outlive a run, and weights.
+
+Tensors have their offsets from a static plan; weights that two plans share are stored once.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
-from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.recognize.softmax import overwritten
 from nnjit_studio.compiler.recognize.subject import PackedWeight
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
 from nnjit_studio.compiler.tvm_adapter import ProgramCall, Value
-from nnjit_studio.model import DTYPE_BYTES, PlanBuffer
+from nnjit_studio.model import ALIGNMENT_BYTES, DTYPE_BYTES, PlanBuffer
 from nnjit_studio.model.plan import HALF_BYTES, WORD_BYTES
+
+_Key = tuple[Any, ...]
+
+
+class Weights:
+    """Places for the weights of plans that are built one after another.
+
+    Within a plan every call of :meth:`place` gets a place of its own: kernels
+    of one plan may want one weight in two layouts. A later plan takes over
+    the places of equal weights that it may want in panels of the same size.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.nbytes = 0
+        self._path = path
+        self._new: list[tuple[int, int, tuple[int, int] | None, NDArray[Any]]] = []
+        self._written: dict[_Key, list[int]] = {}
+        self._free: dict[_Key, list[int]] = {}
+        path.write_bytes(b"")
+
+    def place(self, data: NDArray[Any], nbytes: int, pack: tuple[int, int] | None) -> int:
+        """The offset of a weight that takes ``nbytes``, which is what it is padded to."""
+        if self._free and (known := self._free.get(_key(data, nbytes, pack))):
+            return known.pop(0)
+        offset = self.nbytes
+        self.nbytes += aligned(nbytes)
+        self._new.append((offset, nbytes, pack, data))
+        return offset
+
+    def finish_plan(self, more: bool = False) -> None:
+        """Write what is new; with ``more`` a further plan begins."""
+        with self._path.open("r+b") as file:
+            for offset, _, _, data in self._new:
+                file.seek(offset)
+                file.write(data.data.cast("B"))
+            file.truncate(self.nbytes)
+        if more:
+            for offset, nbytes, pack, data in self._new:
+                self._written.setdefault(_key(data, nbytes, pack), []).append(offset)
+            self._free = {key: list(offsets) for key, offsets in self._written.items()}
+        self._new = []
+
+
+def _key(data: NDArray[Any], nbytes: int, pack: tuple[int, int] | None) -> _Key:
+    digest = hashlib.blake2b(data.data.cast("B"), digest_size=16).digest()
+    return data.shape, data.dtype.str, nbytes, pack, digest
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A tensor of ``nbytes`` that is needed from step ``first`` to step ``last``, inclusive."""
+
+    nbytes: int
+    first: int
+    last: int
+
+
+def aligned(nbytes: int) -> int:
+    """Rounded up to the plan's alignment."""
+    return -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def plan_offsets(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """Offsets such that tensors alive at the same step never overlap.
+
+    Greedy by size, largest first, each into the lowest gap that fits: the
+    heuristic of Pisarchyk and Lee, "Efficient Memory Management for Deep
+    Neural Net Inference" (2020), section 5.
+
+    Returns
+    -------
+    tuple[list[int], int]
+        The offset of each tensor and the size of the arena, in bytes.
+    """
+    order = sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].nbytes, i))
+    offsets = [0] * len(lifetimes)
+    placed: list[int] = []
+    total = 0
+    for i in order:
+        item = lifetimes[i]
+        rivals = sorted(
+            (offsets[j], offsets[j] + aligned(lifetimes[j].nbytes))
+            for j in placed
+            if lifetimes[j].first <= item.last and item.first <= lifetimes[j].last
+        )
+        at = 0
+        for begin, end in rivals:
+            if begin - at >= aligned(item.nbytes):
+                break
+            at = max(at, end)
+        offsets[i] = at
+        placed.append(i)
+        total = max(total, at + aligned(item.nbytes))
+    return offsets, total
+
 
 SMALLEST_SHARED = 1 << 20
 """Smallest input, in bytes, that an output may overwrite: a step in place cannot be timed by

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nnjit_studio.compiler.importer.buffers import Buffers
+from nnjit_studio.compiler.importer.buffers import Buffers, Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.names import Names, OnnxNames
 from nnjit_studio.compiler.importer.passes import CALL_PASSES, PLAN_PASSES, Import
-from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.subject import packed_weight
@@ -28,7 +27,6 @@ from nnjit_studio.model import (
     DTYPE_BYTES,
     Append,
     Graph,
-    GraphPass,
     Node,
     Plan,
     PlanPort,
@@ -64,7 +62,7 @@ def build(
         assembly.place_input(value, label in states)
     for position, call in enumerate(calls.calls):
         assembly.add(call, position)
-    built = assembly.finish(name, onnx, tuple(imports.done))
+    built = assembly.finish(name, onnx, imports)
     if isinstance(weights, Path):
         store.finish_plan()
     on_gpu = PLAN_PASSES.run(built, imports)
@@ -150,10 +148,14 @@ class _Assembly:
         args = tuple(map(self.buffers.argument, (rows, state, *slot)))
         return PlanStep("append", "", args, self.names.tensor(state), append)
 
-    def finish(self, name: str, onnx: OnnxNames, passes: tuple[GraphPass, ...]) -> BuiltModel:
+    def finish(self, name: str, onnx: OnnxNames, imports: Import) -> BuiltModel:
+        fixed = {input: imports.values[input] for input in imports.relied}
         self.steps.append(PlanStep("return"))
         outputs = self._ports(self.calls.outputs, onnx.outputs)
-        inputs = self._ports(self.calls.inputs, onnx.inputs)
+        inputs = tuple(
+            replace(port, value=fixed.get(port.spec.name))
+            for port in self._ports(self.calls.inputs, onnx.inputs)
+        )
         buffers, arena_bytes = self.buffers.planned()
         plan = Plan(
             name,
@@ -171,7 +173,7 @@ class _Assembly:
             tuple(p.spec.name for p in outputs),
             tuple(self.nodes),
             {spec.name: spec for spec in self._specs((*inputs, *outputs))},
-            passes,
+            tuple(imports.done),
         )
         workloads = tuple(self.workloads.values())
         return BuiltModel(graph, workloads, plan, self.programs, tuple(self.packable))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.compiler import tvm_adapter
+from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import names_of, with_known_operators
@@ -15,7 +16,6 @@ from nnjit_studio.compiler.importer.onnx import kv_cache as cache
 from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK, POSITIONS, find_decoder
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.passes import Import
-from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import Generation, GenerationRequest, GivenShapes

@@ -14,7 +14,10 @@ from nnjit_studio.compiler.importer.names import OnnxNames
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.onnx.widen_halves import has_halves
 from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass
+from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.spelling import seeded_input
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 
@@ -88,6 +91,7 @@ def _imported(
     on_phase("reading the model")
     model = check.load_model(path)
     shapes = fix_input_shapes(model, given)
+    imports.values = given.values
     on_phase("loading the importer")
     model = with_known_operators(model, half_weights, imports)
     on_phase("importing and fusing")
@@ -128,3 +132,19 @@ def _calls(model: Any, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, tvm_ada
             return folded, tvm_adapter.import_calls(folded, shapes)
         except ModelError:
             raise first from None
+
+
+def model_of(spec: str, program: Program, weights_file: Path) -> BuiltModel:
+    """Plan, graph and weights file; inputs and output go by the program's buffer names."""
+
+    def value(buffer: Buffer) -> Value:
+        data = seeded_input(spec, buffer.name, buffer.shape) if buffer.constant else None
+        return Value(buffer.name, buffer.shape, buffer.dtype, data)
+
+    values = {b.name: value(b) for b in program.buffers}
+    inputs = tuple(values[b.name] for b in program.buffers if b.role == "input")
+    outputs = tuple(values[b.name] for b in program.buffers if b.role == "output")
+    given = tuple(v for v in inputs if v.constant is None)
+    calls = ImportedCalls(given, outputs, (ProgramCall(program, inputs, outputs),))
+    names = OnnxNames([v.name for v in given], [v.name for v in outputs])
+    return build(spec, calls, names, weights_file, Import())

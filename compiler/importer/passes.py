@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +10,7 @@ import onnx
 
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
-from nnjit_studio.compiler.importer.onnx.fold import fold
+from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.widen_halves import widen
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
@@ -18,13 +18,12 @@ from nnjit_studio.compiler.importer.program.half_weights import keep_halves
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
 from nnjit_studio.compiler.importer.program.split_columns import split_columns
 from nnjit_studio.compiler.importer.program.take_views import take_views
-from nnjit_studio.compiler.importer.program.text import calls_text, steps_text
 from nnjit_studio.compiler.importer.program.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.program.winograd import use_winograd
 from nnjit_studio.compiler.onnx_file.attributes import model_text
 from nnjit_studio.compiler.onnx_file.check import inlined
 from nnjit_studio.compiler.templates import prepared
-from nnjit_studio.compiler.tvm_adapter import ImportedCalls
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Value
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import GraphPass
 
@@ -33,36 +32,31 @@ _Form = TypeVar("_Form")
 
 @dataclass
 class Import:
-    """Options of the passes of one import, and their side results.
-
-    Attributes
-    ----------
-    halves
-        ``exact`` stores weights that are halves by value as such, ``rounded`` makes halves of
-        others too; empty for neither.
-    winograd
-        Whether convolutions may become :mod:`.winograd`'s three steps.
-    keep_ports
-        Whether inputs and outputs of a model in half precision stay f16.
-    weight_names
-        The initialisers by content; rounded weights are added.
-    views, tensors
-        What each view is a view of, by name; the ONNX names of values. Of :mod:`.take_views`.
-    done
-        The passes so far, with what each changed.
-    dump_after, dump
-        Name of the pass after which to keep the text form, and that text.
-    """
+    """Options of the passes of one import, and their side results."""
 
     halves: str = ""
+    """``exact`` stores weights that are halves by value as such, ``rounded`` makes halves of
+    others too; empty for neither."""
     winograd: bool = True
+    """Whether convolutions may become :mod:`.winograd`'s three steps."""
     keep_ports: bool = True
+    """Whether inputs and outputs of a model in half precision stay f16."""
+    values: Mapping[str, int] = field(default_factory=dict)
+    """Values of inputs at hand."""
+    relied: frozenset[str] = frozenset()
+    """The inputs whose values the plan was laid out for."""
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    """The initialisers by content; rounded weights are added."""
     views: dict[str, str] = field(default_factory=dict)
     tensors: list[tuple[str, str]] = field(default_factory=list)
+    """``views``, ``tensors``: What each view is a view of, by name; the ONNX names of values.
+    Of :mod:`.take_views`."""
     done: list[GraphPass] = field(default_factory=list)
+    """The passes so far, with what each changed."""
     dump_after: str = ""
     dump: str = ""
+    """``dump_after``, ``dump``: Name of the pass after which to keep the text form, and that
+    text."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +79,30 @@ class Stage(Generic[_Form]):
         return form
 
 
+def calls_text(calls: ImportedCalls) -> str:
+    """``results = program(values)``, and the ONNX nodes that a call stands for."""
+    lines = [f"inputs {_values(calls.inputs)}", f"outputs {_values(calls.outputs)}"]
+    for call in calls.calls:
+        line = f"{_values(call.outputs)} = {call.program.name}({_values(call.inputs)})"
+        lines.append(line + (f"  # {', '.join(call.origin.nodes)}" if call.origin.nodes else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _values(values: tuple[Value, ...]) -> str:
+    return ", ".join(
+        f"{v.name}:{v.dtype}[{'x'.join(map(str, v.shape))}]{' constant' * (v.constant is not None)}"
+        for v in values
+    )
+
+
+def steps_text(built: BuiltModel) -> str:
+    """``results = workload(tensors)`` of each node, in the order of the plan."""
+    return "".join(
+        f"{', '.join(node.outputs)} = {node.workload}({', '.join(node.inputs)})  # {node.name}\n"
+        for node in built.graph.nodes
+    )
+
+
 def _prepare(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return replace(calls, calls=tuple(replace(c, program=prepared(c.program)) for c in calls.calls))
 
@@ -96,13 +114,18 @@ def _keep_halves(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return replace(calls, calls=tuple(kept))
 
 
+def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
+    model, imports.relied = fold_for(model, imports.values)
+    return model
+
+
 MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
     "nodes",
     lambda model: len(model.graph.node),
     model_text,
     (
         ("inline_functions", lambda model, imports: inlined(model)),
-        ("fold", lambda model, imports: fold(model)),
+        ("fold", _fold),
         ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
         ("decompose", lambda model, imports: decompose(model)),
     ),

@@ -12,27 +12,18 @@ from nnjit_studio.errors import CompileError
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled kernel.
-
-    Attributes
-    ----------
-    data
-        The Wasm module, or the kernel document of WebGPU.
-    panels
-        ``(argument index, panel width)`` of every argument wanted in panels.
-    parallel_extent
-        Trip count of the outermost loop.
-    pass_ms
-        Milliseconds by name of pass.
-    dump
-        Text after the pass that was asked for, else empty.
-    """
+    """A compiled kernel."""
 
     data: bytes
+    """The Wasm module, or the kernel document of WebGPU."""
     panels: tuple[tuple[int, int], ...]
+    """``(argument index, panel width)`` of every argument wanted in panels."""
     parallel_extent: int
+    """Trip count of the outermost loop."""
     pass_ms: dict[str, float]
+    """Milliseconds by name of pass."""
     dump: str = ""
+    """Text after the pass that was asked for, else empty."""
 
 
 class State(Protocol):

@@ -62,20 +62,20 @@ def from_template(
         When the candidate does not apply.
     """
     found = match(program)
+    form = found.template.wgsl if found is not None else None
     made = None
     if candidate is None:
         # What has no place in a tile, such as results that share words, runs anyway.
         with contextlib.suppress(CompileError):
-            if found is not None:
-                form, subject = found.template.wgsl, found.subject
-                made = form.document(program, subject, form.guess(subject), tier)
+            if found is not None and form is not None:
+                made = form.document(program, found.subject, form.guess(found.subject), tier)
         return made
     if found is not None and not isinstance(candidate, GpuCandidate):
         raise CompileError(
             f"{candidate} is a candidate of Wasm kernels.", "A GPU candidate has the key split."
         )
-    if found is not None and isinstance(candidate, GpuCandidate):
-        made = found.template.wgsl.document(program, found.subject, candidate, tier)
+    if found is not None and form is not None and isinstance(candidate, GpuCandidate):
+        made = form.document(program, found.subject, candidate, tier)
     if made is None:
         raise CompileError(
             f"No template of {tier} takes candidates for {program.name}.",

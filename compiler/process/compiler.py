@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.process import operations as op
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
@@ -18,21 +18,14 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 @dataclass(frozen=True)
 class Compiler:
-    """The ``Compiler`` of the tuner.
-
-    Attributes
-    ----------
-    process
-        Shared by all compilers of a program.
-    version
-        Part of the identity of the kernels.
-    passes_off
-        Optional passes that kernels are made without, unless they ask for passes by name.
-    """
+    """The ``Compiler`` of the tuner."""
 
     process: CompileProcess
+    """Shared by all compilers of a program."""
     version: str = COMPILER_VERSION
+    """Part of the identity of the kernels."""
     passes_off: tuple[str, ...] = ()
+    """Optional passes that kernels are made without, unless they ask for passes by name."""
 
     def compile(
         self,

@@ -13,7 +13,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import PASSES, compile_program
 from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES, compile_wgsl
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts, PassText
+from nnjit_studio.compiler.process.results import KernelTexts, PassText
 from nnjit_studio.compiler.wasm.context import STORAGE_BYTES
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS, Kernel

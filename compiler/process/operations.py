@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, get_args
 
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.process.kernel_texts import PassText
-from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
+from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, PassText
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.records import Fixture, Kernel
@@ -184,7 +183,7 @@ class CompileRequest(Request[Compiled]):
 
 @dataclass(frozen=True)
 class Texts:
-    """A :class:`~nnjit_studio.compiler.process.kernel_texts.KernelTexts`, its kernel as code."""
+    """A :class:`~nnjit_studio.compiler.process.results.KernelTexts`, its kernel as code."""
 
     program: str
     buffers: tuple[str, ...]
@@ -260,30 +259,21 @@ class GpuLimitsRequest(Request[tuple[tuple[bytes, int], tuple[bytes, int]]]):
 
 @dataclass(frozen=True)
 class Operation:
-    """A row of the table.
-
-    Attributes
-    ----------
-    handlers
-        The module below :mod:`.handlers` that has the function; loaded by its first job.
-    timeout_s
-        From the request, and from each phase, to the next message.
-    lost
-        Of a job on a stranger's model: what ended when the process died, as the subject of a
-        sentence. The model is to blame then, not the Studio.
-    raises
-        The class of all errors of the job; without it they keep the class that was raised.
-    loads
-        Whether it loads code or programs, which stay.
-    """
+    """A row of the table."""
 
     request: type[Request[Any]]
     handlers: str
+    """The module below :mod:`.handlers` that has the function; loaded by its first job."""
     timeout_s: float = COMPILE_TIMEOUT_S
+    """From the request, and from each phase, to the next message."""
     _: KW_ONLY
     lost: str = ""
+    """Of a job on a stranger's model: what ended when the process died, as the subject of a
+    sentence. The model is to blame then, not the Studio."""
     raises: type[NnjitError] | None = None
+    """The class of all errors of the job; without it they keep the class that was raised."""
     loads: bool = False
+    """Whether it loads code or programs, which stay."""
 
     @property
     def reply(self) -> Any:

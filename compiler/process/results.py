@@ -1,4 +1,4 @@
-"""Results of the compile process that other rooms keep: models and modules of experiments."""
+"""Results of the compile process that other rooms keep: models, texts, modules of experiments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnjit_studio.model import Graph, Plan, Workload
+from nnjit_studio.records import Kernel
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,31 @@ class DeviceKernels:
     copy: bytes
     operands: int
     block_bytes: int
+
+
+@dataclass(frozen=True)
+class PassText:
+    """A kernel after one pass."""
+
+    name: str
+    form: str
+    """What the text is: ``loops``, ``wasm``, ``stages``, ``dispatches``, ``wgsl`` or ``bytes``;
+    empty before there is any."""
+    text: str
+    """Where the pass changed nothing, the text after the one before."""
+    ms: float
+    """Median of as many compilations as there are passes."""
+
+
+@dataclass(frozen=True)
+class KernelTexts:
+    """The texts of one kernel."""
+
+    program: str
+    """The tensor IR that all candidates start from."""
+    buffers: tuple[str, ...]
+    """Names of the kernel's arguments, in order."""
+    moved_bytes: int
+    """Of all inputs and outputs, each counted once."""
+    passes: tuple[PassText, ...]
+    kernel: Kernel

@@ -23,25 +23,17 @@ EPILOGUES = ("bias", "gelu", "relu", "residual")
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a kind of workload is written, ``kind:dims:f32``, and the program that it stands for.
-
-    Attributes
-    ----------
-    dims
-        Their names, as in ``MxKxN``; one called ``PAD`` may be 0.
-    build
-        Of kind, dims and epilogue.
-    about
-        Half a sentence for the table of spellings.
-    epilogues
-        Words that it may end with.
-    """
+    """How a kind of workload is written, ``kind:dims:f32``, and the program that it stands for."""
 
     kind: str
     dims: str
+    """Their names, as in ``MxKxN``; one called ``PAD`` may be 0."""
     build: Callable[[str, tuple[int, ...], tuple[str, ...]], Program]
+    """Of kind, dims and epilogue."""
     about: str
+    """Half a sentence for the table of spellings."""
     epilogues: tuple[str, ...] = EPILOGUES
+    """Words that it may end with."""
 
 
 Points = Sequence[tuple[str, int]]

@@ -36,32 +36,24 @@ _SOFTMAX_STAGES = 4
 
 @dataclass(frozen=True)
 class Attention:
-    """Parameters of the templates; extents in elements.
-
-    Attributes
-    ----------
-    scores
-        ``Q K^T``: A is Q, B is K, m a query, n a key. Its epilogue is not used.
-    values
-        The weights times V: A are the weights, B is V, n runs along the head.
-    score
-        What is raised, over the batch axes of ``scores``, m, n and ``Var(ACCUMULATOR)``.
-    guarded
-        Whether a row without any weight gives zeros, not NaN.
-    score_steps, value_steps
-        By how much the flat number of the batch grows with each batch axis of either product.
-    """
+    """Parameters of the templates; extents in elements."""
 
     batch: int
     queries: int
     keys: int
     depth: int
     scores: Contraction
+    """``Q K^T``: A is Q, B is K, m a query, n a key. Its epilogue is not used."""
     values: Contraction
+    """The weights times V: A are the weights, B is V, n runs along the head."""
     score: Expr
+    """What is raised, over the batch axes of ``scores``, m, n and ``Var(ACCUMULATOR)``."""
     guarded: bool
+    """Whether a row without any weight gives zeros, not NaN."""
     score_steps: tuple[int, ...]
     value_steps: tuple[int, ...]
+    """``score_steps``, ``value_steps``: By how much the flat number of the batch grows with
+    each batch axis of either product."""
 
     @property
     def kind(self) -> str:

@@ -33,37 +33,28 @@ class Operand:
 
 @dataclass(frozen=True)
 class Contraction:
-    """Parameters of the matmul templates.
-
-    Attributes
-    ----------
-    batch
-        Batch axes, outermost first, extents above 1; empty for matmul.
-    m, n, k
-        Extents; ``m_var`` and ``n_var`` are the loop variables' names that
-        the epilogue uses, batch axes go by their own names.
-    packable
-        B is constant and dense row-major: it may be packed. Unbatched it is K x N; with one
-        batch axis of H it is K x H*N, and each batch has N columns of it.
-    epilogue
-        One store for each output: index and value over batch variables,
-        ``m_var``, ``n_var`` and ``Var(ACCUMULATOR)``.
-    labels
-        Words for what the epilogue does, such as ``bias``, ``gelu``,
-        ``residual``, ``scale``; for the workload's name.
-    """
+    """Parameters of the matmul templates."""
 
     batch: tuple[Axis, ...]
+    """Batch axes, outermost first, extents above 1; empty for matmul."""
     m: int
     n: int
     k: int
+    """``m``, ``n``, ``k``: Extents; ``m_var`` and ``n_var`` are the loop variables' names that
+    the epilogue uses, batch axes go by their own names."""
     m_var: str
     n_var: str
     a: Operand
     b: Operand
     packable: bool
+    """B is constant and dense row-major: it may be packed. Unbatched it is K x N; with one
+    batch axis of H it is K x H*N, and each batch has N columns of it."""
     epilogue: tuple[Store, ...]
+    """One store for each output: index and value over batch variables, ``m_var``, ``n_var`` and
+    ``Var(ACCUMULATOR)``."""
     labels: tuple[str, ...]
+    """Words for what the epilogue does, such as ``bias``, ``gelu``, ``residual``, ``scale``;
+    for the workload's name."""
 
     @property
     def batches(self) -> int:

@@ -18,29 +18,21 @@ class Conv2d:
     """``out[b, g, o, y, x] = epilogue(sum W[g, o, c, ky, kx] * padded[b, g, c, ...])``.
 
     Pairs are (vertical, horizontal), in elements.
-
-    Attributes
-    ----------
-    channels, out_channels
-        Of one group.
-    height, width
-        Of the input without padding.
-    stage
-        A workspace with room for :attr:`staged_elements` float32; empty if
-        the program has none (:func:`with_staging` adds it).
-    stores
-        One for each output, over the variables above and the accumulator.
     """
 
     data: str
     weights: str
     stage: str
+    """A workspace with room for :attr:`staged_elements` float32; empty if the program has none
+    (:func:`with_staging` adds it)."""
     batch: int
     groups: int
     channels: int
     out_channels: int
+    """``channels``, ``out_channels``: Of one group."""
     height: int
     width: int
+    """``height``, ``width``: Of the input without padding."""
     out_height: int
     out_width: int
     kernel: tuple[int, int]
@@ -48,6 +40,7 @@ class Conv2d:
     dilation: tuple[int, int]
     pad: tuple[int, int]
     stores: tuple[Store, ...]
+    """One for each output, over the variables above and the accumulator."""
     labels: tuple[str, ...]
 
     @property

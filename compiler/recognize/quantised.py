@@ -43,33 +43,22 @@ NIBBLES_IN_WORD = 8
 
 @dataclass(frozen=True)
 class Quantised:
-    """A contraction and how its B is stored.
-
-    Attributes
-    ----------
-    contraction
-        Strides of A in elements; B is to be read from panels of words.
-    total
-        Where the unfinished sum may stand.
-    per_word
-        Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits).
-    scale, zero
-        For 4 bits: the buffers, K / ``block`` rows for N columns, that turn a stored
-        value v into ``(v - zero) * scale``; ``zero`` a number where it is one
-        for all.
-    block
-        Values along k that share a scale; 0 for int8.
-    group_stride
-        Elements between two rows of ``scale`` and ``zero``; whole vectors.
-    """
+    """A contraction and how its B is stored."""
 
     contraction: Contraction
+    """Strides of A in elements; B is to be read from panels of words."""
     total: Store
+    """Where the unfinished sum may stand."""
     per_word: int
+    """Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits)."""
     scale: str = ""
     zero: str | float = 0.0
+    """``scale``, ``zero``: For 4 bits: the buffers, K / ``block`` rows for N columns, that turn
+    a stored value v into ``(v - zero) * scale``; ``zero`` a number where it is one for all."""
     block: int = 0
+    """Values along k that share a scale; 0 for int8."""
     group_stride: int = 0
+    """Elements between two rows of ``scale`` and ``zero``; whole vectors."""
 
     @property
     def kind(self) -> str:

@@ -29,26 +29,18 @@ QUOTIENT = "quotient"
 
 @dataclass(frozen=True)
 class Softmax:
-    """Rows of a softmax; expressions are of the row axes and of ``COLUMN``.
-
-    Attributes
-    ----------
-    value
-        What is raised, before the row's largest value is taken away.
-    lowest
-        Where the search for the largest begins.
-    raised
-        Keeps ``exp(value - largest)``; its own value is not used.
-    result
-        Reads ``QUOTIENT`` in place of the division.
-    """
+    """Rows of a softmax; expressions are of the row axes and of ``COLUMN``."""
 
     rows: tuple[Axis, ...]
     columns: int
     value: Expr
+    """What is raised, before the row's largest value is taken away."""
     lowest: Expr
+    """Where the search for the largest begins."""
     raised: Store
+    """Keeps ``exp(value - largest)``; its own value is not used."""
     result: Store
+    """Reads ``QUOTIENT`` in place of the division."""
 
     @property
     def n_rows(self) -> int:

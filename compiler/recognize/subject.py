@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import wraps
+from typing import Protocol, TypeVar
+
+from nnjit_studio.compiler.ir.tensor_ir import Program
 
 
 @dataclass(frozen=True)
@@ -45,3 +49,27 @@ class Subject(Protocol):
 def packed_weight(subject: Subject | None) -> PackedWeight | None:
     """The packable weight of a subject, if it has one."""
     return None if subject is None else subject.packed
+
+
+_T = TypeVar("_T")
+_MOST = 256
+
+
+def remembered(function: Callable[[Program], _T]) -> Callable[[Program], _T]:
+    """The function with a memory of the programs that it was last asked about.
+
+    By identity, because hashing a program costs as much as reading it; an
+    entry keeps its program alive, so its identity stays its own.
+    """
+    recent: dict[int, tuple[Program, _T]] = {}
+
+    @wraps(function)
+    def ask(program: Program) -> _T:
+        found = recent.get(id(program))
+        if found is None:
+            if len(recent) >= _MOST:
+                recent.clear()
+            found = recent[id(program)] = program, function(program)
+        return found[1]
+
+    return ask

@@ -40,28 +40,19 @@ tile."""
 
 @dataclass(frozen=True)
 class Epilogue:
-    """How one contraction's sums become its outputs.
-
-    Attributes
-    ----------
-    raw
-        The store whose buffer can hold unfinished sums, None if none can.
-    step
-        Stride of ``raw`` along n.
-    plain
-        The sum itself is the result.
-    lanes
-        Every store can be done by four columns at once.
-    cost
-        Rough number of operations on each accumulator.
-    """
+    """How one contraction's sums become its outputs."""
 
     contraction: Contraction
     raw: Store | None
+    """The store whose buffer can hold unfinished sums, None if none can."""
     step: int | None
+    """Stride of ``raw`` along n."""
     plain: bool
+    """The sum itself is the result."""
     lanes: bool
+    """Every store can be done by four columns at once."""
     cost: int
+    """Rough number of operations on each accumulator."""
 
     def inline(self, accumulators: int) -> bool:
         """Whether it may run on that many accumulators in registers."""

@@ -24,16 +24,11 @@ STAGED_ROW, STAGED_CHANNEL, STAGED_COLUMN = "$row", "$channel", "$column"
 
 @dataclass(frozen=True)
 class Staging:
-    """Where elements of the stage stand; steps in elements.
-
-    Attributes
-    ----------
-    by_channel
-        Whether channels are outermost (a plane each) or inside the rows.
-    """
+    """Where elements of the stage stand; steps in elements."""
 
     conv: Conv2d
     by_channel: bool
+    """Whether channels are outermost (a plane each) or inside the rows."""
 
     @property
     def row_step(self) -> int:

@@ -23,18 +23,12 @@ _RESULTS = "onnx_results"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a call comes from.
-
-    Attributes
-    ----------
-    nodes
-        Names of the ONNX nodes in it, in the model's order.
-    tensors
-        The ONNX name of each of its outputs; ``""`` where the model has no such tensor.
-    """
+    """Where a call comes from."""
 
     nodes: tuple[str, ...] = ()
+    """Names of the ONNX nodes in it, in the model's order."""
     tensors: tuple[str, ...] = ()
+    """The ONNX name of each of its outputs; ``""`` where the model has no such tensor."""
 
 
 class NumberingImporter(ONNXGraphImporter):  # type: ignore[misc]

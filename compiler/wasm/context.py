@@ -21,21 +21,7 @@ WASM_TYPE = {
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """A loop (``step`` > 0) or the body of a name (``step`` 0).
-
-    Attributes
-    ----------
-    header
-        Runs once before the loop.
-    prefix, latch
-        Run at the start and at the end of every iteration.
-    computed
-        Costly values that the prefix has already.
-    bases
-        Locals that hold addresses which change with this scope.
-    guarded
-        The scope stands under a condition inside the next outer one.
-    """
+    """A loop (``step`` > 0) or the body of a name (``step`` 0)."""
 
     var: str
     local: int
@@ -43,12 +29,17 @@ class Scope:
     depth: int
     statements: list[Statement]
     guarded: bool
+    """The scope stands under a condition inside the next outer one."""
     header: list[Node] = field(default_factory=list)
+    """Runs once before the loop."""
     prefix: list[Node] = field(default_factory=list)
     latch: list[Node] = field(default_factory=list)
+    """``prefix``, ``latch``: Run at the start and at the end of every iteration."""
     bases: dict[object, LocalGet] = field(default_factory=dict)
+    """Locals that hold addresses which change with this scope."""
     kept: dict[object, LocalGet] = field(default_factory=dict)
     computed: dict[object, LocalGet] = field(default_factory=dict)
+    """Costly values that the prefix has already."""
 
 
 class Context:

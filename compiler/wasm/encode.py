@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from itertools import groupby
 
 from nnjit_studio.compiler.wasm.instructions import MEMORY, OPCODES, VALUE_TYPES
 from nnjit_studio.compiler.wasm.ir import (
+    Call,
     Const,
     Function,
     IfElse,
@@ -20,9 +20,9 @@ from nnjit_studio.compiler.wasm.ir import (
     Op,
     Store,
 )
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
+from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
+from nnjit_studio.wasm_file.leb import signed, unsigned
 
-_HEADER = b"\0asm\x01\0\0\0"
 _I32 = VALUE_TYPES["i32"]
 
 
@@ -30,44 +30,29 @@ def encode_module(function: Function) -> bytes:
     """A module that imports ``env.memory`` and exports the function as ``run``."""
     return b"".join(
         (
-            _HEADER,
-            _section(1, _type_section(len(function.params))),
-            _section(2, _import_section()),
-            _section(3, _vector([unsigned(0)])),
-            _section(7, _vector([_text("run") + b"\x00" + unsigned(0)])),
-            _section(10, _vector([_sized(_code(function))])),
+            HEADER,
+            section(1, _type_section(len(function.params))),
+            section(2, _import_section()),
+            section(3, vector([unsigned(0)])),
+            section(7, vector([text("run") + b"\x00" + unsigned(0)])),
+            section(10, vector([sized(encode_body(function))])),
         )
     )
 
 
-def _sized(payload: bytes) -> bytes:
-    return unsigned(len(payload)) + payload
-
-
-def _section(number: int, payload: bytes) -> bytes:
-    return bytes((number,)) + _sized(payload)
-
-
-def _vector(items: Sequence[bytes]) -> bytes:
-    return unsigned(len(items)) + b"".join(items)
-
-
-def _text(text: str) -> bytes:
-    return _sized(text.encode())
-
-
 def _type_section(params: int) -> bytes:
-    return _vector([b"\x60" + _vector([_I32] * params) + _vector([])])
+    return vector([b"\x60" + vector([_I32] * params) + vector([])])
 
 
 def _import_section() -> bytes:
     memory = b"\x02\x00" + unsigned(1)  # a memory, unshared, at least one page, no maximum
-    return _vector([_text("env") + _text("memory") + memory])
+    return vector([text("env") + text("memory") + memory])
 
 
-def _code(function: Function) -> bytes:
+def encode_body(function: Function) -> bytes:
+    """Locals and code, without the size in front (core spec, 5.5.13)."""
     runs = [(len(list(group)), type) for type, group in groupby(function.locals)]
-    out = bytearray(_vector([unsigned(count) + VALUE_TYPES[type] for count, type in runs]))
+    out = bytearray(vector([unsigned(count) + VALUE_TYPES[type] for count, type in runs]))
     for node in function.body:
         _emit(node, out)
     out.append(0x0B)
@@ -107,6 +92,10 @@ def _emit(node: Node, out: bytearray) -> None:
             out.append(node.lane)
     elif isinstance(node, Const):
         out += _constant(node)
+    elif isinstance(node, Call):
+        for arg in node.args:
+            _emit(arg, out)
+        out += b"\x10" + unsigned(node.function)
     elif isinstance(node, IfElse):
         _emit(node.condition, out)
         out += b"\x04" + (VALUE_TYPES[node.type] if node.type else b"\x40")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.wasm.leb128 import unsigned
+from nnjit_studio.wasm_file.leb import unsigned
 
 _COMPARE_INT = ("eq", "ne", "lt_s", "lt_u", "gt_s", "gt_u", "le_s", "le_u", "ge_s", "ge_u")
 _COMPARE_FLOAT = ("eq", "ne", "lt", "gt", "le", "ge")
@@ -95,6 +95,7 @@ OPCODES: dict[str, bytes] = {
     "i32x4.shuffle_0257": _shuffle(0, 2, 5, 7),
     "i32x4.shuffle_0246": _shuffle(0, 2, 4, 6),
     "i32x4.shuffle_1357": _shuffle(1, 3, 5, 7),
+    "i32x4.shuffle_2323": _shuffle(2, 3, 2, 3),
 }
 
 # Opcode and alignment hint (log2 bytes); buffers promise the alignment of their element only.

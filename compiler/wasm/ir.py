@@ -91,7 +91,15 @@ class Loop:
     condition: Node
 
 
-Node = LocalGet | LocalSet | LocalTee | Const | Load | Store | Op | IfElse | Loop
+@dataclass(slots=True, eq=False)
+class Call:
+    """Calls a function by its index in the module that the code is put into."""
+
+    function: int
+    args: tuple[Node, ...]
+
+
+Node = LocalGet | LocalSet | LocalTee | Const | Load | Store | Op | IfElse | Loop | Call
 
 
 @dataclass
@@ -137,6 +145,8 @@ def rebuild(node: Node, visit: Callable[[Node], Node]) -> Node:
         if address is node.address and value is node.value:
             return node
         return Store(node.op, address, value, node.offset, node.buffer, node.lane)
+    if isinstance(node, Call):
+        return Call(node.function, tuple([visit(a) for a in node.args]))
     if isinstance(node, IfElse):
         condition = visit(node.condition)
         then, otherwise = [visit(n) for n in node.then], [visit(n) for n in node.otherwise]

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from nnjit_studio.compiler.wasm.ir import (
+    Call,
     Const,
     Function,
     IfElse,
@@ -93,6 +94,8 @@ class _Printer:
             lane = f" {node.lane}" if node.lane >= 0 else ""
             operands = f"{self._inline(node.address)} {self._inline(node.value)}"
             return f"({node.op}{_at(node.offset)}{lane} {operands})"
+        if isinstance(node, Call):
+            return f"(call {node.function} {' '.join(self._inline(a) for a in node.args)})"
         if isinstance(node, Op):
             lane = f" {node.lane}" if node.lane >= 0 else ""
             return f"({node.name}{lane} {' '.join(self._inline(a) for a in node.args)})"

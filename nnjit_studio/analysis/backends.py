@@ -26,12 +26,6 @@ class Side:
     ----------
     backend, target, tier, adapter
         What ran; the adapter is empty for Wasm.
-    whole
-        Of whole runs, from inputs in the page to outputs in the page.
-    upload_ms, readback_ms
-        Of runs that only hand the inputs over, and that only bring outputs back.
-    steps_ms
-        Median of each step of the plan.
     """
 
     backend: str
@@ -41,9 +35,13 @@ class Side:
     adapter: str
     software: bool
     whole: Steady
+    """Of whole runs, from inputs in the page to outputs in the page."""
     upload_ms: float
     readback_ms: float
+    """``upload_ms``, ``readback_ms``: Of runs that only hand the inputs over, and that only
+    bring outputs back."""
     steps_ms: tuple[float, ...]
+    """Median of each step of the plan."""
 
     @property
     def kernels_ms(self) -> float:

@@ -24,41 +24,29 @@ REASONS = {
 
 @dataclass(frozen=True)
 class TensorDiff:
-    """One tensor compared with its reference.
-
-    Attributes
-    ----------
-    node, op
-        The step that computes it, and what runs there.
-    position
-        Of the step in the order of execution, from 0.
-    max_abs
-        Largest absolute error; infinite where only one of both is NaN, or infinite.
-    scale
-        Largest finite magnitude of the reference.
-    max_rel
-        ``max_abs / scale``; ``max_abs`` itself where the reference is zero everywhere.
-    cosine
-        Of the angle between both as vectors, over the elements that are finite in both.
-    nans, infs
-        How many there are: in the page, in the reference.
-    worst
-        Index of the element with the largest error; ``got`` and ``expected`` are its values.
-    """
+    """One tensor compared with its reference."""
 
     tensor: str
     node: str
     op: str
+    """``node``, ``op``: The step that computes it, and what runs there."""
     position: int
+    """Of the step in the order of execution, from 0."""
     shape: tuple[int, ...]
     dtype: str
     max_abs: float
+    """Largest absolute error; infinite where only one of both is NaN, or infinite."""
     scale: float
+    """Largest finite magnitude of the reference."""
     max_rel: float
+    """``max_abs / scale``; ``max_abs`` itself where the reference is zero everywhere."""
     cosine: float
+    """Of the angle between both as vectors, over the elements that are finite in both."""
     nans: tuple[int, int]
     infs: tuple[int, int]
+    """``nans``, ``infs``: How many there are: in the page, in the reference."""
     worst: tuple[int, ...]
+    """Index of the element with the largest error; ``got`` and ``expected`` are its values."""
     got: float
     expected: float
 

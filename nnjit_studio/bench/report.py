@@ -33,24 +33,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """A result for people.
-
-    Attributes
-    ----------
-    result
-        Its document, with date and conditions.
-    title
-        The heading of the section.
-    about
-        How it was measured, in sentences; for the file alone.
-    parts
-        Tables and paragraphs in order, empty ones left out.
-    """
+    """A result for people."""
 
     result: Mapping[str, Any]
+    """Its document, with date and conditions."""
     title: str
+    """The heading of the section."""
     about: str
+    """How it was measured, in sentences; for the file alone."""
     parts: Sequence[Table | str]
+    """Tables and paragraphs in order, empty ones left out."""
 
     def text(self) -> str:
         parts = (p if isinstance(p, str) else p.text() for p in self.parts)

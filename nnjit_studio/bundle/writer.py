@@ -91,33 +91,22 @@ one decode step and writes into the same cache.
 
 @dataclass(frozen=True)
 class BundleParts:
-    """What a bundle is made of.
-
-    Attributes
-    ----------
-    plan
-        Of a decoder the decode plan.
-    weights
-        The weights file of the plan, ``plan.weights_bytes`` long; it is streamed.
-    kernels
-        For each workload of the plan one kernel of each tier, of one candidate.
-        Kernels of other workloads are left out. Kernels of GPU tiers are added
-        where every workload has one.
-    engine_files
-        Name in the bundle to contents: :func:`engine_files`.
-    samples
-        Example inputs by name, of the shapes and dtypes of the plan.
-    generation, prefill
-        Of a decoder.
-    """
+    """What a bundle is made of."""
 
     plan: Plan
+    """Of a decoder the decode plan."""
     weights: Path
+    """The weights file of the plan, ``plan.weights_bytes`` long; it is streamed."""
     kernels: Sequence[Kernel]
+    """For each workload of the plan one kernel of each tier, of one candidate. Kernels of other
+    workloads are left out. Kernels of GPU tiers are added where every workload has one."""
     engine_files: Mapping[str, bytes]
+    """Name in the bundle to contents: :func:`engine_files`."""
     samples: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """Example inputs by name, of the shapes and dtypes of the plan."""
     generation: Generation | None = None
     prefill: Plan | None = None
+    """``generation``, ``prefill``: Of a decoder."""
 
     @property
     def plans(self) -> list[Plan]:

@@ -22,12 +22,15 @@ VERBS = {
     "export": "run:export",
     "faster": "profile:faster",
     "generate": "generate:generate",
+    "inspect": "inspect:inspect",
+    "live": "live:live",
     "profile": "profile:profile",
     "run": "run:run_model",
     "sample": "sample:sample",
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",
+    "turbo": "turbo:turbo",
     "verify": "run:verify",
 }
 

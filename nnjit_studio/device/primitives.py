@@ -22,22 +22,15 @@ MIN_DEVICES = 2
 
 @dataclass(frozen=True)
 class Primitive:
-    """One choice of the schedules.
-
-    Attributes
-    ----------
-    settings
-        The first is the one in force, with which the others are compared.
-    decided
-        Who chooses: the ``template`` (its form has the first setting alone), a
-        ``pass`` of the compiler that can be switched, the ``tier`` that the
-        loader picks, or the ``space``, because the best setting depends on the
-        shape and is tuned for each.
-    """
+    """One choice of the schedules."""
 
     name: str
     settings: tuple[str, ...]
+    """The first is the one in force, with which the others are compared."""
     decided: str
+    """Who chooses: the ``template`` (its form has the first setting alone), a ``pass`` of the
+    compiler that can be switched, the ``tier`` that the loader picks, or the ``space``, because
+    the best setting depends on the shape and is tuned for each."""
     about: str
 
 

@@ -23,30 +23,20 @@ from nnjit_studio.records import DeviceProfile
 
 @dataclass(frozen=True)
 class Examination:
-    """Facts without a verdict.
-
-    Attributes
-    ----------
-    engine
-        What the embedded engine's page can do, or why there is none.
-    sandbox
-        Of the engine; None where it is not known.
-    free_bytes
-        On the disk of the kernel database.
-    sqlite
-        How safe the kernel database is from a crash.
-    browsers
-        All that were found; asked for their adapters where the examination is a survey.
-    bridge
-        wgpu-native's adapters; None where it is no survey.
-    """
+    """Facts without a verdict."""
 
     engine: DeviceProfile | NnjitError
+    """What the embedded engine's page can do, or why there is none."""
     sandbox: Sandbox | None
+    """Of the engine; None where it is not known."""
     free_bytes: int
+    """On the disk of the kernel database."""
     sqlite: Mapping[str, Any]
+    """How safe the kernel database is from a crash."""
     browsers: tuple[BrowserFinding, ...]
+    """All that were found; asked for their adapters where the examination is a survey."""
     bridge: BridgeFinding | None
+    """wgpu-native's adapters; None where it is no survey."""
 
 
 def examine(

@@ -22,28 +22,19 @@ PROBE_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class BrowserFinding:
-    """A browser and its adapter.
-
-    Attributes
-    ----------
-    version
-        As the program tells it, empty where it does not.
-    flags
-        What it was started with.
-    gpu
-        None without an adapter.
-    software
-        The renderer behind the adapter where it is software, empty for a GPU.
-    reason
-        Why there is no adapter.
-    """
+    """A browser and its adapter."""
 
     browser: Browser
     version: str = ""
+    """As the program tells it, empty where it does not."""
     flags: str = ""
+    """What it was started with."""
     gpu: GpuProfile | None = None
+    """None without an adapter."""
     software: str = ""
+    """The renderer behind the adapter where it is software, empty for a GPU."""
     reason: str = ""
+    """Why there is no adapter."""
 
 
 @dataclass(frozen=True)

@@ -12,56 +12,39 @@ class Generation:
     The *decode* plan takes one token; the *prefill* plan, where there is one,
     the whole prompt at once. Both have the same weights file and the same
     state: the cache, whose slots are the positions of the text.
-
-    Attributes
-    ----------
-    capacity
-        Slots of the cache: prompt and new tokens together.
-    rows
-        Tokens that the prefill plan takes; 0 without such a plan.
-    ids, mask, logits
-        Names of the inputs ``[1, rows]`` and ``[1, slots]`` and of the output
-        ``[1, rows, vocabulary]``. In the decode plan the mask has ``capacity``
-        entries, in the prefill plan ``rows``.
-    positions
-        The input ``[1, rows]`` of positions; empty when the model counts the mask.
-    slot
-        The decode plan's input ``[1]``, i64: the slot of the new token.
-    last
-        The prefill plan's input ``[1]``, i64: the row whose logits it gives;
-        empty when it gives those of every row.
     """
 
     capacity: int
+    """Slots of the cache: prompt and new tokens together."""
     rows: int
+    """Tokens that the prefill plan takes; 0 without such a plan."""
     ids: str
     mask: str
     logits: str
+    """``ids``, ``mask``, ``logits``: Names of the inputs ``[1, rows]`` and ``[1, slots]`` and
+    of the output ``[1, rows, vocabulary]``. In the decode plan the mask has ``capacity``
+    entries, in the prefill plan ``rows``."""
     positions: str = ""
+    """The input ``[1, rows]`` of positions; empty when the model counts the mask."""
     slot: str = ""
+    """The decode plan's input ``[1]``, i64: the slot of the new token."""
     last: str = ""
+    """The prefill plan's input ``[1]``, i64: the row whose logits it gives; empty when it gives
+    those of every row."""
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """What the user may choose of a decoder's plans.
-
-    Attributes
-    ----------
-    capacity
-        Slots of the cache; None: as many as the model has positions, at most 1024.
-    rows
-        Tokens that the prefill plan takes; below 2 there is none.
-    prefill
-        Path of a model of the prefill alone, for a decoder of fixed shapes; empty for none.
-    half_weights
-        Whether weights are rounded to f16 where that is cheap to read.
-    """
+    """What the user may choose of a decoder's plans."""
 
     capacity: int | None = None
+    """Slots of the cache; None: as many as the model has positions, at most 1024."""
     rows: int = 128
+    """Tokens that the prefill plan takes; below 2 there is none."""
     prefill: str = ""
+    """Path of a model of the prefill alone, for a decoder of fixed shapes; empty for none."""
     half_weights: bool = False
+    """Whether weights are rounded to f16 where that is cheap to read."""
 
 
 @dataclass(frozen=True)

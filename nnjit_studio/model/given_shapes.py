@@ -18,8 +18,12 @@ class GivenShapes:
         Whole shapes by input (``--shape input_ids=1,128``).
     hints
         Shapes of the arrays at hand (``--inputs``): they fill in what nobody gave.
+    values
+        Values of whole-number inputs of one element at hand. A plan is laid out for one where
+        control flow depends on it, such as on a sampling rate.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     hints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, int] = field(default_factory=dict)

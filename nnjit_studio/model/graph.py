@@ -43,39 +43,26 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Workload:
-    """One tensor computation with fixed shapes and dtype.
-
-    Attributes
-    ----------
-    kind
-        ``matmul``, ``batch_matmul`` (with ``_dot`` where B lies along the
-        reduction) or the name of another fused operator.
-    dims
-        ``matmul``: M, K, N. ``batch_matmul``: batch, M, K, N.
-        Others: the shape of the output.
-    dtype
-        Of the output.
-    epilogue
-        What is fused behind the kernel, in order, such as ``("bias", "gelu")``.
-    fingerprint
-        First 12 hex digits of the sha256 of the tensor IR: tells apart
-        workloads of equal name and unequal code.
-    uses
-        How many nodes of the model run it.
-    flops
-        Floating-point operations of one run.
-    tunable
-        Whether a schedule template, and so a lite space, exists for it.
-    """
+    """One tensor computation with fixed shapes and dtype."""
 
     kind: str
+    """``matmul``, ``batch_matmul`` (with ``_dot`` where B lies along the reduction) or the name
+    of another fused operator."""
     dims: tuple[int, ...]
+    """``matmul``: M, K, N. ``batch_matmul``: batch, M, K, N. Others: the shape of the output."""
     dtype: str
+    """Of the output."""
     epilogue: tuple[str, ...] = ()
+    """What is fused behind the kernel, in order, such as ``("bias", "gelu")``."""
     fingerprint: str = ""
+    """First 12 hex digits of the sha256 of the tensor IR: tells apart workloads of equal name
+    and unequal code."""
     uses: int = 1
+    """How many nodes of the model run it."""
     flops: int = 0
+    """Floating-point operations of one run."""
     tunable: bool = False
+    """Whether a schedule template, and so a lite space, exists for it."""
 
     @property
     def name(self) -> str:
@@ -91,13 +78,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Node:
-    """One step of the model after fusion; it runs one kernel.
-
-    Attributes
-    ----------
-    source
-        Names of the ONNX nodes that were fused into it.
-    """
+    """One step of the model after fusion; it runs one kernel."""
 
     name: str
     op: str
@@ -105,6 +86,7 @@ class Node:
     outputs: tuple[str, ...]
     workload: str
     source: tuple[str, ...] = ()
+    """Names of the ONNX nodes that were fused into it."""
     flops: int = 0
 
 

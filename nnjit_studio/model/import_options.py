@@ -13,25 +13,23 @@ from nnjit_studio.model.given_shapes import GivenShapes
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How a model is imported.
-
-    Attributes
-    ----------
-    shapes
-        Numbers for the open dimensions of its inputs.
-    winograd
-        Whether 3x3 convolutions may run in tiles.
-    half_weights
-        Whether weights are rounded to f16 where that is cheap to read.
-    """
+    """How a model is imported."""
 
     shapes: GivenShapes = field(default_factory=GivenShapes)
+    """Numbers for the open dimensions of its inputs."""
     winograd: bool = True
+    """Whether 3x3 convolutions may run in tiles."""
     half_weights: bool = False
+    """Whether weights are rounded to f16 where that is cheap to read."""
 
     def with_hints(self, arrays: Mapping[str, NDArray[Any]] | None) -> ImportOptions:
-        """The same, where the shapes of inputs at hand settle what no option gave."""
+        """The same, where the inputs at hand settle what no option gave."""
         if arrays is None:
             return self
         hints = {name: array.shape for name, array in arrays.items()}
-        return replace(self, shapes=replace(self.shapes, hints=hints))
+        values = {
+            n: int(a.reshape(()))
+            for n, a in arrays.items()
+            if a.size == 1 and a.dtype.kind in "iub"
+        }
+        return replace(self, shapes=replace(self.shapes, hints=hints, values=values))

@@ -21,28 +21,20 @@ STRIP_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a plan will take in the page, in bytes.
-
-    Attributes
-    ----------
-    state_bytes
-        What outlives a run, such as a cache of keys and values.
-    wasm_bytes
-        The engine's whole linear memory.
-    js_bytes
-        Copies outside of it at their largest: a frame of weights while they load, a strip of
-        one while its layout changes, or the inputs and outputs of a run.
-    peak_live_bytes
-        Most of the arena that tensors need at one step; the arena is larger where the
-        memory plan could not close a gap.
-    """
+    """What a plan will take in the page, in bytes."""
 
     weights_bytes: int
     arena_bytes: int
     state_bytes: int
+    """What outlives a run, such as a cache of keys and values."""
     wasm_bytes: int
+    """The engine's whole linear memory."""
     js_bytes: int
+    """Copies outside of it at their largest: a frame of weights while they load, a strip of one
+    while its layout changes, or the inputs and outputs of a run."""
     peak_live_bytes: int
+    """Most of the arena that tensors need at one step; the arena is larger where the memory
+    plan could not close a gap."""
 
     @property
     def total_bytes(self) -> int:

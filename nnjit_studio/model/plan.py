@@ -3,8 +3,8 @@
 After the instruction set of Nimble (appendix C). A static model is the
 straight-line case: ``call`` steps and one ``return``. Version 2 adds state
 that outlives a run, and ``append``, which writes into it; version 3 weights
-whose panels are made of halves. Other instructions have a place by name, and the
-engine refuses those that it does not know.
+whose panels are made of halves; version 4 inputs whose value is fixed. Other
+instructions have a place by name, and the engine refuses those that it does not know.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import msgspec
 
 from nnjit_studio.model.graph import TensorSpec
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
+HALVES_VERSION = 3
 STATE_VERSION = 2
 STATELESS_VERSION = 1
-"""What a plan without halves, and one without state, is written as: older engines run it too."""
+"""Plans are written as the oldest version that has what they use, so older engines run them too."""
 WORD_BYTES, HALF_BYTES = 4, 2
 """What panels are made of: words, and halves where a buffer says so."""
 HALF_SCALE = 2.0**10
@@ -30,29 +31,21 @@ ALIGNMENT_BYTES = 64
 
 @dataclass(frozen=True)
 class PlanBuffer:
-    """A range of the engine's linear memory.
-
-    Attributes
-    ----------
-    region
-        ``weight`` (offset into the weights file, loaded once), ``arena``
-        (offset into the memory that runs reuse) or ``state`` (offset into
-        the memory that keeps its contents from run to run).
-    offset, nbytes
-        In bytes; the offset is a multiple of 64. For a packable weight
-        ``nbytes`` is the capacity: room for the widest panel's padding.
-    pack
-        ``(K, N)`` of a matmul weight that a kernel may want in panels, else
-        None. The weights file holds it row-major, K x N.
-    unit_bytes
-        Of one of its K x N elements: 4, or 2 for weights in f16.
-    """
+    """A range of the engine's linear memory."""
 
     region: str
+    """``weight`` (offset into the weights file, loaded once), ``arena`` (offset into the memory
+    that runs reuse) or ``state`` (offset into the memory that keeps its contents from run to
+    run)."""
     offset: int
     nbytes: int
+    """``offset``, ``nbytes``: In bytes; the offset is a multiple of 64. For a packable weight
+    ``nbytes`` is the capacity: room for the widest panel's padding."""
     pack: tuple[int, int] | None = None
+    """``(K, N)`` of a matmul weight that a kernel may want in panels, else None. The weights
+    file holds it row-major, K x N."""
     unit_bytes: int = WORD_BYTES
+    """Of one of its K x N elements: 4, or 2 for weights in f16."""
 
     def panel_bytes(self, width: int) -> int:
         """Of a packable weight in panels of ``width`` columns, the last one padded."""
@@ -62,24 +55,17 @@ class PlanBuffer:
 
 @dataclass(frozen=True)
 class Append:
-    """What an ``append`` step copies: new rows of a cache into their slots.
-
-    Attributes
-    ----------
-    heads, rows, width
-        The new rows: ``[heads, rows, width]``, row-major.
-    capacity
-        Slots of the cache: ``[heads, capacity, width]``, or with ``columns``
-        ``[heads, width, capacity]``.
-    nbytes
-        Of one element.
-    """
+    """What an ``append`` step copies: new rows of a cache into their slots."""
 
     heads: int
     rows: int
     width: int
+    """``heads``, ``rows``, ``width``: The new rows: ``[heads, rows, width]``, row-major."""
     capacity: int
+    """Slots of the cache: ``[heads, capacity, width]``, or with ``columns`` ``[heads, width,
+    capacity]``."""
     nbytes: int
+    """Of one element."""
     columns: bool = False
 
 
@@ -102,10 +88,15 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class PlanPort:
-    """An input or output of the model and the buffer that holds it."""
+    """An input or output of the model and the buffer that holds it.
+
+    ``value`` is that of an input of one element which the plan was laid out for, because control
+    flow depends on it; a run with another is refused.
+    """
 
     spec: TensorSpec
     buffer: int
+    value: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +136,9 @@ class Plan:
         for buffer in data["buffers"]:
             if buffer["unit_bytes"] == WORD_BYTES:
                 del buffer["unit_bytes"]
+        for port in (*data["inputs"], *data["outputs"]):
+            if port["value"] is None:
+                del port["value"]
         for step in (*data["steps"], *data["gpu_steps"]):
             if step["append"] is None:
                 del step["append"]
@@ -154,6 +148,8 @@ class Plan:
         if not self.state_bytes:
             del data["state_bytes"]
         if any(buffer.unit_bytes != WORD_BYTES for buffer in self.buffers):
+            version = HALVES_VERSION
+        if any(port.value is not None for port in self.inputs):
             version = PLAN_VERSION
         return {"version": version, **data}
 

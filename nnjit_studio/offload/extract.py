@@ -6,8 +6,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.dependence import reach
+from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.lower import ELEMENT
 from nnjit_studio.offload.nest import RESULT
 from nnjit_studio.offload.sections import section, text

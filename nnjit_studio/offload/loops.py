@@ -94,9 +94,7 @@ def run_straight(code: Code, begin: int, end: int, m: Machine, trial: bool = Fal
             m.locals[instruction.immediates[0]] = m.pop()
             if name == "local.tee":
                 m.push(m.locals[instruction.immediates[0]])
-        elif name == "block" and i not in code.reached or name == "nop":
-            pass
-        elif name == "end":
+        elif (name == "block" and i not in code.reached) or name == "nop" or name == "end":
             pass
         elif name == "global.get":
             m.push(Unknown("address"))

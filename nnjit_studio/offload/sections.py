@@ -9,9 +9,21 @@ from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module
 
 ORDER = tuple(
     SECTIONS.index(name)
-    for name in (
-        "type import function table memory tag global export start element data_count code data"
-    ).split()
+    for name in [
+        "type",
+        "import",
+        "function",
+        "table",
+        "memory",
+        "tag",
+        "global",
+        "export",
+        "start",
+        "element",
+        "data_count",
+        "code",
+        "data",
+    ]
 )
 """The sections of a module, in the order of the binary format."""
 

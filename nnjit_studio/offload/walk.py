@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 
 from nnjit_studio.offload.code import Code, literal_of, offset_of
 from nnjit_studio.offload.loops import EFFECTS, F32, I32, V128, run_loop
@@ -130,7 +130,7 @@ class Walk:
         """The parts of a condition or of a handler, each from the same state."""
         parts = [begin, *self._parts(begin, end), end]
         state, stack = list(self.locals), list(self.stack)
-        for first, last in zip(parts, parts[1:], strict=False):
+        for first, last in pairwise(parts):
             self.locals, self.stack = list(state), list(stack)
             if self.code.names[begin] != "if" and first != begin:
                 self._forget(begin, first)

@@ -13,21 +13,14 @@ GPU_CHOICES = ("auto", "software", "bridge")
 
 @dataclass(frozen=True)
 class Backend:
-    """A choice of kernels and of what runs them.
-
-    Attributes
-    ----------
-    name
-        One of :data:`BACKENDS`.
-    implementation
-        Of WebGPU, as in :class:`~nnjit_studio.records.gpu_profile.GpuProfile`; empty for Wasm.
-    software
-        Whether an adapter in software was asked for; without that it is refused.
-    """
+    """A choice of kernels and of what runs them."""
 
     name: str = "wasm"
+    """One of :data:`BACKENDS`."""
     implementation: str = ""
+    """Of WebGPU, as in :class:`~nnjit_studio.records.gpu_profile.GpuProfile`; empty for Wasm."""
     software: bool = False
+    """Whether an adapter in software was asked for; without that it is refused."""
 
     @property
     def is_gpu(self) -> bool:

@@ -81,15 +81,12 @@ class Candidate(Tiles):
     x1, y1, r1
         Second tile: what a block keeps in L1. ``r1`` is the depth of a
         reduction block; at K or above the reduction is not blocked.
-    order
-        Outer loops: ``nm`` walks rows inside a column panel, ``mn`` the other
-        way round.
-    pack
-        Whether B is read from panels of ``x0`` columns instead of row-major.
     """
 
     order: str = "nm"
+    """Outer loops: ``nm`` walks rows inside a column panel, ``mn`` the other way round."""
     pack: bool = True
+    """Whether B is read from panels of ``x0`` columns instead of row-major."""
 
     SPELT: ClassVar[str] = "; of a GPU's kernel with split=...,vec=... in place of order and pack"
 

@@ -22,17 +22,12 @@ class FixtureArg:
 
 @dataclass(frozen=True)
 class Fixture:
-    """Seeded inputs of a workload with its float64 reference.
-
-    Attributes
-    ----------
-    expected, bound
-        For each output, flattened: the reference rounded to float32 (or the
-        exact integers) and the largest accepted ``|got - expected|`` of each
-        element. The bound grows with the depth of the reduction.
-    """
+    """Seeded inputs of a workload with its float64 reference."""
 
     workload: str
     args: tuple[FixtureArg, ...]
     expected: tuple[NDArray[Any], ...]
     bound: tuple[NDArray[np.float32], ...]
+    """``expected``, ``bound``: For each output, flattened: the reference rounded to float32 (or
+    the exact integers) and the largest accepted ``|got - expected|`` of each element. The bound
+    grows with the depth of the reduction."""

@@ -21,15 +21,13 @@ class GpuCandidate(Tiles):
     x1, y1, r1
         Columns and rows that a workgroup computes, and the depth of the tiles
         of A and B that it holds in workgroup memory at a time.
-    split
-        Parts of the reduction, each a workgroup of its own whose sums are
-        added afterwards; 1 for none.
-    vec
-        Elements of one load or store of global memory: 1, 2 or 4.
     """
 
     split: int = 1
+    """Parts of the reduction, each a workgroup of its own whose sums are added afterwards; 1
+    for none."""
     vec: int = 4
+    """Elements of one load or store of global memory: 1, 2 or 4."""
 
     @property
     def threads(self) -> int:

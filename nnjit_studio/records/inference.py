@@ -24,17 +24,11 @@ class Inference:
 
 @dataclass(frozen=True)
 class Tap:
-    """``nbytes`` of a plan's buffer at ``offset``, as they are right after a step ran.
-
-    Attributes
-    ----------
-    step
-        Index among the plan's steps.
-    buffer
-        Index among the plan's buffers.
-    """
+    """``nbytes`` of a plan's buffer at ``offset``, as they are right after a step ran."""
 
     step: int
+    """Index among the plan's steps."""
     buffer: int
+    """Index among the plan's buffers."""
     offset: int
     nbytes: int

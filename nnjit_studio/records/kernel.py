@@ -11,29 +11,21 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled kernel of one tier.
-
-    Attributes
-    ----------
-    data
-        The Wasm module. It exports ``run(pointers..., begin, end)`` and
-        imports ``env.memory`` alone. Of a GPU tier: the kernel document, see
-        ``docs/webgpu.md``.
-    panels
-        ``(argument index, panel width)`` for each weight that it wants in
-        panels; every other argument is row-major.
-    parallel_extent
-        The trip count of the outermost loop: ``run`` covers ``begin..end`` of
-        it, and ``0..parallel_extent`` is the whole kernel.
-    """
+    """A compiled kernel of one tier."""
 
     workload: str
     candidate: AnyCandidate | None
     tier: str
     data: bytes
+    """The Wasm module. It exports ``run(pointers..., begin, end)`` and imports ``env.memory``
+    alone. Of a GPU tier: the kernel document, see ``docs/webgpu.md``."""
     sha256: str
     panels: tuple[tuple[int, int], ...] = ()
+    """``(argument index, panel width)`` for each weight that it wants in panels; every other
+    argument is row-major."""
     parallel_extent: int = 1
+    """The trip count of the outermost loop: ``run`` covers ``begin..end`` of it, and
+    ``0..parallel_extent`` is the whole kernel."""
 
     @property
     def settings(self) -> str:

@@ -26,67 +26,49 @@ class MeasurePolicy:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The page's measurements of a challenger and of the incumbent.
-
-    Attributes
-    ----------
-    samples_ms, incumbent_ms
-        Milliseconds of one run, one entry a sample, in order of time.
-    error_ratio
-        Largest ``|got - expected| / bound`` over all outputs: at most 1 is
-        right. NaN counts as infinite unless the reference is NaN there.
-    guard_ok
-        False when the kernel wrote outside its outputs and workspaces.
-    digest
-        SHA-256 of all outputs, empty unless the policy asked for it.
-    gpu_clock
-        Of a GPU kernel: ``timestamp`` or ``wall``, by which it was timed.
-    pipeline_ms
-        Of a GPU kernel: what the implementation took to compile its WGSL.
-    late_ms, total_ms
-        Of a GPU kernel: waiting after the GPU had finished, and the whole measurement.
-    error
-        Empty, or why there are no samples.
-    """
+    """The page's measurements of a challenger and of the incumbent."""
 
     workload: str
     settings: str
     tier: str
     samples_ms: tuple[float, ...] = ()
     incumbent_ms: tuple[float, ...] = ()
+    """``samples_ms``, ``incumbent_ms``: Milliseconds of one run, one entry a sample, in order
+    of time."""
     batch: int = 0
     error_ratio: float = float("inf")
+    """Largest ``|got - expected| / bound`` over all outputs: at most 1 is right. NaN counts as
+    infinite unless the reference is NaN there."""
     guard_ok: bool = False
+    """False when the kernel wrote outside its outputs and workspaces."""
     stopped_early: bool = False
     instantiate_ms: float = 0.0
     digest: str = ""
+    """SHA-256 of all outputs, empty unless the policy asked for it."""
     error: str = ""
+    """Empty, or why there are no samples."""
     gpu_clock: str = ""
+    """Of a GPU kernel: ``timestamp`` or ``wall``, by which it was timed."""
     pipeline_ms: float = 0.0
+    """Of a GPU kernel: what the implementation took to compile its WGSL."""
     late_ms: float = 0.0
     total_ms: float = 0.0
+    """``late_ms``, ``total_ms``: Of a GPU kernel: waiting after the GPU had finished, and the
+    whole measurement."""
 
 
 @dataclass(frozen=True)
 class RateItem:
-    """A kernel ``run(begin, end)`` to be timed.
-
-    Attributes
-    ----------
-    kernel
-        Index among the modules sent.
-    extent
-        Iterations of a call; 0 for as many as are timed well.
-    threads
-        1, or as many as every other item with threads.
-    chain_bytes
-        Length of the closed walk of addresses that it follows, 0 for none.
-    """
+    """A kernel ``run(begin, end)`` to be timed."""
 
     kernel: int
+    """Index among the modules sent."""
     extent: int = 0
+    """Iterations of a call; 0 for as many as are timed well."""
     threads: int = 1
+    """1, or as many as every other item with threads."""
     chain_bytes: int = 0
+    """Length of the closed walk of addresses that it follows, 0 for none."""
 
 
 @dataclass(frozen=True)

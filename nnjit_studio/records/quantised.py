@@ -15,27 +15,18 @@ elements; 1 for every other kind."""
 
 @dataclass(frozen=True)
 class Storage:
-    """How a template holds its operands.
-
-    Attributes
-    ----------
-    element_bytes
-        Bytes of A's elements, the larger ones.
-    per_word
-        Steps of k that ``r0`` counts as one.
-    sums
-        Registers of sums for four columns.
-    largest_r0
-        The unroll that every tile is tried with first, at most.
-    limit_r0
-        The largest unroll that divides every block of 4-bit weights.
-    """
+    """How a template holds its operands."""
 
     element_bytes: int = 4
+    """Bytes of A's elements, the larger ones."""
     per_word: int = 1
+    """Steps of k that ``r0`` counts as one."""
     sums: int = 1
+    """Registers of sums for four columns."""
     largest_r0: int = 4
+    """The unroll that every tile is tried with first, at most."""
     limit_r0: int = 8
+    """The largest unroll that divides every block of 4-bit weights."""
 
     @property
     def whole_depth(self) -> bool:

@@ -9,49 +9,34 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """How the model serves while it is tuned.
-
-    Attributes
-    ----------
-    interval_ms
-        From one request to the next; 0 asks again as soon as the answer is there.
-    budget
-        Share that tuning may add to the 95th percentile of the latency; None
-        is full speed, without any regard for it.
-    """
+    """How the model serves while it is tuned."""
 
     interval_ms: float = 0.0
+    """From one request to the next; 0 asks again as soon as the answer is there."""
     budget: float | None = 0.05
+    """Share that tuning may add to the 95th percentile of the latency; None is full speed,
+    without any regard for it."""
 
 
 @dataclass(frozen=True)
 class ServingStats:
-    """Inferences since the last time that was asked, in order.
-
-    Attributes
-    ----------
-    latencies_ms
-        From request to answer, waiting included.
-    generations
-        How many swaps came before each of them.
-    touched
-        Whether tuning did anything while it was under way.
-    elapsed_ms, tuning_ms
-        All the time, and the part of it in which tuning could run in the page.
-    reference_p95_ms
-        Of the page's recent inferences that nothing touched; None before there
-        are enough, and at full speed.
-    error
-        Why serving ended; empty while it goes on.
-    """
+    """Inferences since the last time that was asked, in order."""
 
     latencies_ms: tuple[float, ...] = ()
+    """From request to answer, waiting included."""
     generations: tuple[int, ...] = field(default=(), repr=False)
+    """How many swaps came before each of them."""
     touched: tuple[bool, ...] = field(default=(), repr=False)
+    """Whether tuning did anything while it was under way."""
     elapsed_ms: float = 0.0
     tuning_ms: float = 0.0
+    """``elapsed_ms``, ``tuning_ms``: All the time, and the part of it in which tuning could run
+    in the page."""
     reference_p95_ms: float | None = None
+    """Of the page's recent inferences that nothing touched; None before there are enough, and
+    at full speed."""
     error: str = ""
+    """Why serving ended; empty while it goes on."""
 
     def percentile(self, q: float) -> float:
         """The ``q``-th percentile of the latencies, ms; 0 when there are none."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
@@ -24,28 +25,22 @@ from nnjit_studio.space.webgpu import spaces as webgpu
 
 @dataclass(frozen=True)
 class SpaceRow:
-    """The spaces of some kinds of workloads.
-
-    Attributes
-    ----------
-    wasm, webgpu
-        The space on a device; ``wasm`` is told whether B may be packed. Each raises
-        :class:`UserError` for a workload that it has no space for.
-    naive_size
-        Size of the Wasm space before any reduction.
-    features, family
-        Of a Wasm candidate, for the cost model, and the weights that it has there.
-    blocks_k
-        Whether ``r1`` cuts the reduction, the last dimension but one.
-    """
+    """The spaces of some kinds of workloads."""
 
     kinds: tuple[str, ...]
-    wasm: Callable[[Workload, DeviceProfile, bool], Space[Candidate, Any]]
-    webgpu: Callable[[Workload, GpuProfile], Space[GpuCandidate, Any]]
+    wasm: Callable[[Workload, DeviceProfile, bool], Space[Candidate, Any]] | None = None
+    """The space on a device, which is told whether B may be packed; raises :class:`UserError` for
+    a workload that it has no space for."""
+    webgpu: Callable[[Workload, GpuProfile], Space[GpuCandidate, Any]] | None = None
+    """The same on a GPU."""
     naive_size: Callable[[Workload], int] = matmul.matmul_naive_size
+    """Size of the Wasm space before any reduction."""
     features: Callable[[Candidate, Workload, DeviceProfile], Features] = matmul.matmul_features
     family: Callable[[Workload], str] = matmul.matmul_family
+    """``features``, ``family``: Of a Wasm candidate, for the cost model, and the weights that
+    it has there."""
     blocks_k: bool = True
+    """Whether ``r1`` cuts the reduction, the last dimension but one."""
 
 
 MATMUL = SpaceRow(("matmul", "batch_matmul"), matmul.matmul_space, webgpu.matmul_space)
@@ -67,8 +62,7 @@ CONV2D = SpaceRow(
     conv2d.conv2d_family,
     blocks_k=False,
 )
-# Wasm has no kernel of its own for attention: the space of products refuses it.
-ATTENTION = SpaceRow((attention.ATTENTION,), matmul.matmul_space, webgpu.attention_space)
+ATTENTION = SpaceRow((attention.ATTENTION,), webgpu=webgpu.attention_space)
 
 ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, ATTENTION)
 _BY_KIND = {kind: row for row in ROWS for kind in row.kinds}
@@ -87,7 +81,30 @@ def space_of(workload: Workload, device: DeviceProfile, packable: bool) -> Space
     UserError
         When no lite space exists for this kind or dtype.
     """
-    row = row_of(workload.kind)
     if device.gpu is not None:
-        return row.webgpu(workload, device.gpu)
-    return row.wasm(workload, device, packable)
+        return gpu_space_of(workload, device.gpu)
+    wasm = row_of(workload.kind).wasm
+    if wasm is None:
+        raise _without_space(workload, "in Wasm")
+    return wasm(workload, device, packable)
+
+
+def gpu_space_of(workload: Workload, gpu: GpuProfile) -> Space[GpuCandidate, Any]:
+    """The space of a workload on a GPU.
+
+    Raises
+    ------
+    UserError
+        As :func:`space_of`.
+    """
+    webgpu = row_of(workload.kind).webgpu
+    if webgpu is None:
+        raise _without_space(workload, "on a GPU")
+    return webgpu(workload, gpu)
+
+
+def _without_space(workload: Workload, where: str) -> UserError:
+    return UserError(
+        f"There is no lite space for the workload {workload.name} {where}.",
+        "Only its default kernel can be run there.",
+    )

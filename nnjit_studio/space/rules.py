@@ -29,29 +29,19 @@ class Usage:
 
 @dataclass(frozen=True)
 class Space(Generic[C, P]):
-    """A problem and its rules.
-
-    Attributes
-    ----------
-    problem
-        The workload and device that the rules look at.
-    rules, told
-        Each answers for any candidate, with its numbers as text; the answers of ``told`` are a
-        candidate's reason.
-    find
-        What all rules accept, best guess first.
-    usage
-        Of a candidate, accepted or not.
-    varies
-        The settings in which a candidate leaves the first choice for its tile.
-    wider
-        Candidates that compile, whatever the heuristics say; None where nobody asked for them.
-    """
+    """A problem and its rules."""
 
     problem: P
+    """The workload and device that the rules look at."""
     rules: tuple[Callable[[C, P], tuple[bool, str]], ...]
     told: tuple[Callable[[C, P], tuple[bool, str]], ...]
+    """``rules``, ``told``: Each answers for any candidate, with its numbers as text; the
+    answers of ``told`` are a candidate's reason."""
     find: Callable[[P], Sequence[C]]
+    """What all rules accept, best guess first."""
     usage: Callable[[C, P], Usage]
+    """Of a candidate, accepted or not."""
     varies: Callable[[C, P], tuple[str, ...]] = lambda c, p: ()
+    """The settings in which a candidate leaves the first choice for its tile."""
     wider: Callable[[P], Iterable[C]] | None = None
+    """Candidates that compile, whatever the heuristics say; None where nobody asked for them."""

@@ -25,6 +25,24 @@ def renderers() -> list[int]:
     return found
 
 
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and that those started."""
+    children = _children()
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        born = children.get(waiting.pop(), [])
+        found += born
+        waiting += born
+    return found
+
+
+def peak_bytes(pid: int) -> int:
+    """The most resident memory that a process ever had; 0 where the system does not tell."""
+    words = status(pid).get("VmHWM", "").split()
+    return int(words[0]) * 1024 if words else 0
+
+
 def status(pid: int | str) -> dict[str, str]:
     """The fields of ``/proc/PID/status`` by name; empty when the process has ended."""
     return parse_status(_read(_PROC / str(pid) / "status"))

@@ -22,23 +22,16 @@ from nnjit_studio.tuner.swap_policy import SwapPolicy
 
 @dataclass(frozen=True)
 class TunedModel:
-    """A model that the runner has loaded.
-
-    Attributes
-    ----------
-    workloads
-        Every workload of the plan, tunable or not.
-    feeds
-        Inputs for the inferences between rounds, by name.
-    packable
-        Keys of the workloads whose B is a weight that may be packed.
-    """
+    """A model that the runner has loaded."""
 
     name: str
     plan: Plan
     workloads: Sequence[Workload]
+    """Every workload of the plan, tunable or not."""
     feeds: Mapping[str, NDArray[Any]]
+    """Inputs for the inferences between rounds, by name."""
     packable: frozenset[str] = frozenset()
+    """Keys of the workloads whose B is a weight that may be packed."""
 
 
 @dataclass(frozen=True)
@@ -54,53 +47,37 @@ class TuningContext:
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What the user may choose.
-
-    Attributes
-    ----------
-    seconds
-        Budget from the lite spaces to the summary; the check of the default
-        kernels comes before. With a budget every tunable workload gets
-        ``MIN_ROUNDS`` candidates where time allows. None: until nothing is
-        left to gain.
-    exhaustive
-        Go on until every space is exhausted, though nothing is expected of it.
-    full_speed
-        Run the model less often in between.
-    tier
-        Instruction tier to tune; None takes the device's best.
-    served
-        Given when the model serves meanwhile: its inferences since the last call.
-        Then the session runs it only to profile it.
-    """
+    """What the user may choose."""
 
     seconds: float | None = 30.0
+    """Budget from the lite spaces to the summary; the check of the default kernels comes
+    before. With a budget every tunable workload gets ``MIN_ROUNDS`` candidates where time
+    allows. None: until nothing is left to gain."""
     policy: MeasurePolicy = field(default_factory=MeasurePolicy)
     thresholds: SwapPolicy = field(default_factory=SwapPolicy)
     exhaustive: bool = False
+    """Go on until every space is exhausted, though nothing is expected of it."""
     full_speed: bool = False
+    """Run the model less often in between."""
     tier: str | None = None
+    """Instruction tier to tune; None takes the device's best."""
     served: Callable[[], ServingStats] | None = None
+    """Given when the model serves meanwhile: its inferences since the last call. Then the
+    session runs it only to profile it."""
 
 
 @dataclass(frozen=True)
 class SessionState:
-    """What the parts of a running session share.
-
-    Attributes
-    ----------
-    tier
-        The instruction tier that is tuned.
-    states
-        Of the workloads whose default kernels are compiled, most work first.
-    """
+    """What the parts of a running session share."""
 
     context: TuningContext
     options: TuneOptions
     tier: str
+    """The instruction tier that is tuned."""
     clock: SessionClock
     queue: KernelQueue
     states: list[WorkloadState]
+    """Of the workloads whose default kernels are compiled, most work first."""
 
     @property
     def tunable(self) -> list[WorkloadState]:

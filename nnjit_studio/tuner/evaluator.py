@@ -23,7 +23,7 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.tuner.context import TuningContext
 from nnjit_studio.tuner.events import Measured, Trying
 from nnjit_studio.tuner.other_tiers import check_other_tiers, other_tiers
-from nnjit_studio.tuner.protocols import Runner
+from nnjit_studio.tuner.protocols import Measures
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import (
     SwapPolicy,
@@ -178,7 +178,7 @@ class Evaluator:
 
 
 def duel(
-    runner: Runner,
+    runner: Measures,
     challenger: Kernel,
     incumbent: Kernel,
     flops: int,
@@ -191,7 +191,7 @@ def duel(
 
 
 def looks(
-    runner: Runner,
+    runner: Measures,
     challenger: Kernel,
     incumbent: Kernel,
     flops: int,

@@ -37,7 +37,15 @@ class Compiler(Protocol):
     def fixture(self, workload: Workload) -> Fixture: ...
 
 
-class Runner(Protocol):
+class Measures(Protocol):
+    """What takes samples of two kernels in turns."""
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult: ...
+
+
+class Runner(Measures, Protocol):
     """The engine page. A failed measurement is a result with an error, not an exception."""
 
     def load(self, plan: Plan, weights: Path) -> None: ...
@@ -50,10 +58,6 @@ class Runner(Protocol):
     ) -> Inference: ...
 
     def set_fixture(self, fixture: Fixture) -> None: ...
-
-    def measure(
-        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
-    ) -> RunResult: ...
 
     def prepare(self, kernels: Sequence[Kernel]) -> None:
         """Kernels that will be measured on the current fixture soon; returns at once."""

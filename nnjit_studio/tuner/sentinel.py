@@ -28,22 +28,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Change(Generic[T]):
-    """What the sentinel noticed.
-
-    Attributes
-    ----------
-    what
-        One sentence.
-    rate
-        Of the sentinel kernel, as a share of its usual rate before.
-    doubtful
-        What was noted since the rate was last usual, and should be measured
-        again; empty when only the page's surroundings changed.
-    """
+    """What the sentinel noticed."""
 
     what: str
+    """One sentence."""
     rate: float
+    """Of the sentinel kernel, as a share of its usual rate before."""
     doubtful: tuple[T, ...] = ()
+    """What was noted since the rate was last usual, and should be measured again; empty when
+    only the page's surroundings changed."""
 
 
 class Sentinel(Generic[T]):

@@ -33,29 +33,19 @@ HOPELESS_CONFIDENCE = 0.9
 
 @dataclass(frozen=True)
 class SwapPolicy:
-    """Thresholds of design section 6.
-
-    Attributes
-    ----------
-    min_gain
-        Smallest speed-up worth a swap, as a share.
-    confidence
-        Of the interval around the speed-up, which must exclude 1, over all
-        looks together.
-    peak_margin
-        A rate above this multiple of the probed peak is impossible.
-    looks
-        Pairs of samples after which a duel may be settled.
-    resamples, seed
-        Of the bootstrap; equal samples give equal verdicts.
-    """
+    """Thresholds of design section 6."""
 
     min_gain: float = 0.03
+    """Smallest speed-up worth a swap, as a share."""
     confidence: float = 0.95
+    """Of the interval around the speed-up, which must exclude 1, over all looks together."""
     peak_margin: float = 1.1
+    """A rate above this multiple of the probed peak is impossible."""
     looks: tuple[int, ...] = (2, 4, 8, 16, 32)
+    """Pairs of samples after which a duel may be settled."""
     resamples: int = 2000
     seed: int = 20261120
+    """``resamples``, ``seed``: Of the bootstrap; equal samples give equal verdicts."""
 
     @property
     def min_pairs(self) -> int:

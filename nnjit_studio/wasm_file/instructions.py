@@ -172,14 +172,15 @@ class _Memo(dict[bytes, tuple[int, tuple[int, ...]]]):
     def __missing__(self, token: bytes) -> tuple[int, tuple[int, ...]]:
         if len(self) >= MEMO_ENTRIES:
             self.clear()
-        self[token] = value = _parse(token)
+        self[token] = value = parse(token)
         return value
 
 
 _memo = _Memo()
 
 
-def _parse(token: bytes) -> tuple[int, tuple[int, ...]]:
+def parse(token: bytes) -> tuple[int, tuple[int, ...]]:
+    """Opcode and immediates of one instruction's bytes, as :func:`~.tokens.cut` gives them."""
     opcode, at = opcode_at(token, 0)
     immediates: list[int] = []
     for letter in SHAPES[opcode]:

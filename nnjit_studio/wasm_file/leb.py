@@ -10,12 +10,19 @@ MAX_BITS = 70
 
 def unsigned(value: int, width: int = 0) -> bytes:
     """Encode a number >= 0, padded with empty groups to at least ``width`` bytes."""
+    return _SMALL[value] if value < len(_SMALL) and not width else _unsigned(value, width)
+
+
+def _unsigned(value: int, width: int = 0) -> bytes:
     out = bytearray()
     while value >= 0x80 or len(out) + 1 < width:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+_SMALL = tuple(_unsigned(value) for value in range(1 << 14))
 
 
 def signed(value: int) -> bytes:

@@ -21,7 +21,7 @@ from nnjit_studio.wasm_file.parts import (
     Limits,
     read_export,
     read_global,
-    read_import,
+    read_imports,
     read_limits,
     read_names,
     read_tag,
@@ -134,7 +134,7 @@ def read(data: bytes) -> Module:
         return Cursor(data, section.start, section.end) if section else None
 
     types = tuple(read_types(c)) if (c := cursor("type")) else ()
-    imports = tuple(c.items(read_import)) if (c := cursor("import")) else ()
+    imports = tuple(read_imports(c)) if (c := cursor("import")) else ()
     functions = tuple(c.items(Cursor.unsigned)) if (c := cursor("function")) else ()
     exports = tuple(c.items(read_export)) if (c := cursor("export")) else ()
     own_globals = tuple(c.items(read_global)) if (c := cursor("global")) else ()

@@ -14,6 +14,7 @@ KINDS = ("func", "table", "memory", "global", "tag")
 FUNCTION, STRUCT, ARRAY, CONTINUATION = 0x60, 0x5F, 0x5E, 0x5D
 RECURSIVE, SUB, SUB_FINAL, SHARED, DESCRIPTOR, DESCRIBES = 0x4E, 0x50, 0x4F, 0x65, 0x4D, 0x4C
 END = 0x0B
+EXACT_FUNCTION, GROUP, GROUP_OF_ONE_TYPE = 0x20, 0x7F, 0x7E
 
 
 class FunctionType(NamedTuple):
@@ -119,14 +120,34 @@ def read_limits(cursor: Cursor) -> Limits:
 
 
 def _kind(cursor: Cursor) -> str:
-    code = cursor.byte()
+    return _known_kind(cursor.byte())
+
+
+def _known_kind(code: int) -> str:
+    if code == EXACT_FUNCTION:
+        return KINDS[0]
     if code >= len(KINDS):
-        raise WasmError(f"The module imports or exports the unknown kind {code}.")
+        raise WasmError(f"The module imports or exports the unknown kind {code:#x}.")
     return KINDS[code]
 
 
-def read_import(cursor: Cursor) -> Import:
-    module, name, kind = cursor.name(), cursor.name(), _kind(cursor)
+def read_imports(cursor: Cursor) -> Iterator[Import]:
+    """The imports of the import section, groups with one module name flattened."""
+    for group in cursor.items(_import_group):
+        yield from group
+
+
+def _import_group(cursor: Cursor) -> list[Import]:
+    module, name, code = cursor.name(), cursor.name(), cursor.byte()
+    if code == GROUP:
+        return cursor.items(lambda c: _import(c, module, c.name(), _kind(c)))
+    if code == GROUP_OF_ONE_TYPE:
+        common = _import(cursor, module, "", _kind(cursor))
+        return cursor.items(lambda c: common._replace(name=c.name()))
+    return [_import(cursor, module, name, _known_kind(code))]
+
+
+def _import(cursor: Cursor, module: str, name: str, kind: str) -> Import:
     if kind == "func":
         return Import(module, name, kind, cursor.unsigned())
     if kind == "tag":

@@ -40,26 +40,18 @@ PREFILL = "prefill"
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model that was imported, as one backend runs it.
-
-    Attributes
-    ----------
-    programs
-        By the page's name of their plans; all have the same weights. A static model has one, a
-        decoder a second one where it reads a prompt at once.
-    import_ms
-        By phase.
-    generation
-        How a text is made of a decoder's programs; None for a static model.
-    on_gpu
-        Whether this is the model as a GPU runs it, which fuses steps that Wasm runs apart.
-    """
+    """A model that was imported, as one backend runs it."""
 
     path: Path
     programs: Mapping[str, ImportedModel]
+    """By the page's name of their plans; all have the same weights. A static model has one, a
+    decoder a second one where it reads a prompt at once."""
     import_ms: Mapping[str, float] = field(default_factory=dict)
+    """By phase."""
     generation: Generation | None = None
+    """How a text is made of a decoder's programs; None for a static model."""
     on_gpu: bool = False
+    """Whether this is the model as a GPU runs it, which fuses steps that Wasm runs apart."""
 
     @classmethod
     def static(cls, path: Path, imported: ImportedModel, **facts: Any) -> OpenModel:

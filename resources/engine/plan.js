@@ -7,7 +7,7 @@ import { EngineError } from "./errors.js";
 import { layoutBytes, WORD_BYTES } from "./repack.js";
 
 /** Of the format of plans, the newest that this engine reads. */
-const PLAN_VERSION = 3;
+const PLAN_VERSION = 4;
 /** A plan without state, which the hub writes as version 1. */
 const OLDEST_PLAN_VERSION = 1;
 export const PAGE_BYTES = 65536;
@@ -154,7 +154,7 @@ export function feedsOf(plan, inputs) {
   const names = plan.inputs.map((p) => p.spec.name).join(", ");
   const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
   if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
-  return plan.inputs.map(({ spec, buffer }) => {
+  return plan.inputs.map(({ spec, buffer, value }) => {
     const tensor = inputs.find((t) => t.name === spec.name);
     if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's inputs are ${names}.`);
     if (tensor.dtype !== spec.dtype)
@@ -166,8 +166,16 @@ export function feedsOf(plan, inputs) {
       );
     if (tensor.data.length !== specBytes(spec))
       throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
+    if (value !== undefined) checkValue(tensor, value);
     return { buffer, data: tensor.data };
   });
+}
+
+/** @param {Tensor} tensor @param {number} value that the plan was laid out for */
+function checkValue({ name, dtype, data }, value) {
+  const [given] = new ARRAYS[dtype](data.slice().buffer);
+  if (Number(given) !== value)
+    throw new EngineError(`The input "${name}" is ${given}, the model was compiled for ${value}.`, "Compile it with this value at hand.");
 }
 
 /** @param {Plan} plan @param {number} offset in the weights file @param {Uint8Array} bytes */

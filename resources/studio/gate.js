@@ -74,19 +74,25 @@ export class Gate {
     Atomics.store(this.words, BUSY, 1); // before the worker wakes: only then it ends the wait below
     Atomics.add(this.words, NUMBER, 1);
     this.#set(Math.max(1, Math.round(slice_ms)));
-    do await this.#while(1, end - this.now());
-    while (this.open && this.now() < end && (await this.#while(0, this.linger_ms)));
+    do await this.#while(1, end - this.now()).value;
+    while (this.open && this.now() < end && (await this.#comes()));
     this.shut();
+  }
+
+  /** Whether the next request comes before the worker or the host's time ends the slice. */
+  async #comes() {
+    const { async, value } = this.#while(0, this.linger_ms);
+    // The worker may have shut the gate, and told so, just before the wait began.
+    return !async || (this.open && (await value) !== "timed-out");
   }
 
   /**
    * @param {0 | 1} busy
    * @param {number} limit_ms
-   * @returns {Promise<boolean>} whether it changed in time
+   * @returns {{async: boolean, value: Promise<string> | string}}
    */
-  async #while(busy, limit_ms) {
-    const { async, value } = /** @type {any} */ (Atomics).waitAsync(this.words, BUSY, busy, Math.max(0, limit_ms));
-    return (async ? await value : value) !== "timed-out";
+  #while(busy, limit_ms) {
+    return /** @type {any} */ (Atomics).waitAsync(this.words, BUSY, busy, Math.max(0, limit_ms));
   }
 
   /** The worker is gone. */

@@ -6,7 +6,7 @@
  * @typedef {{heads: number, rows: number, width: number, capacity: number, nbytes: number, columns: boolean}} Append
  */
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
-/** @typedef {{spec: TensorSpec, buffer: number}} PlanPort */
+/** @typedef {{spec: TensorSpec, buffer: number, value?: number}} PlanPort `value`: what an input has to be */
 /** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
 /** @typedef {{op: string, workload: string, args: number[], node: string, append?: Append}} PlanStep */
 /**

@@ -10,7 +10,7 @@ from profiles import DEVICE
 from nnjit_studio.analysis.kernel import KernelInspection, as_text, changes, inspect_kernel
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of

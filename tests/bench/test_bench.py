@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,16 @@ from nnjit_studio.bench.peers.compile_times import bench_compile
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.passes import PAPER_PASSES, variants, verdict
 from nnjit_studio.bench.peers.sweep import Swept
-from nnjit_studio.bench.server import BenchServer
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import BugError, PageError, UserError
 from nnjit_studio.model import TensorSpec
+from nnjit_studio.model.feeds import VOCABULARY, seeded_feeds
 from nnjit_studio.records.candidate import Candidate
 
 
@@ -200,11 +202,11 @@ def test_compile_times(compiled: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[BenchServer]:
+def server(tmp_path: Path) -> Iterator[PageServer]:
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "a.json").write_text("{}")
     (tmp_path / "secret.json").write_text("{}")
-    with BenchServer({"files": tmp_path / "public"}) as running:
+    with PageServer({"files": tmp_path / "public"}) as running:
         yield running
 
 
@@ -218,7 +220,7 @@ def fetch(url: str, data: bytes | None = None, host: str = "") -> tuple[int, Any
         return e.code, e.headers
 
 
-def test_the_server_gives_its_files_alone(server: BenchServer) -> None:
+def test_the_server_gives_its_files_alone(server: PageServer) -> None:
     status, headers = fetch(server.url("kernels.html"))
     assert status == 200
     assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
@@ -232,7 +234,7 @@ def test_the_server_gives_its_files_alone(server: BenchServer) -> None:
     assert fetch(f"http://{origin}/bench/kernels.html")[0] == 404
 
 
-def test_the_server_collects_reports(server: BenchServer) -> None:
+def test_the_server_collects_reports(server: PageServer) -> None:
     base = server.url("").removesuffix("bench/")
     assert fetch(base + "report", b'{"type": "row", "index": 3}')[0] == 204
     assert server.next_message(5) == {"type": "row", "index": 3}
@@ -245,6 +247,21 @@ def test_the_server_collects_reports(server: BenchServer) -> None:
         server.next_message(0.01)
 
 
+def test_the_server_hands_commands_to_a_page_that_waits(server: PageServer) -> None:
+    base = server.url("").removesuffix("bench/")
+
+    def page() -> None:
+        for _ in range(2):
+            with urllib.request.urlopen(base + "command") as answer:
+                asked = json.load(answer)
+            fetch(base + "report", json.dumps({"type": "reply", "did": asked["do"]}).encode())
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(page)
+        assert server.ask({"do": "serve"}, 5)["did"] == "serve"
+        assert server.ask({"do": "record"}, 5)["did"] == "record"
+
+
 def test_feeds_of_models_are_seeded_and_valid() -> None:
     specs = [
         TensorSpec("input_ids", (1, 8), "i64"),
@@ -253,10 +270,10 @@ def test_feeds_of_models_are_seeded_and_valid() -> None:
         TensorSpec("attention_mask", (1, 8), "i64"),
         TensorSpec("pixels", (2, 3), "f32"),
     ]
-    feeds, again = models.seeded_feeds(specs), models.seeded_feeds(specs)
+    feeds, again = seeded_feeds(specs), seeded_feeds(specs)
     assert all(np.array_equal(feeds[name], again[name]) for name in feeds)
     assert len(set(feeds["input_ids"].ravel())) > 1
-    assert feeds["input_ids"].max() < models.VOCABULARY
+    assert feeds["input_ids"].max() < VOCABULARY
     assert feeds["token_type_ids"].tolist() == feeds["attention_mask"].tolist() == [[1] * 8]
     assert feeds["position_ids"].tolist() == [list(range(8))]
     assert np.ptp(feeds["pixels"]) > 0

@@ -184,15 +184,16 @@ def test_find_knows_names_and_paths(
 
 
 def test_firefox_gets_preferences_in_its_profile(tmp_path: Path) -> None:
-    browser_flags.write_firefox_preferences(tmp_path, "hardware")
+    browser_flags.write_firefox_preferences(tmp_path, "hardware", {"a.b": True})
     lines = (tmp_path / "user.js").read_text().splitlines()
     assert 'user_pref("toolkit.telemetry.enabled", false);' in lines
     assert 'user_pref("services.settings.server", "http://127.0.0.1:9/");' in lines
     assert 'user_pref("dom.webgpu.enabled", true);' in lines
     assert 'user_pref("network.dns.disabled", true);' in lines
+    assert 'user_pref("a.b", true);' in lines
     assert 'user_pref("network.proxy.ssl_port", 9);' in lines
     assert all(line.startswith('user_pref("') and line.endswith(");") for line in lines)
-    browser_flags.write_firefox_preferences(tmp_path, "")
+    browser_flags.write_firefox_preferences(tmp_path, "", {})
     assert "webgpu" not in (tmp_path / "user.js").read_text()
 
 

@@ -24,12 +24,13 @@ from PySide6.QtGui import QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
 
 from nnjit_studio.errors import PageError
-from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.model import Graph, GraphPass, Node, Plan, PlanBuffer, PlanStep, TensorSpec
 from nnjit_studio.ui.graph.drawing import arrange
 from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, Run, place, span
 from nnjit_studio.ui.graph.feature import follow
 from nnjit_studio.ui.graph.groups import OPEN_AT_FIRST, Groups, scopes
 from nnjit_studio.ui.graph.legend import stops_of
+from nnjit_studio.ui.graph.view import READABLE
 from nnjit_studio.ui.graph.weights import MOST, histograms
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT
@@ -404,6 +405,16 @@ def test_rows_of_the_database_show_their_workload_in_the_graph(qtbot, window, pa
     assert panel.view.current.name == "/encoder/layer.0/Add"
 
 
+def test_without_a_node_the_details_name_the_graph_passes(panel):
+    passes = (GraphPass("fold", "nodes", 90, 41), GraphPass("decompose", "nodes", 41, 41))
+    assert "pass" not in told(panel)
+    model = panel._session.state.model
+    panel._session.state.model = replace(model, graph=replace(model.graph, passes=passes))
+    panel.details.refresh(frozenset({"model"}))
+    assert "pass fold" in told(panel) and "90 → 41 nodes" in told(panel)
+    assert "decompose" not in told(panel) and "1 ran and left" in told(panel)
+
+
 def test_details_of_a_group_and_of_a_port(panel):
     panel.folding.close_group("encoder/layer.1")
     panel.view.pick(panel.view.boxes["group:encoder/layer.1"])
@@ -488,6 +499,18 @@ def test_before_and_after_tuning(qtbot, window, panel):
     assert BY["delta"].value(panel.facts.shown, [box.node]) == pytest.approx(delta)
     assert "→" in panel.cost(box) and "(blue is faster)" in panel.legend.words
     assert box.fill.blue() > box.fill.red()
+
+
+def test_finding_a_node_zooms_to_it(window, panel):
+    panel.view.fit()
+    panel.view.scale(0.1, 0.1)
+    panel.search.field.setText("layer.2/fc")
+    assert panel.view.transform().m11() >= READABLE
+    panel.view.scale(0.01, 0.01)
+    panel.search.step(1)
+    assert panel.view.transform().m11() >= READABLE
+    seen = panel.view.mapToScene(panel.view.viewport().rect()).boundingRect()
+    assert seen.contains(panel.view.current_box.pos())
 
 
 def test_two_runs_side_by_side_move_and_select_as_one(qtbot, window, panel):

@@ -300,7 +300,7 @@ def test_the_legend_stands_above_the_lines_or_not_at_all(qtbot, window, model_fi
     )
     top = box.mapViewToScene(QPointF(0, best)).y()
     assert panel.legend.mapRectToScene(panel.legend.boundingRect()).bottom() <= top
-    panel.resize(panel.width(), 150)
+    window.docks["rounds"].widget().setFixedHeight(150)
     QGuiApplication.processEvents()
     assert not panel.legend.isVisible()
 
@@ -331,6 +331,25 @@ def test_the_layout_is_remembered_and_can_be_reset(qtbot, window, workbench, set
     assert again.docks["log"].isHidden() and not again.docks["graph"].isHidden()
     again.docks.reset()
     assert not again.docks["log"].isHidden()
+
+
+def test_the_window_fits_a_small_screen_with_every_dock_open(qtbot, window):
+    for key in window.docks:
+        window.docks.show(key)
+    qtbot.waitUntil(lambda: all(dock.made is not None for dock in window.docks.values()))
+    least = window.minimumSizeHint()
+    assert least.width() <= 1280 and least.height() <= 680  # 1280x720 less a title bar
+
+
+def test_two_graphs_side_by_side_give_the_room_back(qtbot, window, settings):
+    window.resize(1600, 800)
+    dock = window.docks["graph"]
+    before = dock.width()
+    window.docks.panel("graph").set_split(True)
+    qtbot.waitUntil(lambda: dock.width() > before)
+    assert dock.width() <= window.width() // 2
+    window.docks.panel("graph").set_split(False)
+    qtbot.waitUntil(lambda: dock.width() == before)
 
 
 def test_closing_while_tuning_cancels_and_waits_for_the_thread(

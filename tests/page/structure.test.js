@@ -11,6 +11,7 @@ const BELOW = {
   types: [],
   engine: ["types"],
   sdk: ["engine", "types"],
+  live: ["types"],
   studio: ["engine", "types"],
   offload: ["engine", "types"],
   bench: ["offload", "sdk", "studio", "engine", "types"],

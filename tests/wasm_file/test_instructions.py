@@ -214,7 +214,7 @@ def test_flow() -> None:
     peaks = flow.vector_peaks(module, 0, body)
     # The sum and the value just read; the product takes the place of the latter.
     assert peaks.loops == {first.start: 2, second.start: 0}
-    assert peaks.spills == 0
+    assert peaks.changing == peaks.loops and peaks.spills == 0
 
 
 def test_calls() -> None:

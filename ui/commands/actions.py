@@ -17,27 +17,20 @@ MENUS = ("&File", "&Edit", "&Tune", "&Inspect", "&View", "&Help")
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """One action: it feeds a menu, a shortcut, the palette and the table of commands.
-
-    Attributes
-    ----------
-    needs
-        When it is possible: ``idle``, ``model`` (and idle), ``tuning`` (running or paused),
-        ``busy`` (or paused), or always if empty.
-    command
-        The command line that does the same, with ``MODEL`` for the model's path.
-    place
-        Of the action in its menu: lower numbers come first, equal ones in the order given.
-    """
+    """One action: it feeds a menu, a shortcut, the palette and the table of commands."""
 
     id: str
     menu: str
     text: str
     shortcut: str = ""
     needs: str = ""
+    """When it is possible: ``idle``, ``model`` (and idle), ``tuning`` (running or paused),
+    ``busy`` (or paused), or always if empty."""
     tip: str = ""
     command: str = ""
+    """The command line that does the same, with ``MODEL`` for the model's path."""
     place: int = 0
+    """Of the action in its menu: lower numbers come first, equal ones in the order given."""
 
 
 def ordered(specs: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:

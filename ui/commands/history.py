@@ -32,18 +32,12 @@ def _make_at_once(work: Callable[[], object], ended: Ended) -> None:
 
 
 class History(QObject):
-    """Steps that were done, and those that were undone and may be done again.
-
-    Signals
-    -------
-    changed()
-        Another step is the next to undo or redo.
-    told(str, str)
-        What was done, in a sentence, and the tone of the message bar.
-    """
+    """Steps that were done, and those that were undone and may be done again."""
 
     changed = Signal()
+    """Another step is the next to undo or redo."""
     told = Signal(str, str)
+    """What was done, in a sentence, and the tone of the message bar."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

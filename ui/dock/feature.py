@@ -32,35 +32,24 @@ class Action(ActionSpec):
 
 @dataclass(frozen=True)
 class Feature(Generic[P]):
-    """One dock: a folder of ``ui/`` and a row of ``ui/window/features.py``.
-
-    Attributes
-    ----------
-    key
-        Names the dock in layouts, links and settings.
-    make
-        Makes the view and connects it, when the dock is first seen.
-    area
-        Where the dock is at first; those at the bottom are tabs of one another.
-    job
-        What its action runs, if it is always the same.
-    layouts
-        The named layouts that show it.
-    at_start
-        Its view is made with the window.
-    begin
-        Called when the window is made; for what has to work before there is a view.
-    """
+    """One dock: a folder of ``ui/`` and a row of ``ui/window/features.py``."""
 
     key: str
+    """Names the dock in layouts, links and settings."""
     title: str
     make: Callable[[Host], P]
+    """Makes the view and connects it, when the dock is first seen."""
     area: Qt.DockWidgetArea = BOTTOM
+    """Where the dock is at first; those at the bottom are tabs of one another."""
     actions: tuple[Action, ...] = ()
     job: Job | None = None
+    """What its action runs, if it is always the same."""
     layouts: tuple[str, ...] = ()
+    """The named layouts that show it."""
     at_start: bool = False
+    """Its view is made with the window."""
     begin: Callable[[Host], object] | None = None
+    """Called when the window is made; for what has to work before there is a view."""
 
     def panel(self, host: Host) -> P:
         """The view of this dock, made if need be."""

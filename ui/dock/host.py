@@ -21,16 +21,11 @@ from nnjit_studio.ui.widgets.theme import Theme, Themes
 
 
 class KernelTables(QObject):
-    """Finds the kernel of a row.
-
-    Signals
-    -------
-    wanted(str, str)
-        A kernel is to be inspected: the key of its workload, empty for the selected one, and its
-        settings, empty for the kernel that runs.
-    """
+    """Finds the kernel of a row."""
 
     wanted = Signal(str, str)
+    """A kernel is to be inspected: the key of its workload, empty for the selected one, and its
+    settings, empty for the kernel that runs."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -66,7 +61,7 @@ class Docks(Collection[str], Protocol):
         """Bring a dock to the front."""
 
     def widen(self, key: str, pixels: int) -> None:
-        """Make a dock at least so wide."""
+        """Make a dock so wide, as far as the window has room; 0 for the width before."""
 
 
 class Background(Protocol):
@@ -85,17 +80,12 @@ class Host(QObject):
 
     ``actions`` and ``docks`` are set while the window is built, before any view is made.
     ``background`` is what a window that closes cancels and waits for.
-
-    Signals
-    -------
-    node_wanted(str)
-        The graph is to select a node, by its name or that of an ONNX node in it.
-    workload_wanted(str)
-        The graph is to select a node of this workload, by its key.
     """
 
     node_wanted = Signal(str)
+    """The graph is to select a node, by its name or that of an ONNX node in it."""
     workload_wanted = Signal(str)
+    """The graph is to select a node of this workload, by its key."""
     actions: Mapping[str, QAction]
     docks: Docks
 

@@ -30,15 +30,10 @@ PREFILL_ROWS = GenerationRequest().rows
 
 
 class TextForm(Panel):
-    """The fields; their names are the options of ``nnjit generate``.
-
-    Signals
-    -------
-    changed()
-        Something was typed or chosen.
-    """
+    """The fields; their names are the options of ``nnjit generate``."""
 
     changed = Signal()
+    """Something was typed or chosen."""
 
     def __init__(self) -> None:
         super().__init__()

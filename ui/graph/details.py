@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 
 from PySide6.QtCore import QRectF, QUrl, Signal
@@ -11,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
 from nnjit_studio.model import Node
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.ui.graph.boxes import Box
-from nnjit_studio.ui.graph.node_texts import Known, describe, rows_of
+from nnjit_studio.ui.graph.node_texts import Known, Row, describe, passes_rows, rows_of
 from nnjit_studio.ui.graph.weights import Histogram, histograms
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox
@@ -25,16 +26,20 @@ MOST_BARS = 3
 Attributes = dict[str, dict[str, str]]
 
 
-class NodeDetails(Panel):
-    """A table of facts; the histograms of the weights come when they have been read.
+def _table(rows: Iterable[Row]) -> str:
+    return "<table>{}</table>".format(
+        "".join(
+            f"<tr><td class='name'>{name}&nbsp;&nbsp;</td><td>{value}</td></tr>"
+            for name, value in rows
+        )
+    )
 
-    Signals
-    -------
-    asked(str, str)
-        A link was followed: the dock or action it names, and the node.
-    """
+
+class NodeDetails(Panel):
+    """A table of facts; the histograms of the weights come when they have been read."""
 
     asked = Signal(str, str)
+    """A link was followed: the dock or action it names, and the node."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
@@ -79,8 +84,8 @@ class NodeDetails(Panel):
             self._asked_of = None
             known = self.known
             self.known = Known(known.facts, records=known.records, places=known.places)
-        if changes & {"graph", "space"}:
-            self._write_again()
+        if changes & {"graph", "space", "model"}:
+            self._write()
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
@@ -98,17 +103,16 @@ class NodeDetails(Panel):
             f"a {{ color: {t.accent}; }} .name {{ color: {t.muted}; }} .bad {{ color: {t.bad}; }}"
         )
         if box is None:
-            self.page.setHtml(f"<p class='name'>{EMPTY}</p>")
+            model = self._session.state.model
+            passes = model.graph.passes if model is not None else ()
+            self.page.setHtml(f"<p class='name'>{EMPTY}</p>{_table(passes_rows(passes))}")
             return
         heading = box.unit.group or box.unit.nodes[0].name
         warning = f"<p class='bad'>⚠ {escape(box.warning)}</p>" if box.warning else ""
-        rows = "".join(
-            f"<tr><td class='name'>{name}&nbsp;&nbsp;</td><td>{value}</td></tr>"
-            for name, value in rows_of(box.unit, self.known, self._session.state)
-        )
+        rows = _table(rows_of(box.unit, self.known, self._session.state))
         bar = self.page.verticalScrollBar()
         at = bar.value()
-        self.page.setHtml(f"<b>{escape(heading)}</b>{warning}<table>{rows}</table>")
+        self.page.setHtml(f"<b>{escape(heading)}</b>{warning}{rows}")
         bar.setValue(at)
 
     def _take_records(self, records: list[TuningRecord]) -> None:

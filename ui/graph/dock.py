@@ -33,32 +33,24 @@ log = logging.getLogger(__name__)
 
 
 class GraphPanel(Panel):
-    """Draws the graph of the session; clicks and searches select workloads.
-
-    Signals
-    -------
-    asked(str, str)
-        A link of the details: the name of a dock or of an action, and a node.
-    wants_profile()
-        A saved profile is to be chosen, for :meth:`compare_with_file`.
-    problem(JobProblem)
-        A file could not be read, or a graph not be drawn.
-    drawn()
-        A graph was laid out and is shown.
-    split_changed(bool)
-        Whether two runs are drawn side by side now.
-    """
+    """Draws the graph of the session; clicks and searches select workloads."""
 
     asked = Signal(str, str)
+    """A link of the details: the name of a dock or of an action, and a node."""
     wants_profile = Signal()
+    """A saved profile is to be chosen, for :meth:`compare_with_file`."""
     problem = Signal(object)
+    """``JobProblem``: A file could not be read, or a graph not be drawn."""
     drawn = Signal()
+    """A graph was laid out and is shown."""
     split_changed = Signal(bool)
+    """Whether two runs are drawn side by side now."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
         self._session = session
         self._shown: object = None
+        self._look = False
         self.facts = RunFacts()
         self.folding = Folding(self, lambda: self.view.current_unit)
         self.folding.indexed.connect(self._indexed)
@@ -88,7 +80,7 @@ class GraphPanel(Panel):
     def _build(self) -> None:
         self.search = GraphSearch(lambda words: self._index.find(words) if self._index else ())
         self.search.changed.connect(self._show_hits)
-        self.search.wanted.connect(lambda node: self._show_node(node.name))
+        self.search.wanted.connect(lambda node: self._show_node(node.name, look=True))
         titles = (by.title for by in COLOUR_BY)
         self.colour = chooser("Colour by", "The value that the boxes are coloured by", titles)
         self.colour.currentIndexChanged.connect(lambda _: self.colour_boxes())
@@ -233,13 +225,18 @@ class GraphPanel(Panel):
         if self.folding.goal:
             name, self.folding.goal = self.folding.goal, ""
             self.view.pick(self.view.boxes[self.folding.shown_as(name)])
+            if self._look:
+                self.view.look_at(self.view.boxes[self.folding.shown_as(name)])
         log.debug("The graph is drawn: %d boxes.", len(sheet.boxes))
         self.drawn.emit()
 
-    def _show_node(self, name: str) -> None:
-        """Make a node current; the groups around it are opened."""
+    def _show_node(self, name: str, look: bool = False) -> None:
+        """Make a node current; the groups around it are opened. Or bring it to the middle."""
+        self._look = look
         if name in self.view.boxes and not self.folding.hides(name):
             self.view.pick(self.view.boxes[name])
+            if look:
+                self.view.look_at(self.view.boxes[name])
         else:
             self.folding.show(name)
 
@@ -308,7 +305,7 @@ class GraphPanel(Panel):
         if self.search.found:
             key = self.folding.shown_as(self.search.found[0].name)
             if key in self.view.boxes:
-                self.view.centerOn(self.view.boxes[key].pos())
+                self.view.look_at(self.view.boxes[key])
 
     def _mark_hits(self) -> None:
         if self._index is not None:

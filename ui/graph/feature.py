@@ -59,8 +59,7 @@ def follow(host: Host, link: str, node: str) -> bool:
 
 
 def _make_room(host: Host, split: bool) -> None:
-    if split:
-        host.docks.widen(GRAPH.key, TWO_GRAPHS_WIDTH)
+    host.docks.widen(GRAPH.key, TWO_GRAPHS_WIDTH if split else 0)
 
 
 def _ask_profile(host: Host, panel: GraphPanel) -> None:

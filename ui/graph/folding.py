@@ -57,20 +57,14 @@ class Folding(QObject):
 
     ``index`` is None until a graph is indexed; ``goal`` is the node to show with the next sheet.
     ``current`` gives the unit of the current box.
-
-    Signals
-    -------
-    indexed()
-        A graph was opened; its first sheet follows.
-    arranged(Sheet)
-        The graph was laid out.
-    problem(JobProblem)
-        It could not be.
     """
 
     indexed = Signal()
+    """A graph was opened; its first sheet follows."""
     arranged = Signal(object)
+    """``Sheet``: The graph was laid out."""
     problem = Signal(object)
+    """``JobProblem``: It could not be."""
 
     def __init__(self, parent: QObject, current: Callable[[], Unit | None]) -> None:
         super().__init__(parent)

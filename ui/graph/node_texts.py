@@ -9,7 +9,7 @@ from html import escape
 
 from nnjit_studio.analysis.diff import Diff
 from nnjit_studio.analysis.profile import ModelProfile
-from nnjit_studio.model import Graph, Node
+from nnjit_studio.model import Graph, GraphPass, Node
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, warning_of
 from nnjit_studio.ui.graph.groups import Unit
@@ -27,22 +27,16 @@ Row = tuple[str, str]
 
 @dataclass
 class Known:
-    """Results that concern the nodes of a model, and what was read from its files.
-
-    Attributes
-    ----------
-    places
-        The docks that links may lead to.
-    attributes
-        ``op`` and attributes of ONNX nodes, by name.
-    """
+    """Results that concern the nodes of a model, and what was read from its files."""
 
     facts: Facts = field(default_factory=Facts)
     profile: ModelProfile | None = None
     diff: Diff | None = None
     records: Sequence[TuningRecord] = ()
     places: Collection[str] = ()
+    """The docks that links may lead to."""
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """``op`` and attributes of ONNX nodes, by name."""
     attributes_problem: str = ""
     weights: Sequence[Histogram] = ()
     weights_problem: str = ""
@@ -74,6 +68,15 @@ def rows_of(unit: Unit, known: Known, state: SessionState) -> Iterator[Row]:
             yield "weights", _bad(known.weights_problem)
         for weight in known.weights:
             yield "weights", escape(describe(weight))
+
+
+def passes_rows(passes: Sequence[GraphPass]) -> Iterator[Row]:
+    """Graph passes of the import that changed the size of the model, and how many did not."""
+    changed = [p for p in passes if p.before != p.after]
+    for each in changed:
+        yield f"pass {escape(each.name)}", f"{each.before} → {each.after} {escape(each.unit)}"
+    if len(passes) > len(changed):
+        yield "other passes", f"{len(passes) - len(changed)} ran and left the count as it was"
 
 
 def _of_group(nodes: Sequence[Node], state: SessionState) -> Iterator[Row]:

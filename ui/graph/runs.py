@@ -18,18 +18,12 @@ GetRun = Callable[[], "Run | None"]
 
 
 class RunChoice(QWidget):
-    """Two choosers over the runs that are known.
-
-    Signals
-    -------
-    changed()
-        Another run is to be shown or compared.
-    wants_file()
-        A saved profile is to be chosen, for :meth:`add`.
-    """
+    """Two choosers over the runs that are known."""
 
     changed = Signal()
+    """Another run is to be shown or compared."""
     wants_file = Signal()
+    """A saved profile is to be chosen, for :meth:`add`."""
 
     def __init__(self, before_tuning: GetRun) -> None:
         super().__init__()

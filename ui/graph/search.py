@@ -13,18 +13,12 @@ from nnjit_studio.ui.widgets.panel import hbox, named
 
 
 class GraphSearch(QWidget):
-    """A field, the number of nodes found, and two arrows.
-
-    Signals
-    -------
-    changed()
-        Other nodes are found now.
-    wanted(Node)
-        One of them is to be shown.
-    """
+    """A field, the number of nodes found, and two arrows."""
 
     changed = Signal()
+    """Other nodes are found now."""
     wanted = Signal(object)
+    """``Node``: One of them is to be shown."""
 
     def __init__(self, find: Callable[[str], Sequence[Node]]) -> None:
         super().__init__()

@@ -17,29 +17,24 @@ from nnjit_studio.ui.widgets.panel import named
 from nnjit_studio.ui.widgets.theme import Theme
 
 ZOOM_STEP, ZOOM_MIN, ZOOM_MAX = 1.2, 0.01, 4.0
+READABLE = 0.78
+"""Smallest scale at which the text of a box can be read."""
 
 
 class GraphView(QGraphicsView):
     """Pan by dragging, zoom by wheel or ``+ -``, arrows walk, open and close.
 
     Its actions are the context menu of a box.
-
-    Signals
-    -------
-    clicked(str)
-        The workload of the node that became current.
-    moved()
-        Another box is current.
-    panned()
-        Another part of the graph is in view, or at another scale.
-    wants_open(str), wants_closed(str)
-        A group to open, and one to close.
     """
 
     clicked = Signal(str)
+    """The workload of the node that became current."""
     moved = Signal()
+    """Another box is current."""
     panned = Signal()
+    """Another part of the graph is in view, or at another scale."""
     wants_open = Signal(str)
+    """``str), wants_closed(str``: A group to open, and one to close."""
     wants_closed = Signal(str)
 
     def __init__(self, theme: Theme) -> None:
@@ -109,7 +104,7 @@ class GraphView(QGraphicsView):
         """Readable scale, the first nodes in view."""
         area = self.scene().sceneRect()
         room = self.viewport().width() / area.width() if area.width() else 1.0
-        scale = min(max(room, 0.78), 1.0)
+        scale = min(max(room, READABLE), 1.0)
         self.resetTransform()
         self.scale(scale, scale)
         height = self.viewport().height() / scale
@@ -117,6 +112,13 @@ class GraphView(QGraphicsView):
         seen = [b.pos().x() for b in self._order if b.unit.nodes and b.area[1] < ends]
         middle = float(np.median(seen)) if seen else area.center().x()
         self.centerOn(middle, area.top() + height / 2)
+        self.panned.emit()
+
+    def look_at(self, box: Box) -> None:
+        """Bring a box to the middle, at a scale at which it can be read."""
+        if self.transform().m11() < READABLE:
+            self.resetTransform()
+        self.centerOn(box.pos())
         self.panned.emit()
 
     def fit(self) -> None:

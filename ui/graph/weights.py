@@ -17,29 +17,22 @@ MOST = 1 << 22
 
 @dataclass(frozen=True)
 class Histogram:
-    """How a weight's stored numbers are spread.
-
-    Attributes
-    ----------
-    counts
-        By bins of equal width from ``low`` to ``high``, over what is finite.
-    zeros, strange
-        How many are zero, and how many are NaN or infinite.
-    every
-        1, or that one number in so many was looked at.
-    """
+    """How a weight's stored numbers are spread."""
 
     tensor: str
     shape: tuple[int, ...]
     dtype: str
     counts: tuple[int, ...]
+    """By bins of equal width from ``low`` to ``high``, over what is finite."""
     low: float
     high: float
     mean: float
     std: float
     zeros: int
     strange: int
+    """``zeros``, ``strange``: How many are zero, and how many are NaN or infinite."""
     every: int
+    """1, or that one number in so many was looked at."""
 
 
 def weights_of(graph: Graph, plan: Plan, node: Node) -> list[tuple[str, int]]:

@@ -12,18 +12,12 @@ from nnjit_studio.workbench.jobs import inspect
 
 
 class Inspector(QObject):
-    """Works while jobs of the session run, also while tuning.
-
-    Signals
-    -------
-    found(KernelInspection)
-        What was asked for last.
-    failed(Exception)
-        It could not be inspected.
-    """
+    """Works while jobs of the session run, also while tuning."""
 
     found = Signal(object)
+    """``KernelInspection``: What was asked for last."""
     failed = Signal(object)
+    """``Exception``: It could not be inspected."""
 
     def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
         super().__init__(parent)

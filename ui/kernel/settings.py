@@ -50,18 +50,12 @@ class SizeBox(QSpinBox):
 
 
 class SettingsEditor(QWidget):
-    """A row of fields for either kind of candidate.
-
-    Signals
-    -------
-    changed(str)
-        The settings as text, once the fields rest.
-    refused(str)
-        Why they make no candidate.
-    """
+    """A row of fields for either kind of candidate."""
 
     changed = Signal(str)
+    """The settings as text, once the fields rest."""
     refused = Signal(str)
+    """Why they make no candidate."""
 
     def __init__(self) -> None:
         super().__init__()

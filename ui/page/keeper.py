@@ -25,17 +25,12 @@ class PageKeeper(QObject):
     expect
         Called with whether a page comes, and why the last one was lost; see
         ``EnginePage.expect``.
-
-    Signals
-    -------
-    lost(str)
-        The page was lost, the reason; it is loaded again.
-    gave_up(str)
-        The page was lost and is not loaded again.
     """
 
     lost = Signal(str)
+    """The page was lost, the reason; it is loaded again."""
     gave_up = Signal(str)
+    """The page was lost and is not loaded again."""
 
     def __init__(
         self, view: PageView, expect: Callable[[bool, str], None], parent: QObject | None = None

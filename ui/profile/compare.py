@@ -50,15 +50,10 @@ COLUMNS = (
 
 
 class ComparePanel(TablePanel):
-    """Largest gains first.
-
-    Signals
-    -------
-    problem(JobProblem)
-        A file is no profile.
-    """
+    """Largest gains first."""
 
     problem = Signal(object)
+    """``JobProblem``: A file is no profile."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Comparison of profiles", COLUMNS, theme)

@@ -22,15 +22,11 @@ BUTTONS = {
 
 
 class FindingsView(QScrollArea):
-    """One finding a row.
-
-    Signals
-    -------
-    asked(str, Finding)
-        A button was pressed; what for, see ``nnjit_studio.analysis.profile.findings``.
-    """
+    """One finding a row."""
 
     asked = Signal(str, object)
+    """``str, Finding``: A button was pressed; what for, see
+    ``nnjit_studio.analysis.profile.findings``."""
 
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)

@@ -123,15 +123,10 @@ class LedgerBars(Panel):
 
 
 class LedgerView(QScrollArea):
-    """Both ledgers, each under its sum.
-
-    Signals
-    -------
-    wanted()
-        The cold start shall be measured.
-    """
+    """Both ledgers, each under its sum."""
 
     wanted = Signal()
+    """The cold start shall be measured."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(widgetResizable=True)

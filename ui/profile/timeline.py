@@ -82,15 +82,10 @@ def processes(document: Mapping[str, Any]) -> dict[str, tuple[Track, ...]]:
 
 
 class Timeline(Panel):
-    """Wheel and plus or minus zoom, drag and arrow keys move, Home shows all.
-
-    Signals
-    -------
-    picked(Span)
-        A bar was clicked.
-    """
+    """Wheel and plus or minus zoom, drag and arrow keys move, Home shows all."""
 
     picked = Signal(object)
+    """``Span``: A bar was clicked."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()

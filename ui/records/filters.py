@@ -24,15 +24,10 @@ COMBO_WIDTH = 150
 
 
 class RecordFilters(QWidget):
-    """Choosers of a mode, of two places to compare, and of one value for each facet.
-
-    Signals
-    -------
-    changed()
-        Something else is to be shown.
-    """
+    """Choosers of a mode, of two places to compare, and of one value for each facet."""
 
     changed = Signal()
+    """Something else is to be shown."""
 
     def __init__(self) -> None:
         super().__init__()

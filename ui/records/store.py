@@ -56,27 +56,18 @@ class _Job:
 
 
 class RecordStore(QObject):
-    """One job after the other on the database; every change is followed by a new listing.
-
-    Signals
-    -------
-    listed(Listing)
-        The records were read.
-    progressed(int, int)
-        An import or export has done so many records of so many; both 0 at its end.
-    looked(Path, list of Measurement)
-        A file was looked into; nothing was added.
-    told(str)
-        A sentence about something that was done.
-    problem(JobProblem)
-        Something was not done.
-    """
+    """One job after the other on the database; every change is followed by a new listing."""
 
     listed = Signal(object)
+    """``Listing``: The records were read."""
     progressed = Signal(int, int)
+    """An import or export has done so many records of so many; both 0 at its end."""
     looked = Signal(object, list)
+    """``Path, list of Measurement``: A file was looked into; nothing was added."""
     told = Signal(str)
+    """A sentence about something that was done."""
     problem = Signal(object)
+    """``JobProblem``: Something was not done."""
 
     def __init__(self, records: Records, history: History) -> None:
         super().__init__()

@@ -22,25 +22,17 @@ Work = Callable[[Workbench, OnPhase], Any]
 
 @dataclass(frozen=True)
 class Job:
-    """Work that blocks, in a thread of its own.
-
-    Attributes
-    ----------
-    name
-        Of the signals ``busy_changed``, ``done`` and ``problem`` of the session.
-    phase
-        What the window shows until the work tells a phase of its own.
-    work
-        Called with the workbench and with a function that takes phases; gives a result, or an
-        iterator of events.
-    needs_model
-        It is refused while no model is open.
-    """
+    """Work that blocks, in a thread of its own."""
 
     name: str
+    """Of the signals ``busy_changed``, ``done`` and ``problem`` of the session."""
     phase: str
+    """What the window shows until the work tells a phase of its own."""
     work: Work
+    """Called with the workbench and with a function that takes phases; gives a result, or an
+    iterator of events."""
     needs_model: bool = True
+    """It is refused while no model is open."""
 
 
 def export_bundle(out: Path) -> Job:

@@ -50,32 +50,22 @@ class StudioSession(QObject):
     """Runs the jobs of the window one after the other and keeps their state.
 
     ``results`` are what jobs on the open model returned last, by their names.
-
-    Signals
-    -------
-    imported(OpenModel)
-        A model that is about to be open, unless ``problem`` tells otherwise.
-    refreshed(frozenset)
-        What changed: names of ``state.VIEWS``.
-    busy_changed(str)
-        The name of the running job, or ``""``.
-    done(str, object)
-        A job returned; ``pause`` when tuning did, to go on later.
-    problem(JobProblem)
-        A job failed; what was shown before is still true.
-    records(list)
-        What the kernel database has of the open model's workloads, newest first.
-    device_changed(MeasuredDevice or None)
-        The measurements of this device were read or taken again.
     """
 
     imported = Signal(object)
+    """``OpenModel``: A model that is about to be open, unless ``problem`` tells otherwise."""
     refreshed = Signal(frozenset)
+    """What changed: names of ``state.VIEWS``."""
     busy_changed = Signal(str)
+    """The name of the running job, or ``""``."""
     done = Signal(str, object)
+    """A job returned; ``pause`` when tuning did, to go on later."""
     problem = Signal(object)
+    """``JobProblem``: A job failed; what was shown before is still true."""
     records = Signal(list)
+    """What the kernel database has of the open model's workloads, newest first."""
     device_changed = Signal(object)
+    """``MeasuredDevice or None``: The measurements of this device were read or taken again."""
 
     def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -79,15 +79,10 @@ def known_text(known: int, total: int) -> str:
 
 
 class TuningPanel(Panel):
-    """Lines about the session, and what the user can do with it.
-
-    Signals
-    -------
-    budget_chosen(object)
-        Seconds for sessions to come, None without a limit; the user moved the slider.
-    """
+    """Lines about the session, and what the user can do with it."""
 
     budget_chosen = Signal(object)
+    """Seconds for sessions to come, None without a limit; the user moved the slider."""
 
     def __init__(self, session: StudioSession, actions: Mapping[str, QAction]) -> None:
         super().__init__()

@@ -17,15 +17,10 @@ MOST_MARKS = 2000
 
 
 class CodeLines(QPlainTextEdit):
-    """Lines of one text; the cursor says which one is meant.
-
-    Signals
-    -------
-    line_chosen(int)
-        The user moved the cursor to this line, counted from 0.
-    """
+    """Lines of one text; the cursor says which one is meant."""
 
     line_chosen = Signal(int)
+    """The user moved the cursor to this line, counted from 0."""
 
     def __init__(self, title: str, theme: Theme) -> None:
         super().__init__()

@@ -210,14 +210,10 @@ class TablePanel(Panel):
     """A table with its filter field and buttons; rows copy in each of :data:`FORMATS`.
 
     ``proxy`` stands between rows and view; by default it sorts and filters.
-
-    Signals
-    -------
-    picked(object)
-        The one row that is selected now.
     """
 
     picked = Signal(object)
+    """The one row that is selected now."""
 
     def __init__(
         self,

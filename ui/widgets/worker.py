@@ -24,23 +24,16 @@ class Worker(QObject):
 
     The job's thread only fills a queue; a timer of the GUI thread empties it,
     so no signal crosses threads and a burst costs a bounded number of slots.
-
-    Signals
-    -------
-    started(str)
-        The name of the job.
-    yielded(list)
-        What the iterator gave, and what the job passed to its ``emit``, in order.
-    returned(str, object)
-        Name and result; None for iterators.
-    failed(str, object)
-        Name and exception.
     """
 
     started = Signal(str)
+    """The name of the job."""
     yielded = Signal(list)
+    """What the iterator gave, and what the job passed to its ``emit``, in order."""
     returned = Signal(str, object)
+    """Name and result; None for iterators."""
     failed = Signal(str, object)
+    """Name and exception."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -15,15 +15,10 @@ CLOSE_WAIT_S = 5.0
 
 
 class Closing(QObject):
-    """Cancels what runs and waits for it.
-
-    Signals
-    -------
-    ended()
-        Nothing runs any more, or it was waited for long enough.
-    """
+    """Cancels what runs and waits for it."""
 
     ended = Signal()
+    """Nothing runs any more, or it was waited for long enough."""
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtWidgets import QDockWidget, QMainWindow
+from PySide6.QtCore import QByteArray, QSize, Qt
+from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea
 
 from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.dock.feature import BOTTOM, COMPARE, INSPECT, LEFT, TUNE, Feature
@@ -26,6 +26,10 @@ LAYOUTS = {
 """Names of layouts and the docks in front, by the actions that take them."""
 
 
+LEAST = QSize(640, 130)
+"""Pixels of a view that do not scroll away."""
+
+
 class Dock(QDockWidget):
     """A dock that makes its view when it is first seen, or asked for."""
 
@@ -42,7 +46,7 @@ class Dock(QDockWidget):
         """The view, made if need be."""
         if self.made is None:
             self.made = self._feature.make(self._host)
-            self.setWidget(self.made)
+            self.setWidget(_Scrolled(self.made))
             self._offer_files(self.made)
             self.made.refresh(VIEWS)
             self.made.be_seen(self.seen)
@@ -64,11 +68,27 @@ class Dock(QDockWidget):
             self.made.be_seen(seen)
 
 
+class _Scrolled(QScrollArea):
+    """A view that scrolls where the window has less room than it needs."""
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__()
+        self._panel = panel
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidget(panel)
+
+    def minimumSizeHint(self) -> QSize:
+        return self._panel.minimumSizeHint().boundedTo(LEAST)
+
+
 class WindowDocks(Mapping[str, Dock]):
     """All docks of a window by their keys, in the order of the table of features."""
 
     def __init__(self, window: QMainWindow, host: Host, features: Sequence[Feature[Panel]]) -> None:
         self._window, self._history, self._features = window, host.history, features
+        self._narrow: dict[str, int] = {}
         self._docks = {feature.key: Dock(feature, host) for feature in features}
         window.setCorner(Qt.Corner.BottomLeftCorner, LEFT)
         window.setCorner(Qt.Corner.BottomRightCorner, BOTTOM)
@@ -154,6 +174,11 @@ class WindowDocks(Mapping[str, Dock]):
         self.rearrange(f"Changed to the layout {name}", arrange)
 
     def widen(self, key: str, pixels: int) -> None:
-        """Make a dock at least so wide."""
-        if self[key].width() < pixels:
-            self._window.resizeDocks([self[key]], [pixels], Qt.Orientation.Horizontal)
+        """Make a dock so wide, as far as the window has room; 0 for the width before."""
+        dock, room = self[key], self._window.width() // 2
+        wanted = min(pixels, room) if pixels else self._narrow.pop(key, 0)
+        if pixels and dock.width() < wanted:
+            self._narrow[key] = dock.width()
+        elif pixels or not wanted:
+            return
+        self._window.resizeDocks([dock], [wanted], Qt.Orientation.Horizontal)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from nnjit_studio.ui.commands import actions as registry
@@ -38,16 +38,14 @@ from nnjit_studio.workbench import Workbench
 MakeEngineView = Callable[[str, QWidget], QWidget]
 
 
-class StudioWindow(QMainWindow):
-    """Puts the parts of the window together; holds no facts of its own.
+FIRST_SIZE = QSize(1600, 1000)
 
-    Signals
-    -------
-    closed()
-        The window is gone for good; its threads have ended or were given up.
-    """
+
+class StudioWindow(QMainWindow):
+    """Puts the parts of the window together; holds no facts of its own."""
 
     closed = Signal()
+    """The window is gone for good; its threads have ended or were given up."""
 
     def __init__(
         self,
@@ -144,7 +142,10 @@ class StudioWindow(QMainWindow):
             if feature.at_start:
                 feature.panel(self.host)
         self.menus.fill(self.docks.values(), self.opener.open)
-        self.resize(1600, 1000)
+        # The screen of the offscreen platform is none that anybody looks at.
+        offscreen = QGuiApplication.platformName() == "offscreen"
+        screen = FIRST_SIZE if offscreen else self.screen().availableSize()
+        self.resize(FIRST_SIZE.boundedTo(screen))
         self.docks.size()
         self.docks.keep_first_places()
         geometry, state = self.settings.value("geometry"), self.settings.value("state")
@@ -227,6 +228,7 @@ class StudioWindow(QMainWindow):
             event.accept()
             return
         if not self.closing.begun:
+            self.docks.widen("graph", 0)
             self.settings.setValue("geometry", self.saveGeometry())
             self.settings.setValue("state", self.docks.places())
             self.settings.sync()

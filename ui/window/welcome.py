@@ -29,18 +29,12 @@ SAMPLES = {
 
 
 class Welcome(QScrollArea):
-    """Covers the engine page until a model is open; holds no facts of its own.
-
-    Signals
-    -------
-    wants_sample()
-        The sample model is to be opened.
-    wants_model(Path)
-        A recent model is to be opened.
-    """
+    """Covers the engine page until a model is open; holds no facts of its own."""
 
     wants_sample = Signal()
+    """The sample model is to be opened."""
     wants_model = Signal(object)
+    """``Path``: A recent model is to be opened."""
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()

@@ -45,24 +45,18 @@ class Past:
 
 @dataclass(frozen=True)
 class Decoder:
-    """The parts of an exported decoder.
-
-    Attributes
-    ----------
-    positions
-        Name of that input; empty when the model counts the mask's ones.
-    rows, past
-        Tokens that a run takes, and behind how many; None where that is open.
-    longest
-        Rows of the position table; None where there is none.
-    """
+    """The parts of an exported decoder."""
 
     pasts: tuple[Past, ...]
     logits: str
     positions: str
+    """Name of that input; empty when the model counts the mask's ones."""
     rows: int | None
     past: int | None
+    """``rows``, ``past``: Tokens that a run takes, and behind how many; None where that is
+    open."""
     longest: int | None
+    """Rows of the position table; None where there is none."""
 
 
 def find_decoder(model: onnx.ModelProto) -> Decoder:

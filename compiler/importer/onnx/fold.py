@@ -9,7 +9,7 @@ and sequences flat, so that the importer behind it meets tensors of static shape
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,34 @@ def fold(model: onnx.ModelProto) -> onnx.ModelProto:
     UnsupportedOpError
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
-    walk = Walk(model, _RULES)
+    return fold_for(model, {})[0]
+
+
+def fold_for(
+    model: onnx.ModelProto, given: Mapping[str, int]
+) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """Fold a model whose small inputs have values that are at hand.
+
+    Parameters
+    ----------
+    given
+        Values of inputs at hand; where control flow depends on them, the model is laid out for
+        these.
+
+    Returns
+    -------
+    tuple
+        The model, and those of the inputs whose values it is laid out for.
+
+    Raises
+    ------
+    UnsupportedOpError
+        When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
+    """
+    walk = Walk(model, _RULES, given)
     walk.run(model.graph.node)
     walk.finish(model.graph)
-    return model
+    return model, frozenset(walk.relied)
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
@@ -67,8 +91,9 @@ def _identity(w: Walk, node: onnx.NodeProto) -> bool:
 def _if(w: Walk, node: onnx.NodeProto) -> bool:
     condition = node.input[0]
     branches = [_attribute(node, "then_branch"), _attribute(node, "else_branch")]
-    if condition in w.values:
-        taken = branches[0 if bool(w.values[condition].reshape(-1)[0]) else 1]
+    decided = w.decides(condition)
+    if decided is not None:
+        taken = branches[0 if bool(decided.reshape(-1)[0]) else 1]
         w.alias.update(zip(node.output, w.inline(taken, []), strict=True))
         return True
     # Nothing has side effects: run both branches, then choose.
@@ -86,15 +111,17 @@ def _stacked(w: Walk, parts: Sequence[str], axis: int = 0) -> str:
 def _loop(w: Walk, node: onnx.NodeProto) -> bool:
     trips, condition, *carried = node.input
     body = _attribute(node, "body")
-    if trips and trips not in w.values:
+    count = w.decides(trips)
+    if trips and count is None:
         raise refuse(node, "a trip count that is known ahead")
-    limit = int(w.values[trips].reshape(-1)[0]) if trips else None
+    limit = None if count is None else int(count.reshape(-1)[0])
     scans: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     done = 0
     while limit is None or done < limit:
-        if condition and condition not in w.values:
+        decided = w.decides(condition)
+        if condition and decided is None:
             raise refuse(node, "a condition that is known ahead")
-        if condition and not bool(w.values[condition].reshape(-1)[0]):
+        if decided is not None and not bool(decided.reshape(-1)[0]):
             break
         if done == MAX_TRIPS:
             raise refuse(node, f"at most {MAX_TRIPS} iterations")

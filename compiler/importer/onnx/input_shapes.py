@@ -7,6 +7,9 @@ import onnx
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
 
+_NAMELESS = ("", "?", "-1", "0", "None", "unk")
+"""What exporters write as the name of a dimension that they know nothing of."""
+
 
 def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:
     """Shapes of the graph's inputs that are not initialisers; the model's inputs get them too.
@@ -40,11 +43,21 @@ def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tu
 
 
 def _dims(port: onnx.ValueInfoProto) -> list[int | str]:
-    """A number, a name, or an empty string for each dimension."""
-    return [
-        int(d.dim_value) if d.dim_value > 0 else d.dim_param
-        for d in port.type.tensor_type.shape.dim
-    ]
+    """A number or a name for each dimension.
+
+    What has no name, or one that stands for "unknown", gets its place for a name (``x.2``):
+    two of these are never the same dimension.
+    """
+    dims: list[int | str] = []
+    for axis, d in enumerate(port.type.tensor_type.shape.dim):
+        name = d.dim_param.strip()
+        if d.dim_value > 0:
+            dims.append(int(d.dim_value))
+        elif name.isdecimal() and int(name):  # some exporters write a number as a name
+            dims.append(int(name))
+        else:
+            dims.append(f"{port.name}.{axis}" if name in _NAMELESS else name)
+    return dims
 
 
 def _check_names(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> None:
@@ -54,7 +67,7 @@ def _check_names(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> None:
             raise ModelError(
                 f"The model has no input {name!r}.", f"Its inputs are {', '.join(inputs)}."
             )
-    names = list(dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str) and d))
+    names = list(dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str)))
     for name in given.dims:
         if name not in names:
             known = f"Its open dimensions are {', '.join(names)}." if names else "Leave out --dim."
@@ -67,7 +80,7 @@ def _dims_of_shapes(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> dic
     for source in (given.hints, given.shapes):
         for port in ports:
             for dim, n in zip(_dims(port), source.get(port.name, ()), strict=False):
-                if isinstance(dim, str) and dim:
+                if isinstance(dim, str):
                     found[dim] = n
     return found
 
@@ -99,23 +112,22 @@ def _shape(
 
 
 def _text(dims: list[int | str]) -> str:
-    return f"[{', '.join(str(d) or '?' for d in dims)}]"
+    return f"[{', '.join(map(str, dims))}]"
 
 
 def _question(ports: list[onnx.ValueInfoProto], dims: dict[str, int]) -> ModelError:
     """Names every open input, and the very options that would settle it."""
-    open_inputs = ", ".join(f"{p.name} {_text(_dims(p))}" for p in ports)
-    names = list(
-        dict.fromkeys(
-            d for p in ports for d in _dims(p) if isinstance(d, str) and d and d not in dims
-        )
+    open_inputs = ", ".join(
+        f"{p.name} {_text(_dims(p))}"
+        if p.type.tensor_type.HasField("shape")
+        else f"{p.name} of any rank"
+        for p in ports
     )
-    unnamed = [p for p in ports if "" in _dims(p) or not p.type.tensor_type.HasField("shape")]
+    names = list(
+        dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str) and d not in dims)
+    )
     options = [f"--dim {name}={_example(name)}" for name in names]
-    options += [
-        f"--shape {p.name}={','.join(str(d if isinstance(d, int) else 1) for d in _dims(p)) or '1'}"
-        for p in unnamed
-    ]
+    options += [f"--shape {p.name}=1" for p in ports if not p.type.tensor_type.HasField("shape")]
     return ModelError(
         f"The model has inputs of open shape: {open_inputs}.",
         f"Give the numbers, as in {' '.join(options)}, or arrays with --inputs.",

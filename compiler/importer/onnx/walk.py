@@ -31,8 +31,11 @@ Rule = Callable[["Walk", onnx.NodeProto], bool]
 class Walk:
     """One walk over a graph in order of execution: what is known, and the nodes that stay."""
 
-    def __init__(self, model: onnx.ModelProto, rules: Mapping[str, Rule]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, rules: Mapping[str, Rule], given: Mapping[str, int]
+    ) -> None:
         self.rules = rules
+        self.relied: set[str] = set()
         self.opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version
                        for o in model.opset_import}  # fmt: skip
         self.imports = list(model.opset_import)
@@ -49,6 +52,11 @@ class Walk:
         self.declared = {v.name: v.type for v in graph.value_info}
         for port in graph.input:
             self.types[port.name] = port.type
+        self.assumed = {
+            name: (self._of_input(name, value), frozenset([name]))
+            for name, value in given.items()
+            if self.shape(name) is not None
+        }
         self.stored = {t.name for t in graph.initializer}
         for tensor in graph.initializer:
             self.known(tensor.name, tensor)
@@ -64,6 +72,21 @@ class Walk:
         self.values[name] = array
         dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.types[name] = helper.make_tensor_type_proto(dtype, array.shape)
+
+    def _of_input(self, name: str, value: int) -> Array:
+        tensor = self.types[name].tensor_type
+        return np.full(
+            self.shape(name) or (), value, helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        )
+
+    def decides(self, name: str) -> Array | None:
+        """What decides the structure, where it is known; it may rest on inputs at hand, on which
+        the result then relies."""
+        if name in self.assumed and name not in self.values:
+            value, inputs = self.assumed[name]
+            self.relied |= inputs
+            return value
+        return self.values.get(name)
 
     def resolve(self, name: str) -> str:
         """The tensor that a name stands for, seen from the innermost graph outwards."""
@@ -106,6 +129,7 @@ class Walk:
             )  # fmt: skip
             if fits and self.evaluate(node):
                 return
+        self._assume(node)
         for name in node.output:
             if name in inferred:
                 self.types[name] = inferred[name]
@@ -131,20 +155,43 @@ class Walk:
         return found
 
     def evaluate(self, node: onnx.NodeProto) -> bool:
+        results = self._results(node, {n: self.values[n] for n in node.input if n})
+        for name, result in results.items():
+            self.settle(name, result)
+        return bool(results)
+
+    def _assume(self, node: onnx.NodeProto) -> None:
+        """The results of a node that stays, if inputs have the values that are at hand."""
+        names = [n for n in node.input if n]
+        if not any(n in self.assumed for n in names):
+            return
+        if all(n in self.assumed or n in self.values for n in names):
+            feeds = {n: self.assumed[n][0] if n in self.assumed else self.values[n] for n in names}
+            inputs = frozenset().union(*(self.assumed[n][1] for n in names if n in self.assumed))
+            for name, result in self._results(node, feeds).items():
+                if result.size <= _MAX_DATA:
+                    self.assumed[name] = result, inputs
+
+    def _results(self, node: onnx.NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs of a node by name; none where it cannot be evaluated here."""
         if node.domain not in ("", "ai.onnx"):
-            return False
-        feeds = {n: self.values[n] for n in node.input if n}
+            return {}
         try:
             with np.errstate(all="ignore"):
-                results = ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds)
+                results = ReferenceEvaluator(self._alone(node)).run(None, dict(feeds))
         except Exception:  # the importer has its own way with it
-            return False
+            return {}
         if not all(isinstance(r, (np.ndarray, np.generic)) for r in results):
-            return False
-        for name, result in zip(node.output, results, strict=False):
-            if name:
-                self.settle(name, result)
-        return True
+            return {}
+        names = (n for n in node.output if n)
+        return {n: np.asarray(r) for n, r in zip(names, results, strict=True)}
+
+    def _alone(self, node: onnx.NodeProto) -> onnx.ModelProto:
+        """A model of one node: the evaluator takes a node alone as one of the newest opset."""
+        inputs = (helper.make_value_info(n, self.types[n]) for n in dict.fromkeys(node.input) if n)
+        outputs = (helper.make_value_info(n, TypeProto()) for n in node.output if n)
+        graph = helper.make_graph([node], "alone", list(inputs), list(outputs))
+        return helper.make_model(graph, opset_imports=self.imports, ir_version=self.ir_version)
 
     def emit(self, op_type: str, *inputs: str, axes: Sequence[int] = (), **attributes: Any) -> str:
         """A node of ours, through the same walk; ``axes`` go where the opset wants them."""

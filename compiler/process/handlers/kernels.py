@@ -57,7 +57,7 @@ def define(state: State, request: DefineRequest) -> Defined:
     packable = packed_weight(subject) is not None
     model = None
     if request.weights is not None:
-        from nnjit_studio.compiler.importer.single_program import model_of  # loads TVM
+        from nnjit_studio.compiler.importer.model import model_of  # loads TVM
 
         built = model_of(request.spec, program, request.weights)
         packed = frozenset([workload.key] if packable else ())

@@ -17,18 +17,12 @@ Handler = TypeVar("Handler", bound=Callable[..., object])
 
 @dataclass
 class State:
-    """A job's way to its parent, and what it leaves for later jobs.
-
-    Attributes
-    ----------
-    phase
-        Tells the parent that the job reached a phase.
-    programs
-        By workload key.
-    """
+    """A job's way to its parent, and what it leaves for later jobs."""
 
     phase: Callable[[str], None]
+    """Tells the parent that the job reached a phase."""
     programs: dict[str, Program] = field(default_factory=dict)
+    """By workload key."""
 
     def keep(self, programs: Mapping[str, Program]) -> dict[str, bytes]:
         """Add programs, and give them as the parent keeps them."""

@@ -1,8 +1,9 @@
-"""The kernel document: a WGSL kernel as canonical JSON (docs/webgpu.md)."""
+"""The kernel document, a WGSL kernel as canonical JSON (docs/webgpu.md), and its modules' text."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from nnjit_studio.errors import UserError
@@ -13,41 +14,28 @@ ENTRY = "main"
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One compute dispatch.
-
-    Attributes
-    ----------
-    workgroups
-        Counts in x, y and z, each at most 65535.
-    bindings
-        What lies at ``@group(0) @binding(i)``: ``aN`` is argument N of the
-        kernel, ``sN`` scratch buffer N of the document.
-    access
-        ``read`` or ``read_write`` for each binding.
-    """
+    """One compute dispatch."""
 
     code: str
     workgroups: tuple[int, int, int]
+    """Counts in x, y and z, each at most 65535."""
     bindings: tuple[str, ...]
+    """What lies at ``@group(0) @binding(i)``: ``aN`` is argument N of the kernel, ``sN``
+    scratch buffer N of the document."""
     access: tuple[str, ...]
+    """``read`` or ``read_write`` for each binding."""
     entry: str = ENTRY
 
 
 @dataclass(frozen=True)
 class KernelDocument:
-    """Dispatches that run in order, in one pass; each sees the writes of those before it.
-
-    Attributes
-    ----------
-    scratch
-        Bytes of each buffer that lives for one run of the kernel, multiples of 4.
-    requires
-        WebGPU features, and WGSL language features with the prefix ``wgsl:``.
-    """
+    """Dispatches that run in order, in one pass; each sees the writes of those before it."""
 
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...] = ()
+    """Bytes of each buffer that lives for one run of the kernel, multiples of 4."""
     requires: tuple[str, ...] = ()
+    """WebGPU features, and WGSL language features with the prefix ``wgsl:``."""
 
     def to_bytes(self) -> bytes:
         """UTF-8 JSON with sorted keys and no spaces: equal documents give equal bytes."""
@@ -83,3 +71,50 @@ class KernelDocument:
             raise UserError(
                 f"These bytes are no kernel document: {e}.", "Compile the kernel again."
             ) from e
+
+
+class Shader:
+    """Collects the bindings and workgroup variables of one entry point.
+
+    Attributes
+    ----------
+    bindings, access
+        As a :class:`Dispatch` wants them, in the order of :meth:`bind`.
+    """
+
+    def __init__(self, enables: Iterable[str] = ()) -> None:
+        self._head = [f"enable {name};" for name in enables]
+        self.bindings: list[str] = []
+        self.access: list[str] = []
+
+    def bind(self, buffer: str, variable: str, type_: str, access: str = "read") -> None:
+        """Let ``variable`` of a WGSL type stand for a buffer's elements."""
+        at = f"@group(0) @binding({len(self.bindings)})"
+        self._head.append(f"{at} var<storage, {access}> {variable}: {type_};")
+        self.bindings.append(buffer)
+        self.access.append(access)
+
+    def workgroup(self, variable: str, type_: str) -> None:
+        """A variable in workgroup memory."""
+        self._head.append(f"var<workgroup> {variable}: {type_};")
+
+    def line(self, text: str) -> None:
+        """Something else of the module: a constant, a function."""
+        self._head.append(text)
+
+    def dispatch(
+        self,
+        threads: int,
+        workgroups: tuple[int, int, int],
+        body: Iterable[str],
+        builtins: str = "",
+    ) -> Dispatch:
+        """The finished dispatch; the body sees ``wg`` (workgroup) and ``li`` (thread in it)."""
+        head = [
+            *self._head,
+            f"@compute @workgroup_size({threads})",
+            "fn main(@builtin(workgroup_id) wg: vec3<u32>, "
+            f"@builtin(local_invocation_index) li: u32{builtins}) {{",
+        ]
+        code = "\n".join((*head, *(f"  {line}" for line in body), "}")) + "\n"
+        return Dispatch(code, workgroups, tuple(self.bindings), tuple(self.access))

@@ -10,7 +10,7 @@ from itertools import product
 from nnjit_studio.compiler.ir.affine import loads, variables, walk
 from nnjit_studio.compiler.ir.rewrite import plus
 from nnjit_studio.compiler.ir.tensor_ir import Var
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.functions import used_functions
 from nnjit_studio.compiler.wgsl.core.groups import Group, is_packed
 from nnjit_studio.compiler.wgsl.core.memory import GROUP
@@ -18,7 +18,6 @@ from nnjit_studio.compiler.wgsl.core.nests import Nest, points
 from nnjit_studio.compiler.wgsl.core.points import Buffers, Found, Lane
 from nnjit_studio.compiler.wgsl.core.reduction_tree import tree_of
 from nnjit_studio.compiler.wgsl.core.reductions import Reductions
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.core.values import Block, is_costly
 
 LARGEST_GRID = 65535

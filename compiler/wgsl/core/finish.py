@@ -10,10 +10,10 @@ from nnjit_studio.compiler.ir.affine import affine, loads, stride
 from nnjit_studio.compiler.ir.rewrite import substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Expr, Program, Var
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
+from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.functions import used_functions
 from nnjit_studio.compiler.wgsl.core.lanes import Lanes, NoLanesError
 from nnjit_studio.compiler.wgsl.core.memory import memories
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
 from nnjit_studio.compiler.wgsl.core.values import Block, Context, identifier
 from nnjit_studio.errors import CompileError

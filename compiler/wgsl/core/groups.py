@@ -46,26 +46,18 @@ _SMALLEST_TEAM = 8
 
 @dataclass(frozen=True)
 class Group:
-    """Nests of one dispatch; the first ``len(outer)`` spatial axes of each are ``outer``.
-
-    Attributes
-    ----------
-    team
-        Threads that share an outer point.
-    tile
-        Neighbouring points along an outer axis that a thread computes, by name; team 1 only.
-    across
-        Whether neighbouring threads belong to neighbouring teams.
-    local
-        Workspaces that live in workgroup memory, with their elements a team.
-    """
+    """Nests of one dispatch; the first ``len(outer)`` spatial axes of each are ``outer``."""
 
     nests: tuple[Nest, ...]
     outer: tuple[Axis, ...]
     team: int = 1
+    """Threads that share an outer point."""
     tile: tuple[tuple[str, int], ...] = ()
+    """Neighbouring points along an outer axis that a thread computes, by name; team 1 only."""
     across: bool = False
+    """Whether neighbouring threads belong to neighbouring teams."""
     local: tuple[tuple[str, int], ...] = ()
+    """Workspaces that live in workgroup memory, with their elements a team."""
 
     @property
     def threads(self) -> int:

@@ -33,19 +33,13 @@ class NoLanesError(CompileError):
 
 @dataclass
 class Lanes:
-    """Collects the lines that compute values at ``width`` columns from ``column`` on.
-
-    Attributes
-    ----------
-    names
-        Variables of the buffers.
-    wide
-        Buffers that are bound as vectors of ``width``, all others as single f32.
-    """
+    """Collects the lines that compute values at ``width`` columns from ``column`` on."""
 
     program: Program
     names: Mapping[str, str]
+    """Variables of the buffers."""
     wide: frozenset[str]
+    """Buffers that are bound as vectors of ``width``, all others as single f32."""
     width: int
     column: str
     lines: list[str] = field(default_factory=list)

@@ -27,22 +27,15 @@ _LANES = "xyzw"
 
 @dataclass(frozen=True)
 class Memory:
-    """A buffer as a shader sees it.
-
-    Attributes
-    ----------
-    name
-        Of the WGSL variable.
-    plain
-        Whether each element has a word of its own.
-    vectors
-        Whether it is declared as an array of vec4 (f32 and words only).
-    """
+    """A buffer as a shader sees it."""
 
     name: str
+    """Of the WGSL variable."""
     dtype: str
     plain: bool = False
+    """Whether each element has a word of its own."""
     vectors: bool = False
+    """Whether it is declared as an array of vec4 (f32 and words only)."""
 
     @property
     def packed(self) -> int:

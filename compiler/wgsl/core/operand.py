@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
 from nnjit_studio.records.gpu_candidate import VECTOR_WIDTHS, GpuCandidate
 from nnjit_studio.space.webgpu.usage import row_vectors, tile_width
@@ -20,35 +20,25 @@ from nnjit_studio.space.webgpu.usage import row_vectors, tile_width
 
 @dataclass(frozen=True)
 class Side:
-    """A strided operand; strides in elements.
-
-    Attributes
-    ----------
-    name
-        ``A`` or ``B``; its tile in workgroup memory is ``tileA`` or ``tileB``.
-    across, extent
-        Stride and extent of its own axis: m of A, n of B.
-    along, k
-        Stride and extent of the reduction.
-    scalar
-        WGSL's type of an element.
-    flips
-        Bits of an element that are flipped on the way into workgroup memory.
-    halves
-        Whether the elements are stored in f16, two to a word.
-    """
+    """A strided operand; strides in elements."""
 
     name: str
+    """``A`` or ``B``; its tile in workgroup memory is ``tileA`` or ``tileB``."""
     buffer: str
     offset: int
     batch: tuple[tuple[str, int], ...]
     across: int
     extent: int
+    """``across``, ``extent``: Stride and extent of its own axis: m of A, n of B."""
     along: int
     k: int
+    """``along``, ``k``: Stride and extent of the reduction."""
     scalar: str = "f32"
+    """WGSL's type of an element."""
     flips: int = 0
+    """Bits of an element that are flipped on the way into workgroup memory."""
     halves: bool = False
+    """Whether the elements are stored in f16, two to a word."""
 
     def bind(self, shader: Shader, argument: str, load: int) -> None:
         """Let the side's name stand for its elements, ``load`` of them together."""
@@ -110,26 +100,19 @@ def sides(c: Contraction) -> tuple[Side, Side]:
 
 @dataclass(frozen=True)
 class Fetch:
-    """How a workgroup fetches one operand's tile of ``extent`` x ``depth`` elements.
-
-    Attributes
-    ----------
-    width
-        Elements of a vector in workgroup memory, along the operand's own axis.
-    per_k
-        Steps of k that a thread fetches at once, one vector of ``per_k`` for
-        each of ``width`` rows; 1 where the matrix does not run along k.
-    load
-        Elements of one load.
-    """
+    """How a workgroup fetches one operand's tile of ``extent`` x ``depth`` elements."""
 
     side: Side
     extent: int
     depth: int
     threads: int
     width: int
+    """Elements of a vector in workgroup memory, along the operand's own axis."""
     per_k: int
+    """Steps of k that a thread fetches at once, one vector of ``per_k`` for each of ``width``
+    rows; 1 where the matrix does not run along k."""
     load: int
+    """Elements of one load."""
 
     @property
     def units(self) -> int:

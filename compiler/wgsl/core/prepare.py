@@ -49,19 +49,13 @@ SCRATCH = "scratch"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program whose every stage fits a dispatch.
-
-    Attributes
-    ----------
-    names
-        Of all buffers in the document.
-    plain
-        Buffers with a word for each element.
-    """
+    """A program whose every stage fits a dispatch."""
 
     program: Program
     names: dict[str, str]
+    """Of all buffers in the document."""
     plain: frozenset[str]
+    """Buffers with a word for each element."""
 
 
 def prepare(program: Program) -> Prepared:

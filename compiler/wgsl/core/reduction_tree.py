@@ -15,22 +15,15 @@ OPS = ("add", "mul", "min", "max")
 
 @dataclass(frozen=True)
 class Tree:
-    """A reduction in two halves.
-
-    Attributes
-    ----------
-    leaves
-        What a single element contributes, one expression for each store.
-    joined
-        The results of two parts as one, on the variables ``left`` and ``right``.
-    ops
-        The operation of each store where it is a plain one, else empty; a plain
-        reduction may start from its neutral element.
-    """
+    """A reduction in two halves."""
 
     leaves: tuple[Expr, ...]
+    """What a single element contributes, one expression for each store."""
     joined: tuple[Expr, ...]
+    """The results of two parts as one, on the variables ``left`` and ``right``."""
     ops: tuple[str, ...]
+    """The operation of each store where it is a plain one, else empty; a plain reduction may
+    start from its neutral element."""
 
 
 def left(number: int) -> str:

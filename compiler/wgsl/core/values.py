@@ -43,25 +43,18 @@ _CHEAP = ("neg", "not", "abs", "bitnot")
 
 @dataclass
 class Context:
-    """The names of a shader, and the facts known about them.
-
-    Attributes
-    ----------
-    ranges
-        Smallest and largest value of each loop variable.
-    locals
-        Dtype of each accumulator; expressions read it as a variable.
-    loaded, grouped, scattered
-        Buffers that were read, read or written four elements at once, and
-        written one element at a time.
-    """
+    """The names of a shader, and the facts known about them."""
 
     memory: dict[str, Memory]
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Smallest and largest value of each loop variable."""
     locals: dict[str, str] = field(default_factory=dict)
+    """Dtype of each accumulator; expressions read it as a variable."""
     loaded: set[str] = field(default_factory=set)
     grouped: set[str] = field(default_factory=set)
     scattered: set[str] = field(default_factory=set)
+    """``loaded``, ``grouped``, ``scattered``: Buffers that were read, read or written four
+    elements at once, and written one element at a time."""
     count: int = 0
 
     def fresh(self, stem: str = "t") -> str:

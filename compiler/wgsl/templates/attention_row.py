@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.attention import Attention
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
 from nnjit_studio.compiler.wgsl.templates.attention_rows import (
     LOWEST,

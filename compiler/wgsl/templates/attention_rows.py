@@ -10,13 +10,12 @@ from nnjit_studio.compiler.ir.rewrite import substitute
 from nnjit_studio.compiler.ir.tensor_ir import Expr, Program, Var
 from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
-from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import SCRATCH, Finish
 from nnjit_studio.compiler.wgsl.core.functions import used_functions
 from nnjit_studio.compiler.wgsl.core.lanes import Lanes, NoLanesError
 from nnjit_studio.compiler.wgsl.core.memory import memories
 from nnjit_studio.compiler.wgsl.core.operand import Side, sides
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
 from nnjit_studio.compiler.wgsl.core.values import Block, Context, identifier
 from nnjit_studio.space.webgpu.attention import QUAD
@@ -29,23 +28,17 @@ _COMBINE_THREADS = 64
 
 @dataclass(frozen=True)
 class Rows:
-    """Q, K or V in global memory: ``count`` rows, read in quads along the head.
-
-    Attributes
-    ----------
-    across, along
-        Strides from row to row and along the head, in elements.
-    vectors
-        Whether a quad is one load.
-    """
+    """Q, K or V in global memory: ``count`` rows, read in quads along the head."""
 
     name: str
     buffer: str
     base: str
     across: int
     along: int
+    """``across``, ``along``: Strides from row to row and along the head, in elements."""
     count: int
     vectors: bool
+    """Whether a quad is one load."""
 
     def bind(self, shader: Shader, argument: str) -> None:
         shader.bind(argument, self.name, f"array<{vector(QUAD if self.vectors else 1)}>")

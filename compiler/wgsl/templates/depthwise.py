@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from nnjit_studio.compiler.ir.rewrite import substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Program, Var
 from nnjit_studio.compiler.recognize.convolution import CHANNEL, COLUMN, GROUP, ROW, Conv2d
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import moved, plus, times, vector
 from nnjit_studio.compiler.wgsl.templates.matmul import (
     batch_axes,

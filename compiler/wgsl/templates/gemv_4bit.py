@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.templates.nibbles import (
     COLUMNS,
     F16,
@@ -32,31 +31,23 @@ _SUMS_BYTES = 8192
 
 @dataclass(frozen=True)
 class Matrix4:
-    """How a K x N matrix is stored in 4 bits.
-
-    Attributes
-    ----------
-    words, scales, zeros
-        Names of the buffers. ``zeros`` holds u8, laid out as the scales, or is empty.
-    block
-        Values along k that share a scale.
-    half_scales
-        Whether the scales are f16, else f32.
-    zero
-        The zero point where ``zeros`` is empty.
-    stride
-        Elements from one row of scales to the next; 0 for ``n``.
-    """
+    """How a K x N matrix is stored in 4 bits."""
 
     k: int
     n: int
     words: str = "words"
     scales: str = "scales"
     zeros: str = ""
+    """``words``, ``scales``, ``zeros``: Names of the buffers. ``zeros`` holds u8, laid out as
+    the scales, or is empty."""
     block: int = 32
+    """Values along k that share a scale."""
     half_scales: bool = False
+    """Whether the scales are f16, else f32."""
     zero: float = 8.0
+    """The zero point where ``zeros`` is empty."""
     stride: int = 0
+    """Elements from one row of scales to the next; 0 for ``n``."""
 
     @property
     def rows(self) -> int:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Rows of ``k`` floats in a buffer.
-
-    Attributes
-    ----------
-    stride, offset
-        Elements from one row to the next, 0 for ``k``, and in front of the first; multiples of 4.
-    """
+    """Rows of ``k`` floats in a buffer."""
 
     buffer: str
     k: int
     rows: int = 1
     stride: int = 0
     offset: int = 0
+    """``stride``, ``offset``: Elements from one row to the next, 0 for ``k``, and in front of
+    the first; multiples of 4."""
 
     def declare(self, shader: Shader) -> None:
         last = self.offset + (self.rows - 1) * (self.stride or self.k) + self.k

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, OFFSETS, WORD, decoded

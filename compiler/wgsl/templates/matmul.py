@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import SCRATCH, Finish
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, fetch_of, sides
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.core.syntax import plus, times, vector
 from nnjit_studio.compiler.wgsl.templates.matmul_tiled import (
     FLOATS,

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
-from nnjit_studio.compiler.wgsl.core.shader import Shader
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.gemv_tiles import gemm_4bit

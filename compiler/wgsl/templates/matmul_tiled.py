@@ -25,22 +25,15 @@ _BAND = 8
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The number types of a product.
-
-    Attributes
-    ----------
-    scalar, total
-        WGSL's types of an element in workgroup memory, and of a sum.
-    dot
-        A function ``dot4`` of two words of four bytes each; empty for numbers.
-    excess
-        What every byte of A has too little: so often B is added to the sums.
-    """
+    """The number types of a product."""
 
     scalar: str = "f32"
     total: str = "f32"
+    """``scalar``, ``total``: WGSL's types of an element in workgroup memory, and of a sum."""
     dot: str = ""
+    """A function ``dot4`` of two words of four bytes each; empty for numbers."""
     excess: int = 0
+    """What every byte of A has too little: so often B is added to the sums."""
 
 
 FLOATS = Arithmetic()

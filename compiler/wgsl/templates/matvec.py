@@ -22,32 +22,26 @@ from nnjit_studio.space.webgpu.usage import WIDTH
 
 @dataclass(frozen=True)
 class Matvec:
-    """Sizes that follow from a contraction and a candidate.
-
-    Attributes
-    ----------
-    columns, unroll
-        Of a thread: ``x0`` and ``r0``, or the largest power of two below that divides N, K.
-    across, slices
-        Threads of a workgroup along n and along k.
-    along_k
-        Whether the rows of B run along k.
-    parts, part_depth
-        Parts of the reduction, each a workgroup, and the elements of one.
-    """
+    """Sizes that follow from a contraction and a candidate."""
 
     c: Contraction
     a: Side
     b: Side
     columns: int
     unroll: int
+    """``columns``, ``unroll``: Of a thread: ``x0`` and ``r0``, or the largest power of two
+    below that divides N, K."""
     across: int
     slices: int
+    """``across``, ``slices``: Threads of a workgroup along n and along k."""
     along_k: bool
+    """Whether the rows of B run along k."""
     load_a: int
     load_b: int
     parts: int
     part_depth: int
+    """``parts``, ``part_depth``: Parts of the reduction, each a workgroup, and the elements of
+    one."""
 
     @property
     def threads(self) -> int:

@@ -12,8 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.errors import CompileError
 
 FEATURES = ("shader-f16", "subgroups", "chromium-experimental-subgroup-matrix")
@@ -36,23 +35,16 @@ _RESULT = f"subgroup_matrix_result<f32, {FRAGMENT}, {FRAGMENT}>"
 
 @dataclass(frozen=True, order=True)
 class MatrixTiles:
-    """Settings of the template.
-
-    Attributes
-    ----------
-    fx, fy
-        Fragments that a subgroup keeps: across columns and rows of the result.
-    sx, sy
-        Subgroups of a workgroup, across columns and rows.
-    fr
-        Fragments of the reduction that a tile in workgroup memory holds.
-    """
+    """Settings of the template."""
 
     fx: int
     fy: int
+    """``fx``, ``fy``: Fragments that a subgroup keeps: across columns and rows of the result."""
     sx: int
     sy: int
+    """``sx``, ``sy``: Subgroups of a workgroup, across columns and rows."""
     fr: int
+    """Fragments of the reduction that a tile in workgroup memory holds."""
 
     @property
     def columns(self) -> int:

@@ -32,31 +32,21 @@ WGSL_STORE = re.compile(r"(\w+)\[.*\](?:\.\w+)? [-+*/|&]?= ")
 
 @dataclass
 class Fact:
-    """One line.
-
-    Attributes
-    ----------
-    path
-        Loops around it, outermost first, each ``variable#n`` for the n-th of this name there.
-    sets
-        Locals that get a value, without the number that makes them unique.
-    loads, stores
-        Buffers that it accesses itself.
-    uses
-        Locals whose values flow into it.
-    heads
-        The path of the loop that the line opens, closes or counts.
-    addresses
-        Buffers whose address it computes.
-    """
+    """One line."""
 
     path: tuple[str, ...] = ()
+    """Loops around it, outermost first, each ``variable#n`` for the n-th of this name there."""
     sets: tuple[str, ...] = ()
+    """Locals that get a value, without the number that makes them unique."""
     loads: frozenset[str] = frozenset()
     stores: tuple[str, ...] = ()
+    """``loads``, ``stores``: Buffers that it accesses itself."""
     uses: frozenset[str] = frozenset()
+    """Locals whose values flow into it."""
     heads: tuple[str, ...] = ()
+    """The path of the loop that the line opens, closes or counts."""
     addresses: frozenset[str] = frozenset()
+    """Buffers whose address it computes."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Protocol
 from nnjit_studio.analysis.kernel.changes import ADDED, MOST_LINES, REMOVED, ChangedLine, changes
 from nnjit_studio.analysis.kernel.line_map import LineMap, maps_of
 from nnjit_studio.analysis.profile.rows import at_most
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import GPU_TIERS, DeviceProfile, Kernel
@@ -31,22 +31,16 @@ class TextSource(Protocol):
 
 @dataclass(frozen=True)
 class PassStep:
-    """One pass: its time, the text after it, and what it changed.
-
-    Attributes
-    ----------
-    form
-        What the text is, as in :class:`~nnjit_studio.compiler.process.kernel_texts.PassText`.
-    lines
-        Compared with the text before, where that has the same form; None where it has another one,
-        and where a text is longer than :data:`MOST_LINES`.
-    """
+    """One pass: its time, the text after it, and what it changed."""
 
     name: str
     form: str
+    """What the text is, as in :class:`~nnjit_studio.compiler.process.results.PassText`."""
     text: str
     ms: float
     lines: tuple[ChangedLine, ...] | None
+    """Compared with the text before, where that has the same form; None where it has another
+    one, and where a text is longer than :data:`MOST_LINES`."""
 
     @property
     def added(self) -> int:
@@ -59,22 +53,15 @@ class PassStep:
 
 @dataclass(frozen=True)
 class Limits:
-    """The device's limits for a kernel, and where the workload stands between them.
-
-    Attributes
-    ----------
-    peak_gflops
-        Of all threads, for this kind and tier; None where nothing was probed.
-    bandwidth_gbs
-        10^9 bytes a second of all threads; None where it was never measured.
-    intensity
-        FLOPs for each byte of inputs and outputs, each moved once; a kernel that reads some
-        of them again moves more.
-    """
+    """The device's limits for a kernel, and where the workload stands between them."""
 
     peak_gflops: float | None
+    """Of all threads, for this kind and tier; None where nothing was probed."""
     bandwidth_gbs: float | None
+    """10^9 bytes a second of all threads; None where it was never measured."""
     intensity: float
+    """FLOPs for each byte of inputs and outputs, each moved once; a kernel that reads some of
+    them again moves more."""
 
     @property
     def roof_gflops(self) -> float | None:
@@ -87,37 +74,30 @@ class Limits:
 
 @dataclass(frozen=True)
 class KernelInspection:
-    """All that is known of a candidate without running it.
-
-    Attributes
-    ----------
-    error
-        Why it does not compile; then there are no texts and no kernel.
-    verdicts
-        What each rule of the lite space says; empty for the default schedule, and where there
-        is no lite space.
-    usage
-        Of hardware, by Table 1 of the paper; None where ``verdicts`` is empty.
-    program, loops, code
-        Tensor IR, scheduled loops (empty for WGSL) and the last text of the code.
-    to_loops, to_code, loops_to_code
-        Which lines correspond: from tensor IR to loops, to code, and from loops to code.
-    """
+    """All that is known of a candidate without running it."""
 
     workload: Workload
     settings: str
     tier: str
     verdicts: tuple[Verdict, ...] = ()
+    """What each rule of the lite space says; empty for the default schedule, and where there is
+    no lite space."""
     usage: Usage | None = None
+    """Of hardware, by Table 1 of the paper; None where ``verdicts`` is empty."""
     error: str = ""
+    """Why it does not compile; then there are no texts and no kernel."""
     kernel: Kernel | None = None
     passes: tuple[PassStep, ...] = ()
     program: str = ""
     loops: str = ""
     code: str = ""
+    """``program``, ``loops``, ``code``: Tensor IR, scheduled loops (empty for WGSL) and the
+    last text of the code."""
     to_loops: LineMap | None = None
     to_code: LineMap | None = None
     loops_to_code: LineMap | None = None
+    """``to_loops``, ``to_code``, ``loops_to_code``: Which lines correspond: from tensor IR to
+    loops, to code, and from loops to code."""
     limits: Limits | None = None
 
     @property

@@ -18,22 +18,16 @@ from nnjit_studio.support.tables import text_table
 
 @dataclass(frozen=True)
 class StepDelta:
-    """A step in both profiles; a side is None where the other alone has it.
-
-    Attributes
-    ----------
-    gain_ms
-        What the second profile saves: positive is faster.
-    ratio
-        First over second, above 1 is faster; None where a side is missing or took no time.
-    """
+    """A step in both profiles; a side is None where the other alone has it."""
 
     node: str
     workload: str
     before_ms: float | None
     after_ms: float | None
     gain_ms: float
+    """What the second profile saves: positive is faster."""
     ratio: float | None
+    """First over second, above 1 is faster; None where a side is missing or took no time."""
 
 
 @dataclass(frozen=True)

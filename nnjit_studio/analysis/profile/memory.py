@@ -11,25 +11,18 @@ from nnjit_studio.support.tables import text_table
 
 @dataclass(frozen=True)
 class MeasuredMemory:
-    """Memory after the profiled runs.
-
-    Attributes
-    ----------
-    wasm_bytes
-        Of the engine's linear memory, as the page said.
-    renderer_bytes, renderer_peak_bytes
-        How much more of the machine's memory the page's processes hold now than before the
-        model, and held at their peak; None where the system does not tell (only Linux does,
-        and only of a page on this machine).
-    live_bytes
-        Of the arena, for each plan step: what tensors that are still needed take.
-    """
+    """Memory after the profiled runs."""
 
     forecast: Forecast
     wasm_bytes: int
+    """Of the engine's linear memory, as the page said."""
     renderer_bytes: int | None
     renderer_peak_bytes: int | None
+    """``renderer_bytes``, ``renderer_peak_bytes``: How much more of the machine's memory the
+    page's processes hold now than before the model, and held at their peak; None where the
+    system does not tell (only Linux does, and only of a page on this machine)."""
     live_bytes: tuple[int, ...]
+    """Of the arena, for each plan step: what tensors that are still needed take."""
 
 
 def renderer_memory() -> tuple[int, int] | None:

@@ -15,52 +15,39 @@ from nnjit_studio.model.memory import Forecast
 
 @dataclass(frozen=True)
 class StepProfile:
-    """One step of the plan.
-
-    Attributes
-    ----------
-    source
-        The ONNX nodes that were fused into it.
-    ms, iqr_ms
-        Median of the profiled runs, and third less first quartile.
-    share
-        Of the sum of all steps.
-    flops, nbytes
-        Operations that count (two for a multiply-add of a product), and bytes of all
-        tensors read and written; of a gather's table only as many as it writes.
-    intensity
-        FLOPs for each byte.
-    bound
-        ``compute`` or ``memory``: which of both limits the step comes closer to;
-        empty where neither is known.
-    chunks
-        How many chunks of its loop each thread took in all profiled runs, the caller first;
-        empty without threads.
-    percent_of_peak
-        Of the threads' measured multiply-add rate; None without one.
-    percent_of_roof
-        Of the limit that bounds it (Williams, Waterman and Patterson, "Roofline", 2009);
-        above 100 where the data came from caches. None where memory could be the limit and
-        its bandwidth was never measured.
-    """
+    """One step of the plan."""
 
     node: str
     op: str
     workload: str
     source: tuple[str, ...]
+    """The ONNX nodes that were fused into it."""
     ms: float
     iqr_ms: float
+    """``ms``, ``iqr_ms``: Median of the profiled runs, and third less first quartile."""
     share: float
+    """Of the sum of all steps."""
     flops: int
     nbytes: int
+    """``flops``, ``nbytes``: Operations that count (two for a multiply-add of a product), and
+    bytes of all tensors read and written; of a gather's table only as many as it writes."""
     gflops: float
     gbytes_per_s: float
     threads: int
     intensity: float
+    """FLOPs for each byte."""
     bound: str
+    """``compute`` or ``memory``: which of both limits the step comes closer to; empty where
+    neither is known."""
     percent_of_peak: float | None
+    """Of the threads' measured multiply-add rate; None without one."""
     percent_of_roof: float | None
+    """Of the limit that bounds it (Williams, Waterman and Patterson, "Roofline", 2009); above
+    100 where the data came from caches. None where memory could be the limit and its bandwidth
+    was never measured."""
     chunks: tuple[int, ...] = ()
+    """How many chunks of its loop each thread took in all profiled runs, the caller first;
+    empty without threads."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +68,7 @@ class Steady:
 
 @dataclass(frozen=True)
 class ModelProfile:
-    """Where a model's time and memory go on a target.
-
-    Attributes
-    ----------
-    cold_ms
-        By phase, in order, from the file to the first output.
-    peak_gflops
-        Of one thread, for the tier that runs.
-    bandwidth_gbs
-        10^9 bytes a second that the threads together read from memory; None when it was
-        never measured on this device and target.
-    """
+    """Where a model's time and memory go on a target."""
 
     model: str
     target: str
@@ -100,8 +76,12 @@ class ModelProfile:
     threads: int
     tier: str
     peak_gflops: float
+    """Of one thread, for the tier that runs."""
     bandwidth_gbs: float | None
+    """10^9 bytes a second that the threads together read from memory; None when it was never
+    measured on this device and target."""
     cold_ms: Mapping[str, float]
+    """By phase, in order, from the file to the first output."""
     warm: Steady
     memory: MeasuredMemory
     steps: tuple[StepProfile, ...]

@@ -30,22 +30,15 @@ DTYPES: dict[str, tuple[type[np.floating[Any]], int]] = {
 
 @dataclass(frozen=True)
 class Chain:
-    """Products of one row, each with weights of its own.
-
-    Attributes
-    ----------
-    dtype
-        Of the scales; the peer's also of its activations. Ours have f32 activations always.
-    matrices
-        K and N of each.
-    first, last
-        Results of the first and of the last product in float64.
-    """
+    """Products of one row, each with weights of its own."""
 
     dtype: str
+    """Of the scales; the peer's also of its activations. Ours have f32 activations always."""
     matrices: tuple[tuple[int, int], ...]
+    """K and N of each."""
     first: NDArray[np.float64]
     last: NDArray[np.float64]
+    """``first``, ``last``: Results of the first and of the last product in float64."""
 
     @property
     def name(self) -> str:

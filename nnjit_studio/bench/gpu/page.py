@@ -13,10 +13,11 @@ from onnx import helper
 from nnjit_studio.bench.conditions import load_average, measured_now
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.onnx_models import port, save_model
-from nnjit_studio.bench.server import BenchServer, serve, visit
+from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.device.gpu_constants import with_constants
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.messages.replies import read
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.gpu_profile import GpuProfile
 
@@ -50,7 +51,7 @@ class GpuPage:
         The page's report, in the words of ``gpu_probed`` (docs/webgpu.md).
     """
 
-    def __init__(self, server: BenchServer, folder: Path, adapter: dict[str, Any], flags: str):
+    def __init__(self, server: PageServer, folder: Path, adapter: dict[str, Any], flags: str):
         self._server = server
         self._folder = folder
         self._load_before = load_average()

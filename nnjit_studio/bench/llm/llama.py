@@ -47,26 +47,19 @@ def write_weights(plan: DecoderPlan, path: Path) -> None:
 
 @dataclass(frozen=True)
 class TextRun:
-    """The text that is timed, and how its kernels are chosen.
-
-    Attributes
-    ----------
-    prompt_tokens, tokens
-        Those of the prompt (any ids, because the weights are random), and those made after it.
-    weights
-        ``gpu``: made there from their seed; ``file``: written to a file and streamed.
-    tune
-        Whether settings are measured; else the first guess runs.
-    f16
-        Whether tuning may choose products in f16.
-    """
+    """The text that is timed, and how its kernels are chosen."""
 
     prompt_tokens: int
     tokens: int
+    """``prompt_tokens``, ``tokens``: Those of the prompt (any ids, because the weights are
+    random), and those made after it."""
     rounds: int = 5
     weights: str = "gpu"
+    """``gpu``: made there from their seed; ``file``: written to a file and streamed."""
     tune: bool = True
+    """Whether settings are measured; else the first guess runs."""
     f16: bool = False
+    """Whether tuning may choose products in f16."""
 
 
 def bench_llama(

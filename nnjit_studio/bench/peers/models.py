@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnjit_studio.bench.conditions import measured_now
 from nnjit_studio.bench.options import BenchOptions
@@ -23,6 +22,7 @@ from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.tuner.events import Failed, Finished
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
@@ -34,8 +34,6 @@ POLICY = RoundsPolicy(rounds=7, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup
 """Fewer and longer samples than for kernels: one run of a model lasts up to seconds."""
 _TYPES = {"f32": "float32", "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8"}
 """Names of ONNX Runtime Web for the dtypes of inputs; ``bool`` is itself."""
-VOCABULARY = 1000
-"""Token ids are drawn below it: a valid index of every vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +57,6 @@ def parse_peers(text: str) -> list[str]:
                 f"Whole models are not compared with {word!r}.", f"Use {', '.join(PEERS)}."
             )
     return words
-
-
-def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
-    """Token ids in ``[0, VOCABULARY)``, other integers one (open masks), floats in [-1, 1)."""
-    rng = np.random.default_rng(0)
-    feeds: dict[str, NDArray[Any]] = {}
-    for spec in inputs:
-        dtype = NUMPY_DTYPES[spec.dtype]
-        if dtype.kind == "f":
-            drawn: NDArray[Any] = rng.uniform(-1, 1, spec.shape)
-        elif spec.name.endswith("ids") and "type" not in spec.name and "position" not in spec.name:
-            drawn = rng.integers(0, VOCABULARY, spec.shape)
-        elif "position" in spec.name:
-            drawn = np.broadcast_to(np.arange(spec.shape[-1]), spec.shape)
-        else:
-            drawn = np.ones(spec.shape)
-        feeds[spec.name] = drawn.astype(dtype)
-    return feeds
 
 
 def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> PreparedModel:

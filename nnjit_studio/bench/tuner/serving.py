@@ -38,18 +38,13 @@ FULL_SPEED_SHARE = 0.25
 
 @dataclass
 class Side:
-    """Latencies in ms by generation of kernels, with or without tuning.
-
-    Attributes
-    ----------
-    rounds, rounds_s
-        Tuning rounds, and the seconds from the first lite space on: the check of
-        the default kernels comes before.
-    """
+    """Latencies in ms by generation of kernels, with or without tuning."""
 
     seconds: float = 0.0
     rounds: int = 0
     rounds_s: float = 0.0
+    """``rounds``, ``rounds_s``: Tuning rounds, and the seconds from the first lite space on:
+    the check of the default kernels comes before."""
     by_generation: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, seen: ServingStats | Served) -> None:

@@ -18,6 +18,7 @@ VERBS = {
     "passes": "peers:passes",
     "regret": "tuner:regret",
     "serving": "tuner:serving",
+    "turbo": "turbo:turbo",
 }
 
 

@@ -113,7 +113,7 @@ def models(
     """
     page, versions = given.page(model_job.parse_peers)
     rows = []
-    for count in _thread_counts(threads):
+    for count in thread_counts(threads):
         for file in files:
             with scratch() as folder:
                 with cold(folder, replace(given.target, threads=count), importing) as opened:
@@ -126,7 +126,8 @@ def models(
     publish(result, tables.models_report, given.output)
 
 
-def _thread_counts(text: str) -> list[int]:
+def thread_counts(text: str) -> list[int]:
+    """A comma list of numbers of threads."""
     words = text.split(",")
     if not all(w.isdigit() and 1 <= int(w) <= 64 for w in words):
         raise UserError(f"--threads {text!r} is no list of counts.", "Give it such as 1,2.")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.flags import NO_EXTRAS, Browser, Extras
 from nnjit_studio.engine.browsers.process import HowToStart, Instance
 from nnjit_studio.errors import TargetError
 
@@ -27,25 +27,19 @@ _VERSION_TIMEOUT_S = 10.0
 
 @dataclass
 class RunningBrowser:
-    """A browser that :func:`launch` keeps.
-
-    Attributes
-    ----------
-    flags
-        What it was started with; they go with every measurement.
-    pid
-        Of its first process, another one after a restart.
-    crashes
-        How often it ended by itself.
-    end
-        Kills it as if it had crashed.
-    """
+    """A browser that :func:`launch` keeps."""
 
     browser: Browser
     flags: str
+    """What it was started with; they go with every measurement."""
     pid: int = 0
+    """Of its first process, another one after a restart."""
+    profile: Path = Path()
+    """Its folder, another one after a restart."""
     crashes: int = 0
+    """How often it ended by itself."""
     end: Callable[[], None] = lambda: None
+    """Kills it as if it had crashed."""
 
 
 _COMMANDS = {
@@ -126,6 +120,7 @@ def launch(
     on_exit: Callable[[str], None] = lambda reason: None,
     gpu: str = "",
     on_return: Callable[[bool], None] | None = None,
+    extras: Extras = NO_EXTRAS,
 ) -> Iterator[RunningBrowser]:
     """Run a browser on ``url`` with a new profile; at the end kill it and remove both.
 
@@ -136,6 +131,8 @@ def launch(
         ``Hub.report_lost``, then waiting calls fail at once.
     gpu
         One of :data:`~nnjit_studio.engine.browsers.flags.GPU_MODES`.
+    extras
+        Switches, preferences and a reader of the output, on top of the usual start.
     on_return
         With it, a browser that ended by itself is started again; give it
         ``Hub.expect_page``. Gets True before each start, and False when the browser
@@ -151,7 +148,8 @@ def launch(
             f"{browser.name} does not start as root with its sandbox.",
             "Run as another user, or give --no-sandbox.",
         )
-    keeper = _Keeper(browser, url, HowToStart(no_sandbox, headless, gpu), on_exit, on_return)
+    how = HowToStart(no_sandbox, headless, gpu, extras)
+    keeper = _Keeper(browser, url, how, on_exit, on_return)
     try:
         keeper.start()
         yield keeper.running
@@ -190,7 +188,7 @@ class _Keeper:
             if self._stopped:
                 return
             self._instance = Instance(self.running.browser, self._url, self._how, self._ended)
-            self.running.pid = self._instance.pid
+            self.running.pid, self.running.profile = self._instance.pid, self._instance.profile
             self.running.flags = self._instance.flags
 
     def stop(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 SMALL_SHM_BYTES = 256 * 1024 * 1024
@@ -106,14 +107,42 @@ class Browser:
     path: Path
 
 
+@dataclass(frozen=True)
+class Extras:
+    """Additions to an ordinary start, for those that look into an engine.
+
+    Attributes
+    ----------
+    switches
+        Of Chromium's command line.
+    preferences
+        Of Firefox.
+    on_output
+        Gets each line that the browser and its pages print, on a thread of its own.
+    """
+
+    switches: tuple[str, ...] = ()
+    preferences: Mapping[str, bool | int | str] = field(default_factory=dict)
+    on_output: Callable[[str], None] | None = None
+
+
+NO_EXTRAS = Extras()
+
+
 def command_line(
-    browser: Browser, url: str, profile: Path, no_sandbox: bool, headless: bool, gpu: str = ""
+    browser: Browser,
+    url: str,
+    profile: Path,
+    no_sandbox: bool,
+    headless: bool,
+    gpu: str = "",
+    extra: tuple[str, ...] = (),
 ) -> list[str]:
-    """The program and its switches; the address comes last."""
+    """The program and its switches, with ``extra`` ones for Chromium; the address comes last."""
     if browser.kind == "firefox":
         switches = _firefox_switches(profile, headless)
     else:
-        switches = _chromium_switches(profile, no_sandbox, headless, gpu)
+        switches = [*_chromium_switches(profile, no_sandbox, headless, gpu), *extra]
     return [str(browser.path), *switches, url]
 
 
@@ -161,9 +190,11 @@ def _firefox_switches(profile: Path, headless: bool) -> list[str]:
     return [*switches, "--no-remote", "--new-instance", "--profile", str(profile)]
 
 
-def write_firefox_preferences(profile: Path, gpu: str) -> None:
+def write_firefox_preferences(
+    profile: Path, gpu: str, extra: Mapping[str, bool | int | str]
+) -> None:
     """Firefox has preferences where Chromium has switches; WebGPU's are untested here."""
-    preferences = {**_FIREFOX_PREFERENCES, **(_FIREFOX_GPU if gpu else {})}
+    preferences = {**_FIREFOX_PREFERENCES, **(_FIREFOX_GPU if gpu else {}), **extra}
     lines = (
         f'user_pref("{name}", {str(value).lower() if isinstance(value, bool) else repr(value)});'
         for name, value in preferences.items()

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnjit_studio.engine.browsers.flags import (
+    NO_EXTRAS,
     Browser,
+    Extras,
     command_line,
     environment,
     write_firefox_preferences,
@@ -35,6 +37,7 @@ class HowToStart:
     no_sandbox: bool
     headless: bool
     gpu: str
+    extras: Extras = NO_EXTRAS
 
 
 class Instance:
@@ -52,21 +55,20 @@ class Instance:
         self, browser: Browser, url: str, how: HowToStart, on_exit: Callable[[str], None]
     ) -> None:
         self._cleaning = threading.Lock()
-        self._profile = Path(tempfile.mkdtemp(prefix="nnjit-browser-"))
+        self.profile = Path(tempfile.mkdtemp(prefix="nnjit-browser-"))
         try:
             if browser.kind == "firefox":
-                write_firefox_preferences(self._profile, how.gpu)
-            page = _start_page(self._profile, url)
-            command = command_line(
-                browser, page, self._profile, how.no_sandbox, how.headless, how.gpu
-            )
-            self._watch = _Watch(browser, command, environment(how.gpu), on_exit)
+                write_firefox_preferences(self.profile, how.gpu, how.extras.preferences)
+            page = _start_page(self.profile, url)
+            start = how.no_sandbox, how.headless, how.gpu, how.extras.switches
+            command = command_line(browser, page, self.profile, *start)
+            self._watch = _Watch(browser, command, how, on_exit)
         except BaseException:
-            _remove(self._profile)
+            _remove(self.profile)
             raise
         self.pid = self._watch.pid
-        self._heir = _Heir(self.pid, self._profile)
-        self.flags = " ".join(s for s in command[1:-1] if str(self._profile) not in s)
+        self._heir = _Heir(self.pid, self.profile)
+        self.flags = " ".join(s for s in command[1:-1] if str(self.profile) not in s)
 
     def stop(self) -> None:
         self._watch.stop()
@@ -80,7 +82,7 @@ class Instance:
         with self._cleaning:
             self._heir.dismiss()
             self._watch.kill_rest()
-            _remove(self._profile)
+            _remove(self.profile)
 
 
 class _Watch:
@@ -90,19 +92,19 @@ class _Watch:
         self,
         browser: Browser,
         command: list[str],
-        variables: dict[str, str],
+        how: HowToStart,
         on_exit: Callable[[str], None],
     ) -> None:
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if how.extras.on_output else subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
                 start_new_session=True,
-                env=variables,
+                env=environment(how.gpu),
             )
         except OSError as error:
             raise TargetError(
@@ -115,7 +117,11 @@ class _Watch:
         self._stopping = threading.Event()
         self._reader = threading.Thread(target=self._read, name="nnjit-browser-log", daemon=True)
         self._waiter = threading.Thread(target=self._wait, name="nnjit-browser", daemon=True)
+        self._listener = threading.Thread(
+            target=self._listen, args=(how.extras.on_output,), name="nnjit-browser-out", daemon=True
+        )
         self._reader.start()
+        self._listener.start()
         self._waiter.start()
 
     def stop(self) -> None:
@@ -127,6 +133,7 @@ class _Watch:
         if self._waiter is not threading.current_thread():
             self._waiter.join()
         self._reader.join()
+        self._listener.join()
 
     def kill_rest(self) -> None:
         """Helpers outlive a browser that crashed."""
@@ -137,6 +144,12 @@ class _Watch:
         with self._process.stderr as said:
             for line in said:
                 self._tail.append(line.rstrip())
+
+    def _listen(self, on_output: Callable[[str], None] | None) -> None:
+        if on_output is not None and self._process.stdout is not None:
+            with self._process.stdout as printed:
+                for line in printed:
+                    on_output(line.rstrip("\n"))
 
     def _wait(self) -> None:
         code = self._process.wait()

@@ -19,34 +19,22 @@ _LOOKS, _BETWEEN_S = 10, 0.1
 
 @dataclass(frozen=True)
 class Confinement:
-    """What keeps a page's process from the machine; both parts make the sandbox.
-
-    Attributes
-    ----------
-    namespaces
-        Its own view of processes, and with it of files and the network.
-    filtered
-        Its system calls are filtered (seccomp), more than those of the Studio itself.
-    """
+    """What keeps a page's process from the machine; both parts make the sandbox."""
 
     namespaces: bool
+    """Its own view of processes, and with it of files and the network."""
     filtered: bool
+    """Its system calls are filtered (seccomp), more than those of the Studio itself."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Of the engine that runs the page.
-
-    Attributes
-    ----------
-    off_by
-        What switches it off, such as ``--no-sandbox``; empty where nothing does.
-    seen
-        Of the page's process; None where there is none, or the system does not tell.
-    """
+    """Of the engine that runs the page."""
 
     off_by: str = ""
+    """What switches it off, such as ``--no-sandbox``; empty where nothing does."""
     seen: Confinement | None = None
+    """Of the page's process; None where there is none, or the system does not tell."""
 
     @property
     def on(self) -> bool:

@@ -76,31 +76,22 @@ half of their sums."""
 
 @dataclass(frozen=True)
 class Problem:
-    """The workload and device that the rules look at.
-
-    Attributes
-    ----------
-    m, k, n
-        Extents of one matmul, in elements; ``batch`` of them.
-    packable
-        Whether B is a weight that may lie in panels.
-    register_low
-        Lower end of Heuristic 4 in force, a share of all registers.
-    tiles
-        ``(x0, y0)`` of the space, most intense first.
-    storage
-        How the operands lie; anything but float32 reads all of K at once.
-    """
+    """The workload and device that the rules look at."""
 
     batch: int
     m: int
     k: int
     n: int
+    """``m``, ``k``, ``n``: Extents of one matmul, in elements; ``batch`` of them."""
     device: DeviceProfile
     packable: bool
+    """Whether B is a weight that may lie in panels."""
     register_low: float = REGISTER_RANGE[0]
+    """Lower end of Heuristic 4 in force, a share of all registers."""
     tiles: tuple[tuple[int, int], ...] = ()
+    """``(x0, y0)`` of the space, most intense first."""
     storage: Storage = FLOAT32
+    """How the operands lie; anything but float32 reads all of K at once."""
 
     @property
     def lanes(self) -> int:

@@ -86,23 +86,16 @@ def features(c: Candidate, workload: Workload, device: DeviceProfile) -> Feature
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate as the regression sees it.
-
-    Attributes
-    ----------
-    mean
-        Logarithm of GFLOP/s by the formula.
-    numbers
-        Its :func:`features`.
-    codes
-        What it may have in common with others, each as a checksum: group (what is
-        compared directly), family, tile, r0, order, blocks, all settings; of a GPU
-        candidate r1, the workgroup's tile and split in place of r0, order and blocks.
-    """
+    """A candidate as the regression sees it."""
 
     mean: float
+    """Logarithm of GFLOP/s by the formula."""
     numbers: tuple[float, ...]
+    """Its :func:`features`."""
     codes: tuple[int, ...]
+    """What it may have in common with others, each as a checksum: group (what is compared
+    directly), family, tile, r0, order, blocks, all settings; of a GPU candidate r1, the
+    workgroup's tile and split in place of r0, order and blocks."""
 
 
 def family_of(workload: Workload) -> str:

@@ -7,7 +7,7 @@ import math
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.space.registry import row_of
+from nnjit_studio.space.registry import gpu_space_of
 from nnjit_studio.space.webgpu.problem import GpuProblem
 
 BUSY_THREADS = 512
@@ -62,5 +62,5 @@ def prior_of(
     UserError
         When the workload has no lite space on a GPU.
     """
-    problem = row_of(workload.kind).webgpu(workload, gpu).problem
+    problem = gpu_space_of(workload, gpu).problem
     return log_share(c, problem), features(c, problem), problem.family

@@ -31,51 +31,36 @@ MIN_MODEL_GAIN = 0.0001
 
 @dataclass
 class WorkloadState:
-    """What the session knows of one workload; it changes as rounds go by.
-
-    Attributes
-    ----------
-    share
-        Of the model's time with the default kernels, 0..1.
-    default, incumbent
-        The default-schedule kernel, and the one registered now.
-    default_ms, best_ms
-        Median ms of one run of each.
-    best_gflops
-        The highest rate at which any incumbent won. In a slower moment of the
-        machine the next one may win with less: comparisons are interleaved.
-    log_rates
-        Natural logarithm of GFLOP/s by settings, ``default`` too. Interleaved
-        comparisons are chained from the first kernel on, so a drift of the
-        machine does not enter.
-    pending
-        Entries of the lite space not yet tried, in its order.
-    exploit
-        Those of them that won for something alike (paper section 5.3), best first.
-    measured
-        sha256 of all bytes that were judged, and the settings they came from.
-    swept
-        Whether the first round is over, which every workload gets in the beginning.
-    gain
-        Share of its time that the best pending candidate is expected to save.
-    """
+    """What the session knows of one workload; it changes as rounds go by."""
 
     workload: Workload
     key: KernelKey
     default: Kernel
     incumbent: Kernel
+    """``default``, ``incumbent``: The default-schedule kernel, and the one registered now."""
     default_ms: float = 0.0
     best_ms: float = 0.0
+    """``default_ms``, ``best_ms``: Median ms of one run of each."""
     best_gflops: float = 0.0
+    """The highest rate at which any incumbent won. In a slower moment of the machine the next
+    one may win with less: comparisons are interleaved."""
     log_rates: dict[str, float] = field(default_factory=dict)
+    """Natural logarithm of GFLOP/s by settings, ``default`` too. Interleaved comparisons are
+    chained from the first kernel on, so a drift of the machine does not enter."""
     share: float = 0.0
+    """Of the model's time with the default kernels, 0..1."""
     candidates: int = 0
     pending: list[SpaceEntry] = field(default_factory=list)
+    """Entries of the lite space not yet tried, in its order."""
     exploit: list[SpaceEntry] = field(default_factory=list)
+    """Those of them that won for something alike (paper section 5.3), best first."""
     measured: dict[str, str] = field(default_factory=dict)
+    """sha256 of all bytes that were judged, and the settings they came from."""
     rounds: int = 0
     swept: bool = False
+    """Whether the first round is over, which every workload gets in the beginning."""
     gain: float = 1.0
+    """Share of its time that the best pending candidate is expected to save."""
 
     @property
     def left(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from typing import NamedTuple
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file.instructions import CODES, NAMES, Body, Instruction
@@ -23,6 +24,17 @@ _EFFECTS = {
     code: (len(taken), tuple(letter == "v" for letter in given))
     for code, (taken, given) in SIGNATURES.items()
 }
+
+
+class Range(NamedTuple):
+    """Where a vector is first there and last used, counted from the start of its block.
+
+    ``local`` is the local that holds it when the block begins, -1 without one.
+    """
+
+    first: int
+    last: int
+    local: int
 
 
 class Stack:
@@ -47,16 +59,20 @@ class Stack:
         self._locals: dict[int, int] = {}
         self._first = {value: 0 for value in self._stack if value}
         self._last: dict[int, int] = {}
+        self._entered: dict[int, int] = {}
 
-    def leave(self, live_out: Iterable[int]) -> list[tuple[int, int]]:
-        """End a basic block: the first and last position of each value that is used."""
+    def leave(self, live_out: Iterable[int]) -> list[Range]:
+        """End a basic block: the range of each value that is used."""
         end = self._at + 2
         for local in live_out:
             self._last[self._local(local)] = end
         for value in self._stack:
             if value:
                 self._last[value] = end
-        return [(self._first[value], last) for value, last in self._last.items()]
+        return [
+            Range(self._first[value], last, self._entered.get(value, -1))
+            for value, last in self._last.items()
+        ]
 
     def step(self, instruction: Instruction) -> None:
         """Follow one instruction."""
@@ -93,6 +109,7 @@ class Stack:
             self._fresh += 1
             value = self._locals[local] = self._fresh
             self._first[value] = 0
+            self._entered[value] = local
         return value
 
     def _pop(self, use: bool = True) -> int:

@@ -7,13 +7,15 @@ through a local is the same value. Values that only pass a block count as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from nnjit_studio.wasm_file.flow.graph import BasicBlock, basic_blocks
-from nnjit_studio.wasm_file.flow.liveness import live_locals
-from nnjit_studio.wasm_file.flow.nest import loops
-from nnjit_studio.wasm_file.flow.stack import Stack
+from nnjit_studio.wasm_file.flow.liveness import SET, TEE, live_locals
+from nnjit_studio.wasm_file.flow.nest import Loop, loops
+from nnjit_studio.wasm_file.flow.stack import Range, Stack
 from nnjit_studio.wasm_file.instructions import Body
 from nnjit_studio.wasm_file.module import Module
 
@@ -25,15 +27,20 @@ V128 = 0x7B
 
 @dataclass(frozen=True)
 class VectorPeaks:
-    """Most vectors live at once: in the function, and in each loop by its position."""
+    """Most vectors live at once: in the function, and in each loop by its position.
+
+    ``changing`` are those of each innermost loop without the locals that it only
+    reads: these stay where they are when they do not fit, and cost a reload each.
+    """
 
     peak: int
     loops: Mapping[int, int]
+    changing: Mapping[int, int]
 
     @property
     def spills(self) -> int:
-        """The vectors of the worst loop that V8's registers on x64 cannot hold."""
-        return max(0, max(self.loops.values(), default=0) - V8_VECTORS)
+        """Vectors of the worst innermost loop that are written to memory for want of a register."""
+        return max(0, max(self.changing.values(), default=0) - V8_VECTORS)
 
 
 def vector_peaks(module: Module, index: int, body: Body) -> VectorPeaks:
@@ -50,40 +57,42 @@ def vector_peaks(module: Module, index: int, body: Body) -> VectorPeaks:
     blocks = basic_blocks(body)
     live = live_locals(body, blocks, sum(1 << n for n in vectors))
     stack = Stack(module, body, vectors)
-    peaks = [
-        _peak(body, block, stack, _bits(live_out))
+    ranges = [
+        _ranges(body, block, stack, live_out)
         for block, live_out in zip(blocks, live.live_out, strict=True)
     ]
-    by_loop = {
-        loop.start: max(
-            (
-                peak
-                for block, peak in zip(blocks, peaks, strict=True)
-                if loop.start < block.end - 1 <= loop.end
-            ),
-            default=0,
-        )
-        for loop in loops(body)
-    }
-    return VectorPeaks(max(peaks), by_loop)
+    peaks = [_peak(found) for found in ranges]
+    starts = [block.start for block in blocks]
+    by_loop: dict[int, int] = {}
+    changing: dict[int, int] = {}
+    for loop in loops(body):
+        inside = range(bisect_right(starts, loop.start), bisect_right(starts, loop.end))
+        by_loop[loop.start] = max(peaks[n] for n in inside)
+        if loop.innermost:
+            written = _written(body, loop)
+            changing[loop.start] = max(
+                _peak([r for r in ranges[n] if r.local < 0 or r.local in written]) for n in inside
+            )
+    return VectorPeaks(max(peaks), by_loop, changing)
 
 
-def _bits(set_: int) -> list[int]:
-    return [n for n in range(set_.bit_length()) if set_ >> n & 1]
-
-
-def _peak(body: Body, block: BasicBlock, stack: Stack, live_out: list[int]) -> int:
-    """Run a block on the symbolic stack and sweep over the ranges of its values."""
+def _ranges(body: Body, block: BasicBlock, stack: Stack, live_out: int) -> list[Range]:
+    """The ranges of the vectors that live in a block, by running it on the symbolic stack."""
     stack.enter()
     for i in range(block.start, block.end):
         stack.step(body.instructions[i])
-    ranges = stack.leave(live_out)
-    change = [0] * (block.end - block.start + 3)
-    for first, last in ranges:
-        change[first] += 1
-        change[last] -= 1
-    level = peak = 0
-    for step in change:
-        level += step
-        peak = max(peak, level)
-    return peak
+    return stack.leave(n for n in range(live_out.bit_length()) if live_out >> n & 1)
+
+
+def _peak(ranges: Sequence[Range]) -> int:
+    """The most ranges that overlap: a range frees its register where another begins."""
+    events = sorted([(r.last, -1) for r in ranges] + [(r.first, 1) for r in ranges])
+    return max(accumulate(change for _, change in events), default=0)
+
+
+def _written(body: Body, loop: Loop) -> frozenset[int]:
+    return frozenset(
+        immediates[0]
+        for opcode, immediates, *_ in body.instructions[loop.start : loop.end]
+        if opcode in (SET, TEE)
+    )

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.compiler.importer.onnx.fold import MAX_TRIPS, fold
+from nnjit_studio.compiler.importer.onnx.fold import MAX_TRIPS, fold, fold_for
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 
@@ -116,6 +116,44 @@ def test_branches_of_different_shape_name_the_node() -> None:
     made = model([choice], [port("x", FLOAT, [3]), port("c", BOOL, [])], {"y": 1}, a=np.array([0]))
     with pytest.raises(UnsupportedOpError, match="If of node 'choice' needs branches"):
         fold(made)
+
+
+def rate_model() -> Any:
+    """An If on the value of an input, whose branches differ in shape."""
+    other = helper.make_graph(
+        [node("Unsqueeze", ["x", "a"], ["r"])], "b", [], [port("r", FLOAT, [1, 3])]
+    )
+    choice = node("If", ["c"], ["y"], "choice", then_branch=branches(2), else_branch=other)
+    nodes = [node("Equal", ["sr", "rate"], ["c"]), choice]
+    inputs = [port("x", FLOAT, [3]), port("sr", INT64, [])]
+    return model(nodes, inputs, {"y": 1}, a=np.array([0]), rate=np.int64(16000))
+
+
+def test_a_condition_on_an_input_at_hand_takes_its_branch() -> None:
+    with pytest.raises(UnsupportedOpError, match="If of node 'choice' needs branches"):
+        fold_for(rate_model(), {})
+    folded, relied = fold_for(rate_model(), {"sr": 16000})
+    assert (kinds(folded), relied) == (["Mul", "Identity"], {"sr"})
+    folded, relied = fold_for(rate_model(), {"sr": 8000})
+    assert (kinds(folded), relied) == (["Unsqueeze", "Identity"], {"sr"})
+
+
+def test_the_plan_says_for_which_value_it_was_laid_out(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(rate_model().SerializeToString())
+    given = GivenShapes(values={"sr": 16000})
+    plan = import_model(path, tmp_path / "w.bin", given=given).plan
+    assert {p.spec.name: p.value for p in plan.inputs} == {"x": None, "sr": 16000}
+    written = plan.to_json()
+    assert [p.get("value") for p in written["inputs"]] == [None, 16000]
+    assert written["version"] == 4
+
+
+def test_constants_are_those_of_the_model_s_opset() -> None:
+    """Unsqueeze had its axes as an attribute until opset 13."""
+    made = model([node("Unsqueeze", ["k"], ["y"], axes=[0])], [], {"y": 2}, k=np.ones(3, "f4"))
+    made.opset_import[0].version = 12
+    assert kinds(fold(made)) == []
 
 
 def loop(body_nodes: list[Any]) -> Any:

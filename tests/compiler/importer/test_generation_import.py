@@ -8,8 +8,8 @@ import pytest
 from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder
 from onnx import helper
 
+from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
-from nnjit_studio.compiler.importer.weights import Weights
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GenerationRequest, Plan

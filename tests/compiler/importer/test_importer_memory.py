@@ -16,8 +16,8 @@ from kernel_harness import engine, run_kernel
 from matmul_programs import dense
 from small_programs import softmax
 
+from nnjit_studio.compiler.importer.buffers import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.importer.build import build
-from nnjit_studio.compiler.importer.memory import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.importer.names import OnnxNames
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.ir.in_place import in_place

@@ -25,8 +25,18 @@ def fixed(given: GivenShapes, **inputs: list[int | str | None]) -> dict[str, tup
 def test_the_question_lists_every_open_input_and_the_options_that_answer_it() -> None:
     with pytest.raises(ModelError) as raised:
         fixed(GivenShapes(), ids=["batch", "sequence"], x=[2, 3], y=[None, 4])
-    assert "ids [batch, sequence], y [?, 4]" in raised.value.error
-    assert "--dim batch=1 --dim sequence=128 --shape y=1,4" in raised.value.hint
+    assert "ids [batch, sequence], y [y.0, 4]" in raised.value.error
+    assert "--dim batch=1 --dim sequence=128 --dim y.0=1" in raised.value.hint
+
+
+def test_dimensions_without_a_name_are_one_variable_each() -> None:
+    found = fixed(GivenShapes(hints={"x": (2, 3, 5, 7)}), x=[None, "?", "?", "-1"])
+    assert found == {"x": (2, 3, 5, 7)}
+    assert fixed(GivenShapes({"x.0": 2, "x.1": 3}), x=["?", "?"]) == {"x": (2, 3)}
+
+
+def test_a_number_as_a_name_is_that_number() -> None:
+    assert fixed(GivenShapes(), x=["2", 3]) == {"x": (2, 3)}
 
 
 def test_a_name_settles_every_input_that_has_it() -> None:

@@ -10,7 +10,7 @@ from nnjit_studio.analysis.kernel.line_map import LineMap, maps_of
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, PASSES, compile_program
 from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
-from nnjit_studio.compiler.process.kernel_texts import KernelTexts
+from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.errors import CompileError

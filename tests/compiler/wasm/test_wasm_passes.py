@@ -21,10 +21,10 @@ from nnjit_studio.compiler.wasm.ir import (
     Store,
     i32,
 )
-from nnjit_studio.compiler.wasm.leb128 import signed, unsigned
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.text import function_text
+from nnjit_studio.wasm_file.leb import signed, unsigned
 
 
 @pytest.mark.parametrize(

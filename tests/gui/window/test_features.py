@@ -67,7 +67,7 @@ def test_a_row_is_a_dock_that_is_made_when_it_is_seen(toys):
     assert toys.docks["test_toy"].toggleViewAction() in toys.menus._menus["&View"].actions()
     toys.docks["test_toy"].raise_()
     panel = toys.panel("test_toy")
-    assert toys.docks["test_toy"].widget() is panel and panel.changes and panel.seen
+    assert toys.docks["test_toy"].widget().widget() is panel and panel.changes and panel.seen
     toys.menus.choose_theme("dark")
     assert panel.theme is toys.themes.current
     toys.session.state.set_phase("Idle")

@@ -50,7 +50,7 @@ def test_the_list_of_recent_models_comes_back(window, tmp_path):
 def test_what_is_behind_a_tab_is_made_when_it_is_seen(window):
     assert window.docks["profile"].widget() is None
     window.docks["profile"].raise_()
-    assert window.docks["profile"].widget() is window.profile
+    assert window.docks["profile"].widget().widget() is window.profile
     assert window.docks["faster"].widget() is None
 
 

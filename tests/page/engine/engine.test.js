@@ -100,7 +100,7 @@ test("a plan with an unknown instruction is refused by its name", () => {
 });
 
 test("a plan of another version, or with broken buffers, is refused", () => {
-  assert.throws(() => new Engine().load({ ...planOf(K, N), version: 4 }), /version 4, this engine runs versions 1 to 3/);
+  assert.throws(() => new Engine().load({ ...planOf(K, N), version: 5 }), /version 5, this engine runs versions 1 to 4/);
   for (const change of [{ region: "stack" }, { offset: 32 }, { nbytes: 1e9 }, { pack: [K, 1000] }]) {
     const plan = planOf(K, N);
     Object.assign(plan.buffers[0], change);
@@ -128,6 +128,19 @@ test("inputs with a wrong name, dtype, shape or size are refused", async () => {
   assert.throws(() => engine.infer([{ ...good, shape: [1, K] }]), /shape \[1,3\], the model wants \[3\]/);
   assert.throws(() => engine.infer([{ ...good, data: f32(1) }]), /4 bytes, its shape needs 12/);
   assert.throws(() => engine.infer([good], { runs: 0 }), /at least 1/);
+});
+
+test("an input whose value the plan was laid out for must have it", async () => {
+  const engine = new Engine();
+  const plan = planOf(K, N);
+  const [x] = plan.inputs;
+  plan.buffers.push({ region: "arena", offset: plan.arena_bytes, nbytes: 8, pack: null });
+  plan.arena_bytes += 64;
+  const spec = { name: "sr", shape: [], dtype: "i64" };
+  engine.load({ ...plan, version: 4, inputs: [x, { spec, buffer: plan.buffers.length - 1, value: 16000 }] });
+  const rate = (/** @type {bigint} */ n) => ({ ...spec, data: new Uint8Array(new BigInt64Array([n]).buffer) });
+  assert.throws(() => engine.infer([...input(), rate(8000n)]), /input "sr" is 8000, the model was compiled for 16000/);
+  assert.throws(() => engine.infer([...input(), rate(16000n)]), /No kernel is registered/);
 });
 
 test("nothing runs without a model, without a kernel, or after dispose", async () => {

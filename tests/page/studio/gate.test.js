@@ -112,3 +112,20 @@ test("a worker that is late is not waited for", async () => {
   gate.forget();
   assert.ok(!gate.busy);
 });
+
+test("a slice that the worker ends between the page's look and its wait is over", async () => {
+  class Watched extends Gate {
+    looks = 0;
+    get open() {
+      const open = super.open;
+      if (this.looks++ === 0) this.shut();
+      return open;
+    }
+  }
+  const gate = new Watched(sharedClock().now, FOREVER_MS);
+  gate.shut();
+  const over = gate.slice(5, FOREVER_MS).then(() => "over");
+  gate.forget(); // the request is done
+  assert.equal(await Promise.race([over, new Promise((r) => setTimeout(r, 10_000, "waits"))]), "over");
+  assert.ok(gate.looks > 1);
+});

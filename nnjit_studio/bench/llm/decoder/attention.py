@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.bench.llm.decoder.config import LlamaConfig
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 
 THREADS = 256
 TILE = THREADS // 2

@@ -21,15 +21,6 @@ class LlamaConfig:
     """A decoder of ``layers`` blocks: RMSNorm, attention with RoPE, RMSNorm, gated SiLU.
 
     The default sizes are those of Llama 2 7B.
-
-    Attributes
-    ----------
-    width, heads, hidden, vocabulary
-        As in the model's card; as many key heads as heads.
-    context
-        Slots of the cache: tokens of the longest text.
-    splits
-        Parts of the cache that attention reads side by side.
     """
 
     layers: int = 32
@@ -37,8 +28,12 @@ class LlamaConfig:
     heads: int = 32
     hidden: int = 11008
     vocabulary: int = 32000
+    """``width``, ``heads``, ``hidden``, ``vocabulary``: As in the model's card; as many key
+    heads as heads."""
     context: int = 2048
+    """Slots of the cache: tokens of the longest text."""
     splits: int = 4
+    """Parts of the cache that attention reads side by side."""
     epsilon: float = 1e-5
     theta: float = 10000.0
     seed: int = 1

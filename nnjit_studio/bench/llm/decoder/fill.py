@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 
 THREADS = 256
 GRID_X = 16384

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnjit_studio.bench.llm.decoder.config import PART, LlamaConfig
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import threads_of
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 

@@ -80,21 +80,15 @@ class Step:
 
 @dataclass(frozen=True)
 class DecoderPlan:
-    """Everything that a page needs but the weights.
-
-    Attributes
-    ----------
-    steps
-        The dispatches of one token.
-    prefill
-        Those that read :data:`PREFILL` tokens of a prompt at once, and choose none.
-    """
+    """Everything that a page needs but the weights."""
 
     config: LlamaConfig
     buffers: tuple[Buffer, ...]
     kernels: Mapping[str, tuple[Variant, ...]]
     steps: tuple[Step, ...]
+    """The dispatches of one token."""
     prefill: tuple[Step, ...]
+    """Those that read :data:`PREFILL` tokens of a prompt at once, and choose none."""
 
     @property
     def file_bytes(self) -> int:

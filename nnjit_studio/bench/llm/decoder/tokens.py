@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.bench.llm.decoder.config import BLOCK, PART, LlamaConfig
-from nnjit_studio.compiler.wgsl.core.document import Dispatch
-from nnjit_studio.compiler.wgsl.core.shader import Shader
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 
 _EMBED_THREADS = 64
 _PICK_THREADS = 256

@@ -1,0 +1,25 @@
+"""Parts that every section of a module is made of (core spec, 5.1.3 and 5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnjit_studio.wasm_file.leb import unsigned
+
+HEADER = b"\0asm\x01\0\0\0"
+
+
+def sized(payload: bytes) -> bytes:
+    return unsigned(len(payload)) + payload
+
+
+def section(number: int, payload: bytes) -> bytes:
+    return bytes((number,)) + sized(payload)
+
+
+def vector(items: Sequence[bytes]) -> bytes:
+    return unsigned(len(items)) + b"".join(items)
+
+
+def text(value: str) -> bytes:
+    return sized(value.encode())

@@ -1,0 +1,115 @@
+"""What builds of a module are measured on: single operators, models of the zoo, files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from nnjit_studio.bench.peers.imports import seeded_feeds
+from nnjit_studio.bench.peers.onnx_models import port, save_model
+from nnjit_studio.errors import UserError
+from nnjit_studio.samples.zoo import MODELS, write_model
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and its inputs; ``flops`` is 0 where they are not counted."""
+
+    name: str
+    model: Path
+    feeds: Mapping[str, NDArray[Any]]
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Product:
+    """A MatMul; with ``constant`` its second operand is a weight."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    constant: bool = True
+
+
+PRODUCTS = {
+    "matmul-384x768x768": Product((384, 768), (768, 768)),
+    "matmul-640x768x3072": Product((640, 768), (768, 3072)),
+    "matmul-384x768x768-dynamic": Product((384, 768), (768, 768), False),
+    "batch-12x384x64x384": Product((12, 384, 64), (12, 64, 384), False),
+    "batch-12x384x384x64": Product((12, 384, 384), (12, 384, 64), False),
+    "row-768x3072": Product((1, 768), (768, 3072)),
+    "row-768x3072-dynamic": Product((1, 768), (768, 3072), False),
+}
+CONVOLUTION = "conv-64x64x3x3-56x56"
+KERNELS = (*PRODUCTS, CONVOLUTION)
+WHOLE = ("minilm", "vit-tiny", "mobilenet-v2", "whisper-tiny-encoder")
+DEFAULT = (*KERNELS, *WHOLE)
+_CHANNELS, _SIZE, _KERNEL = 64, 56, 3
+
+
+def case_of(name: str, folder: Path) -> Case:
+    """The case of a name, or of an .onnx file whose inputs have fixed shapes.
+
+    Raises
+    ------
+    UserError
+        When there is no such name or file.
+    """
+    path = folder / f"{name}.onnx"
+    if name in PRODUCTS:
+        return _product(name, PRODUCTS[name], path)
+    if name == CONVOLUTION:
+        return _convolution(path)
+    if name == "minilm":
+        from nnjit_studio.samples.minilm import write_minilm
+
+        return _model(name, write_minilm(path, 128, 1))
+    if name in MODELS:
+        return _model(name, write_model(name, path))
+    if Path(name).is_file():
+        return _model(Path(name).stem, Path(name))
+    raise UserError(
+        f"There is no case {name!r}.", f"Use {', '.join((*KERNELS, 'minilm', *MODELS))}."
+    )
+
+
+def _product(name: str, product: Product, path: Path) -> Case:
+    rng = np.random.default_rng(1)
+    a = rng.uniform(-1, 1, product.a).astype(np.float32)
+    b = rng.uniform(-1, 1, product.b).astype(np.float32) / np.float32(np.sqrt(product.b[-2]))
+    out = (*product.a[:-1], product.b[-1])
+    given = [port("a", product.a)] + ([] if product.constant else [port("b", product.b)])
+    constants = [numpy_helper.from_array(b, "b")] if product.constant else []
+    node = helper.make_node("MatMul", ["a", "b"], ["y"])
+    save_model(path, [node], given, [port("y", out)], constants)
+    feeds = {"a": a} if product.constant else {"a": a, "b": b}
+    return Case(name, path, feeds, 2 * int(np.prod(out)) * product.a[-1])
+
+
+def _convolution(path: Path) -> Case:
+    rng = np.random.default_rng(1)
+    shape = (1, _CHANNELS, _SIZE, _SIZE)
+    weights = rng.standard_normal((_CHANNELS, _CHANNELS, _KERNEL, _KERNEL)).astype(np.float32) / 24
+    node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    constant = numpy_helper.from_array(weights.astype(np.float32), "w")
+    save_model(path, [node], [port("x", shape)], [port("y", shape)], [constant])
+    feeds = {"x": rng.uniform(-1, 1, shape).astype(np.float32)}
+    return Case(CONVOLUTION, path, feeds, 2 * _CHANNELS**2 * _KERNEL**2 * _SIZE**2)
+
+
+def _model(name: str, path: Path) -> Case:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds: dict[str, NDArray[Any]] = seeded_feeds(session, {})
+    return Case(name, path, feeds)
+
+
+def parse(text: str | None) -> Sequence[str]:
+    """A comma list of cases; all of :data:`DEFAULT` without."""
+    return DEFAULT if text is None else [word for word in text.split(",") if word]

@@ -1,0 +1,69 @@
+"""What is looked at after a session: all kernels in turns, and many swaps in a row."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from nnjit_studio.live.page import LivePage
+from nnjit_studio.live.session import LiveSession
+from nnjit_studio.records import Kernel
+from nnjit_studio.tuner.events import Event
+
+SAMPLE_MS = 20.0
+
+
+@dataclass(frozen=True)
+class Raced(Event):
+    """All kernels that were proven, and the originals, in turns between ordinary inferences.
+
+    ``rows`` hold settings and the median, least and quartiles of the model's ms; ``behind`` is how
+    much slower the winner's median is than the best one's, as a share.
+    """
+
+    name: ClassVar[str] = "raced"
+    rows: tuple[dict[str, Any], ...]
+    winner: str
+    best: str
+    behind: float
+
+
+@dataclass(frozen=True)
+class Swaps(Event):
+    """Inferences with a swap before each; every answer was looked at."""
+
+    name: ClassVar[str] = "swaps"
+    swaps: int
+    seconds: float
+    answers: int
+    wrong: int
+    worst: float
+
+
+def race(page: LivePage, session: LiveSession, rounds: int, t_s: float) -> Raced:
+    """Compare the winner with every other set of kernels."""
+    kernels = [session.plain, *session.donors]
+    samples = page.race(kernels, rounds, SAMPLE_MS)
+    rows = tuple(_row(kernel, ms) for kernel, ms in zip(kernels, samples, strict=True))
+    best = min(rows, key=lambda row: float(row["median"]))
+    mine = next(row for row in rows if row["settings"] == session.winner.settings)
+    behind = mine["median"] / best["median"] - 1
+    return Raced(t_s, rows, mine["settings"], best["settings"], behind)
+
+
+def swaps(page: LivePage, session: LiveSession, count: int, t_s: float) -> Swaps:
+    """Swap the originals and the best donors in turns, ``count`` times."""
+    seconds = page.soak([session.plain, *session.donors[:2]], count)
+    checked = page.checked
+    return Swaps(t_s, count, seconds, checked.runs, checked.wrong, checked.worst)
+
+
+def _row(kernel: Kernel, samples: list[float]) -> dict[str, Any]:
+    low, median, high = statistics.quantiles(samples, n=4)
+    return {
+        "settings": kernel.settings,
+        "median": median,
+        "least": min(samples),
+        "quartiles": [low, high],
+    }

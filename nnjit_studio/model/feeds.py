@@ -1,0 +1,32 @@
+"""Inputs for a model of which nothing else is known: seeded, and valid for what names tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.model.graph import NUMPY_DTYPES, TensorSpec
+
+VOCABULARY = 1000
+"""Token ids are drawn below it: a valid index of every vocabulary."""
+
+
+def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
+    """Token ids in ``[0, VOCABULARY)``, other integers one (open masks), floats in [-1, 1)."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, NDArray[Any]] = {}
+    for spec in inputs:
+        dtype = NUMPY_DTYPES[spec.dtype]
+        if dtype.kind == "f":
+            drawn: NDArray[Any] = rng.uniform(-1, 1, spec.shape)
+        elif spec.name.endswith("ids") and "type" not in spec.name and "position" not in spec.name:
+            drawn = rng.integers(0, VOCABULARY, spec.shape)
+        elif "position" in spec.name:
+            drawn = np.broadcast_to(np.arange(spec.shape[-1]), spec.shape)
+        else:
+            drawn = np.ones(spec.shape)
+        feeds[spec.name] = drawn.astype(dtype)
+    return feeds

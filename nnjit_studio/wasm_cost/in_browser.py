@@ -1,0 +1,75 @@
+"""Browsers as engines: a page whose worker compiles, started with flags or preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.flags import Browser, Extras
+from nnjit_studio.engine.pages.server import PageServer
+from nnjit_studio.support import processes
+from nnjit_studio.wasm_cost.engines import Job, Row
+from nnjit_studio.wasm_cost.v8_lines import TIERS as V8_TIERS
+
+TIMEOUT_S = 1800.0
+"""Of one round: the slowest known function takes SpiderMonkey of 2022 seven minutes."""
+
+_PREFERENCES = {
+    "baseline": "javascript.options.wasm_optimizingjit",
+    "ion": "javascript.options.wasm_baselinejit",
+}
+"""The preference that is switched off, which leaves the tier alone."""
+
+
+@dataclass(frozen=True)
+class BrowserEngine:
+    """A browser of this machine."""
+
+    browser: Browser
+    no_sandbox: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.browser.name
+
+    @property
+    def kind(self) -> str:
+        return "spidermonkey" if self.browser.kind == "firefox" else "v8"
+
+    def version(self) -> str:
+        return browsers.version(self.browser)
+
+    def compile(self, job: Job) -> Generator[Row, None, int | None]:
+        """See :class:`~nnjit_studio.wasm_cost.engines.Engine`.
+
+        Raises
+        ------
+        TargetError, PageError
+            When the browser does not start, or the page fails.
+        """
+        folder = Path(job.files[0]).parent
+        (folder / "job.json").write_text(job.to_json())
+        with (
+            PageServer({"files": folder}) as server,
+            browsers.launch(
+                self.browser,
+                server.url("compile.html"),
+                self.no_sandbox,
+                on_exit=server.fail,
+                extras=self._extras(job),
+            ) as running,
+        ):
+            peak = 0
+            for row in server.rows(TIMEOUT_S):
+                tree = processes.descendants(running.pid)
+                peak = max(peak, *map(processes.peak_bytes, tree))
+                yield row["ms"]
+            return peak or None
+
+    def _extras(self, job: Job) -> Extras:
+        if self.kind == "spidermonkey":
+            return Extras(preferences={_PREFERENCES[job.tier]: False})
+        flags = " ".join((*V8_TIERS[job.tier], *job.flags))
+        return Extras((f"--js-flags={flags}",), on_output=job.on_line)

@@ -1,0 +1,99 @@
+"""Modules that hold one function of a stranger's module, so that its compilation can be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.instructions import CODES, Instruction, decode, encode
+from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module
+
+STUB = b"\0\0\x0b"
+"""``unreachable``, which is valid whatever a function returns."""
+REFERENCE = CODES["ref.func"]
+DIRECT = {CODES["call"], CODES["return_call"], REFERENCE}
+ELEMENT, DATA_COUNT, CODE = (SECTIONS.index(name) for name in ("element", "data_count", "code"))
+_DROPPED = {SECTIONS.index(name) for name in ("custom", "export", "start")} | {ELEMENT}
+
+
+class Isolated(NamedTuple):
+    """The function alone, and the same module with a stub in its place."""
+
+    module: bytes
+    stub: bytes
+
+
+def isolate(module: Module, index: int) -> Isolated:
+    """The function ``index`` with what an engine needs to compile it, for no engine to run.
+
+    Types, imports, tables, memories, globals and tags stay; data segments are
+    emptied. Functions that it calls are stubs, other functions are left out. An
+    engine that inlines must be told not to: it would inline a stub's trap and drop
+    what follows the call as dead.
+
+    Raises
+    ------
+    WasmError
+        When the function cannot be decoded.
+    """
+    body = module.body(index)
+    instructions = decode(body).instructions
+    targets = {i.immediates[0] for i in instructions if i.opcode in DIRECT} - {index}
+    functions = [index, *sorted(t for t in targets if t >= module.imported_functions)]
+    order = {t: module.imported_functions + n for n, t in enumerate(functions)}
+    referred = sorted({i.immediates[0] for i in instructions if i.opcode == REFERENCE})
+    stubs = [STUB] * (len(functions) - 1)
+
+    def written(first: bytes) -> bytes:
+        return MAGIC + b"".join(
+            bytes([code]) + _sized(contents)
+            for code, contents in _sections(
+                module, functions, [first, *stubs], [order.get(i, i) for i in referred]
+            )
+        )
+
+    return Isolated(written(_relinked(body, instructions, order)), written(STUB))
+
+
+def _relinked(body: bytes, instructions: Sequence[Instruction], order: Mapping[int, int]) -> bytes:
+    pieces = [body[: instructions[0].start]]
+    for opcode, immediates, start, end in instructions:
+        if opcode in DIRECT:
+            pieces.append(encode(opcode, (order.get(immediates[0], immediates[0]),)))
+        else:
+            pieces.append(body[start:end])
+    return b"".join(pieces)
+
+
+def _sections(
+    module: Module,
+    functions: Sequence[int],
+    bodies: Sequence[bytes],
+    referred: Sequence[int],
+) -> list[tuple[int, bytes]]:
+    """Ids and contents, in the order of the format."""
+    out: list[tuple[int, bytes]] = []
+    declared = _vector([b"\3\0" + _vector([leb.unsigned(i) for i in referred])])
+    for section in module.sections:
+        if referred and section.id in (DATA_COUNT, CODE) and (ELEMENT, declared) not in out:
+            out.append((ELEMENT, declared))
+        name = SECTIONS[section.id] if section.id < len(SECTIONS) else ""
+        contents = module.data[section.start : section.end]
+        if name == "function":
+            contents = _vector([leb.unsigned(module.type_index(i)) for i in functions])
+        elif name == "code":
+            contents = _vector([_sized(body) for body in bodies])
+        elif name == "data":
+            contents = _vector([b"\1\0"] * leb.read_unsigned(contents, 0)[0])
+        if section.id not in _DROPPED:
+            out.append((section.id, contents))
+    return out
+
+
+def _sized(data: bytes) -> bytes:
+    return leb.unsigned(len(data)) + data
+
+
+def _vector(items: Sequence[bytes]) -> bytes:
+    return leb.unsigned(len(items)) + b"".join(items)

@@ -1,0 +1,132 @@
+"""Lifting, orders and rewrites of one loop."""
+
+from __future__ import annotations
+
+import pytest
+from random_loops import I32, V128, N, P, Q, code, get, put
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.turbo.candidates import find
+from nnjit_studio.turbo.loops.find import Loop, decoded, vector_loops
+from nnjit_studio.turbo.loops.graph import leb
+from nnjit_studio.turbo.loops.operators import F32X4_MADD, LOAD32_SPLAT, OPERATORS
+from nnjit_studio.turbo.loops.prove import difference
+from nnjit_studio.turbo.loops.rewrite import rebuilt
+from nnjit_studio.turbo.loops.rules import broadcasts
+from nnjit_studio.turbo.loops.schedule import peak_of
+from nnjit_studio.turbo.loops.variants import FMA, SCHEDULE, variants
+from nnjit_studio.turbo.targets import target_of
+from nnjit_studio.wasm_file.module import MAGIC, Module, read
+from nnjit_studio.wasm_file.opcodes import NAMES
+
+ROWS, COLUMNS = 4, 2
+A, B, ACC = 3, 3 + ROWS, 3 + ROWS + COLUMNS
+
+
+def module_of(loop: bytes, vectors: int = 24) -> Module:
+    """A function ``(p, q, n)`` with a loop, and stores of what the locals hold then."""
+    stores = b"".join(
+        code("i32.const", 4096 + 16 * n) + get(3 + n) + code("v128.store", 0, 0, 0)
+        for n in range(ACC - 3, vectors)
+    )
+    count = get(N) + code("i32.const", -1) + code("i32.add") + code("local.tee", N)
+    body = leb(1) + leb(vectors) + bytes((V128,))
+    body += code("loop", -64) + loop + count + code("br_if", 0) + code("end") + stores
+    body += code("end")
+    sections = (
+        (1, b"\x01\x60\x03" + bytes((I32,)) * 3 + b"\x00"),
+        (3, b"\x01\x00"),
+        (5, b"\x01\x00\x10"),
+        (10, b"\x01" + leb(len(body)) + body),
+    )
+    return read(MAGIC + b"".join(bytes((n,)) + leb(len(d)) + d for n, d in sections))
+
+
+def splat_kernel(rows: int = ROWS, columns: int = COLUMNS) -> bytes:
+    """A tile as XNNPACK writes it: rows of A whole, lanes broadcast by shuffles."""
+    out = b"".join(get(P) + code("v128.load", 4, 64 * r, 0) + put(A + r) for r in range(rows))
+    for k in range(4):
+        for c in range(columns):
+            out += get(Q) + code("v128.load", 4, 16 * (columns * k + c), 0) + put(A + rows + c)
+        for r in range(rows):
+            lanes = [4 * k + n % 4 for n in range(16)]
+            splat = get(A + r) + get(A + r) + code("i8x16.shuffle", *lanes)
+            for c in range(columns):
+                acc = A + rows + columns + r * columns + c
+                product = splat + get(A + rows + c) + code("f32x4.mul")
+                out += product + get(acc) + code("f32x4.add") + put(acc)
+    for pointer, step in ((P, 16), (Q, 64 * columns)):
+        out += get(pointer) + code("i32.const", step) + code("i32.add") + put(pointer)
+    return out
+
+
+def only_loop(module: Module) -> Loop:
+    (loop,) = vector_loops(decoded(module, 0))
+    assert isinstance(loop, Loop), loop
+    return loop
+
+
+def test_a_splat_kernel_gets_an_order_that_fits() -> None:
+    module = module_of(splat_kernel())
+    function, loop = decoded(module, 0), only_loop(module)
+    before = peak_of(loop.graph, loop.graph.order)
+    (exact, *_), fused = (
+        [v for v in variants(loop.graph, 13, True) if v.passed == p] for p in (SCHEDULE, FMA)
+    )
+    assert exact.plan.peak < before
+    body = rebuilt(function, {loop.first: (loop, exact)})
+    assert difference(function, body, False) == ""
+    madd = rebuilt(function, {loop.first: (loop, fused[0])})
+    assert difference(function, madd, True) == ""
+    assert "another value" in difference(function, madd, False)
+    codes = [fused[0].graph.nodes[n].code for n in fused[0].graph.order]
+    assert codes.count(F32X4_MADD) == 4 * ROWS * COLUMNS
+
+
+def test_broadcasts_come_from_memory_only_where_all_of_it_is_read_anyway() -> None:
+    graph = only_loop(module_of(splat_kernel())).graph
+    assert LOAD32_SPLAT in {graph.nodes[n].code for n in broadcasts(graph).order}
+    first_lane = get(P) + code("v128.load", 4, 0, 0) + put(A)
+    first_lane += get(A) + get(A) + code("i8x16.shuffle", *([0, 1, 2, 3] * 4))
+    first_lane += get(ACC) + code("f32x4.add") + put(ACC)
+    alone = only_loop(module_of(first_lane)).graph
+    assert broadcasts(alone) is alone
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        (get(P) + get(ACC) + code("v128.store", 0, 0, 0), "fd 0b"),
+        (code("i32.const", 1) + get(N) + code("i32.div_s") + code("drop"), "6d"),
+        (get(P) + code("memory.grow", 0) + code("drop"), "40"),
+    ],
+)
+def test_loops_with_effects_or_traps_are_left_alone(extra: bytes, reason: str) -> None:
+    module = module_of(splat_kernel() + extra)
+    (told,) = vector_loops(decoded(module, 0))
+    assert isinstance(told, str) and reason in told
+    assert not find(module, 15, True).candidates
+
+
+def test_unused_loads_that_reach_further_keep_a_loop_as_it_is() -> None:
+    far = get(P) + code("v128.load", 4, 4000, 0) + code("drop")
+    (told,) = vector_loops(decoded(module_of(splat_kernel() + far), 0))
+    assert isinstance(told, str) and "may trap" in told
+
+
+def test_operators_have_the_arity_of_their_names() -> None:
+    """Against the decoder's table of names: nothing that stores, calls or branches."""
+    for number in OPERATORS:
+        name = NAMES[number]
+        assert not name.startswith(("local", "global", "memory", "table", "br", "call", "ref"))
+        assert "store" not in name and "atomic" not in name and "load" not in name
+        assert "div" not in name or name.startswith("f"), name
+        assert "rem" not in name, name
+        assert "trunc_" not in name or "sat" in name or "relaxed" in name, name
+
+
+def test_registers_are_those_of_engine_and_processor() -> None:
+    assert target_of("v8", "x86_64").vectors == 15
+    assert target_of("v8", "aarch64").vectors > 15
+    with pytest.raises(UserError, match="not known"):
+        target_of("v8", "riscv64")

@@ -1,0 +1,123 @@
+"""``nnjit turbo`` from file to files, measured in node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_loops import module_of, splat_kernel
+
+from nnjit_studio.cli.main import main
+from nnjit_studio.errors import UserError
+from nnjit_studio.turbo.gate.engines import Node, engine_of
+from nnjit_studio.turbo.gate.gain import gain_of
+from nnjit_studio.turbo.gate.gate import Settings
+from nnjit_studio.turbo.job import Turbo, TurboOptions, turbo
+from nnjit_studio.turbo.licence import licence_of
+from nnjit_studio.turbo.models import runtime_of
+from nnjit_studio.turbo.outputs import outputs_for
+
+# What is kept is for another test: a figure of this machine decides nothing here.
+EVERYTHING = Settings(cases=6, rounds=8, call_ms=0.1, warmup_ms=5, least_gain=0.01)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with a module whose kernel needs more registers than there are."""
+    folder = tmp_path_factory.mktemp("package")
+    (folder / "package.json").write_text(
+        json.dumps({"name": "peer", "version": "1.2.3", "license": "MIT"})
+    )
+    (folder / "LICENSE").write_text("MIT")
+    (folder / "dist").mkdir()
+    data = module_of(splat_kernel(4, 3), 40).data + b"\x00\x05\x04note"
+    (folder / "dist" / "kernels.wasm").write_bytes(data)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(package: Path) -> Turbo:
+    options = TurboOptions(fma=True, target="node", settings=EVERYTHING)
+    return turbo(package / "dist" / "kernels.wasm", None, options, lambda line: None)
+
+
+def test_all_files_are_written_and_the_certificate_names_them(made: Turbo) -> None:
+    outputs = made.outputs
+    assert outputs.plain.name == "kernels.turbo.wasm"
+    assert outputs.relaxed.name == "kernels.turbo-relaxed.wasm"
+    told = json.loads(outputs.certificate.read_text())
+    for role, path in (("out", outputs.plain), ("out_relaxed", outputs.relaxed)):
+        assert told[role]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert path.read_bytes().endswith(b"\x00\x05\x04note")  # notices stay
+    (row,) = told["functions"]
+    assert row["kept"] and row["gain"] > 0
+    assert row["executed"]["equal"] == row["executed"]["cases"] == EVERYTHING.cases
+    (loop,) = row["loops"]
+    assert loop["live_vectors"] > told["engine"]["vector_registers"]
+    assert all(body["equal"] for body in loop["bodies"])
+    assert {body["pass"] for body in loop["bodies"]} == {"schedule", "fma"}
+    assert told["licence"]["licence"] == "MIT"
+    assert told["licence"]["notices"] == ["LICENSE"]
+
+
+def test_the_loader_chooses_by_what_the_engine_can(made: Turbo) -> None:
+    script = "const { relaxed, wasmUrl } = await import(process.argv[1]);"
+    script += "console.log(JSON.stringify({ relaxed, wasmUrl }));"
+    node = engine_of("node", no_sandbox=True)
+    assert isinstance(node, Node)
+    command = [node.program, "--input-type=module", "-e", script, made.outputs.loader.as_uri()]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    chosen = made.outputs.relaxed if told["relaxed"] else made.outputs.plain
+    assert told["wasmUrl"].endswith(chosen.name)
+    assert told["relaxed"] is True  # node of this project has relaxed SIMD
+    assert len(made.outputs.loader.read_text().splitlines()) <= 10
+
+
+def test_a_module_that_gains_nothing_writes_nothing(package: Path, tmp_path: Path) -> None:
+    never = TurboOptions(target="node", settings=Settings(cases=2, rounds=8, least_gain=1e9))
+    with pytest.raises(UserError, match="1e\\+09 times as fast"):
+        turbo(package / "dist" / "kernels.wasm", tmp_path / "x.wasm", never, lambda line: None)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"nonsense", "not a Wasm module"),
+        (b"\0asm\1\0\0\0", "no memory"),
+        (b"\0asm\1\0\0\0\x05\x03\x01\x00\x01", "no loop that carries vectors"),
+    ],
+)
+def test_other_files_are_refused_in_a_sentence(
+    data: bytes, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.wasm"
+    file.write_bytes(data)
+    with pytest.raises(SystemExit) as stopped:
+        main(["turbo", str(file), "--target", "node", "--json"])
+    assert stopped.value.code == 1
+    assert sentence in json.loads(capsys.readouterr().out)["error"]
+    assert [f.name for f in tmp_path.iterdir()] == ["x.wasm"]
+
+
+def test_the_original_is_never_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "x.wasm"
+    with pytest.raises(UserError, match="original itself"):
+        outputs_for(file, file)
+    with pytest.raises(UserError, match=r"ends in \.wasm"):
+        outputs_for(file, tmp_path / "y.js")
+
+
+def test_a_check_needs_the_runtime_of_the_module(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="dist folder of an onnxruntime-web"):
+        runtime_of(tmp_path / "ort-wasm-simd-threaded.wasm")
+    assert "make sure" in licence_of(tmp_path / "x.wasm").text
+
+
+def test_a_gain_has_an_interval_that_holds_its_median() -> None:
+    gain = gain_of([2.0, 2.2, 1.8, 2.1, 2.0, 1.9, 2.4, 2.0], [1.0] * 8)
+    assert gain.low <= gain.median <= gain.high
+    assert gain.median == pytest.approx(2.0)
