@@ -71,6 +71,8 @@ def extract(found: Found) -> Extract | None:
     if cursor > MOST_BYTES:
         return None
     regions = _regions(spans, values)
+    if any(not 0 <= offset <= cursor - ELEMENT * count for offset, count in regions):
+        return None
     results = len(found.nest.results)
     if results:
         regions.append((cursor, results))

@@ -1,4 +1,4 @@
-"""Mutants of loops: nests changed by an instruction, so that they are no longer what they look like.
+"""Mutants of loops: nests with one instruction changed, no longer what they look like.
 
 Two questions. Is the detector still right of what it takes (the mutant is lifted anew, and its
 program is compared with Wasmtime's run of it)? And does the guard in the page find a kernel that is
