@@ -141,7 +141,7 @@ def _summed(store: Store) -> Output:
     """A store; one that adds to the same place again and again adds a sum once."""
     value: Expr = store.value  # type: ignore[assignment]
     moving = {atom for atom, _ in _counters(store.address)}
-    loops: Loops = store.loops  # type: ignore[assignment]
+    loops = store.loops
     still = tuple(pair for pair in loops if pair[0] not in moving and pair[1] > 1)
     if not still:
         return Output(store.address, loops, value)

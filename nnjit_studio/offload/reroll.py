@@ -175,7 +175,7 @@ def zipped(copies: Sequence[Expr], counter: Atom) -> Expr | None:
         return None
     if isinstance(first, Load):
         address = stepped([c.address for c in copies if isinstance(c, Load)], counter)
-        return address and Load(address)
+        return None if address is None else Load(address)
     parts = [children(c) for c in copies]
     heads = {_head(c) for c in copies}
     if not parts[0] or len(heads) > 1:

@@ -154,7 +154,8 @@ def ran(data: bytes, memory: Array) -> Array | None:
         run(store)
     except (wasmtime.Trap, wasmtime.WasmtimeError):
         return None
-    return np.frombuffer(inner.read(store), np.float32).copy()
+    left: Array = np.frombuffer(inner.read(store), np.float32).copy()
+    return left
 
 
 def expected(found: Found, memory: Array) -> tuple[Array, Array]:
