@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands turbo-campaign turbo-bench
 
 setup: .venv/ready
 
@@ -163,6 +163,16 @@ cold-start: .venv/ready $(MODEL)
 endurance: .venv/ready $(MODEL)
 	$(BIN)/python benchmarks/endurance.py starts --markdown benchmarks/results.md
 	$(BIN)/python benchmarks/endurance.py kills $(MODEL) --markdown benchmarks/results.md
+
+# 1,000 random loops rewritten and run, 500 wrong rewrites offered to the proof; some minutes.
+turbo-campaign: .venv/ready
+	PYTHONPATH=tests/turbo $(BIN)/python tests/turbo/campaign.py | tee -a benchmarks/turbo/campaign.jsonl
+
+# Turbo modules of public packages, made and measured in a browser; half an hour on an idle machine.
+BROWSER ?= chromium
+turbo-bench: .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" benchmarks/turbo/fetch.sh $(OUT)/turbo
+	benchmarks/turbo/run.sh $(BIN)/nnjit $(OUT)/turbo $(BROWSER) $(SANDBOX)
 
 # The table in docs/commands.md, from the window's registry.
 commands: .venv/ready

@@ -22,7 +22,7 @@ VERBS = {
     "export": "run:export",
     "faster": "profile:faster",
     "generate": "generate:generate",
-    "inspect": "inspect:inspect",
+    "inspect": "inspection.inspect:inspect",
     "live": "live:live",
     "profile": "profile:profile",
     "run": "run:run_model",

@@ -14,7 +14,7 @@ from nnjit_studio.inspection.rules import Finding, ranked
 from nnjit_studio.inspection.survey import Survey
 from nnjit_studio.support.tables import text_table
 
-Tiers = Mapping[int, Mapping[str, Mapping[str, float]]]
+Tiers = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """Of a function and a compiler tier: ``ms``, and ``bytes`` where the code's size is known."""
 
 LARGEST = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from nnjit_studio.live.page import LivePage
 from nnjit_studio.live.session import LiveSession
@@ -15,14 +15,13 @@ SAMPLE_MS = 20.0
 
 
 @dataclass(frozen=True)
-class Raced(Event):
+class Raced(Event, name="raced"):
     """All kernels that were proven, and the originals, in turns between ordinary inferences.
 
     ``rows`` hold settings and the median, least and quartiles of the model's ms; ``behind`` is how
     much slower the winner's median is than the best one's, as a share.
     """
 
-    name: ClassVar[str] = "raced"
     rows: tuple[dict[str, Any], ...]
     winner: str
     best: str
@@ -30,10 +29,9 @@ class Raced(Event):
 
 
 @dataclass(frozen=True)
-class Swaps(Event):
+class Swaps(Event, name="swaps"):
     """Inferences with a swap before each; every answer was looked at."""
 
-    name: ClassVar[str] = "swaps"
     swaps: int
     seconds: float
     answers: int

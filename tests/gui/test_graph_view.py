@@ -412,7 +412,7 @@ def test_without_a_node_the_details_name_the_graph_passes(panel):
     panel._session.state.model = replace(model, graph=replace(model.graph, passes=passes))
     panel.details.refresh(frozenset({"model"}))
     assert "pass fold" in told(panel) and "90 → 41 nodes" in told(panel)
-    assert "decompose" not in told(panel) and "1 more ran" in told(panel)
+    assert "decompose" not in told(panel) and "1 ran and left" in told(panel)
 
 
 def test_details_of_a_group_and_of_a_port(panel):

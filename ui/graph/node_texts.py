@@ -76,7 +76,7 @@ def passes_rows(passes: Sequence[GraphPass]) -> Iterator[Row]:
     for each in changed:
         yield f"pass {escape(each.name)}", f"{each.before} → {each.after} {escape(each.unit)}"
     if len(passes) > len(changed):
-        yield "passes", f"{len(passes) - len(changed)} more ran and left the count as it was"
+        yield "other passes", f"{len(passes) - len(changed)} ran and left the count as it was"
 
 
 def _of_group(nodes: Sequence[Node], state: SessionState) -> Iterator[Row]:

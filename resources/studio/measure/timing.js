@@ -120,7 +120,7 @@ export function warmUp(run, policy, target_ms, now, begun = { start: now(), call
     const over = second && spent >= policy.warmup_ms;
     const warm = calls >= MIN_WARM_CALLS && ((stable && spent >= policy.warmup_ms / 3) || over);
     if (long_enough) fastest = Math.min(fastest, each);
-    if ((warm && ms > 0) || spent >= policy.max_ms / 4) return runsFor(target_ms, Math.min(fastest, each));
+    if ((warm && ms > 0) || spent >= policy.max_ms / 4) return runsFor(target_ms, Math.min(fastest, each), batch);
     if (long_enough) before = each;
     else batch *= 2;
   }
@@ -129,8 +129,9 @@ export function warmUp(run, policy, target_ms, now, begun = { start: now(), call
 /**
  * @param {number} target_ms
  * @param {number} each ms of one run
+ * @param {number} batch of which `each` is known: where the clock made no step meanwhile, twice as many
  */
-const runsFor = (target_ms, each) => Math.max(1, Math.ceil(target_ms / Math.max(each, 1e-6)));
+const runsFor = (target_ms, each, batch) => Math.max(1, each > 0 ? Math.ceil(target_ms / each) : 2 * batch);
 
 /**
  * Interleaved samples, in the order C I I C C I I C ...: a slow drift of the
@@ -154,8 +155,8 @@ export function takeSamples(challenger, incumbent, policy, { now, quantum_ms }) 
   const sample = (/** @type {Timed} */ timed) => {
     for (;;) {
       const ms = timeBatch(timed.run, timed.batch, now);
-      if (ms >= target_ms / 2 || now() - start >= policy.max_ms) return ms / timed.batch;
-      timed.batch = Math.max(timed.batch + 1, runsFor(target_ms, ms / timed.batch)); // too short for a sample
+      if (ms >= target_ms / 2 || (ms > 0 && now() - start >= policy.max_ms)) return ms / timed.batch;
+      timed.batch = Math.max(timed.batch + 1, runsFor(target_ms, ms / timed.batch, timed.batch)); // too short for a sample
     }
   };
   // After a rest of the page the first runs are slow: they would all be the challenger's.

@@ -65,6 +65,15 @@ test("max_ms bounds a slow pair, but one pair is always taken", () => {
   assert.ok(clock.now() < policy.max_ms + 4 * 900);
 });
 
+test("a sample takes time even when warming up met an interruption that outlasts max_ms", () => {
+  const clock = fakeClock();
+  let runs = 0;
+  const interrupted = () => (runs++ ? 0.0001 : policy.max_ms);
+  const { samples_ms } = takeSamples(cold(clock.work("C", interrupted)), null, policy, clock);
+  assert.ok(clock.now() >= policy.max_ms);
+  assert.ok(samples_ms.length > 0 && samples_ms.every((ms) => ms > 0), String(samples_ms));
+});
+
 test("warming up outlasts the steady baseline tier", () => {
   const clock = fakeClock();
   const tiersUp = (t) => (t < 9 ? 1 : 0.25);
