@@ -95,9 +95,9 @@ def _looped(r: Rewriter, names: list[str]) -> bool:
     if whole:
         parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
         r.op("Concat", *parts, axis=1, out=whole)
-    for position, name in enumerate(finals):
+    for place, name in enumerate(finals):
         if name:
-            parts = [r.along("Unsqueeze", state[position], [0]) for state in last]
+            parts = [r.along("Unsqueeze", state[place], [0]) for state in last]
             r.op("Concat", *parts, axis=0, out=name)
     return True
 
