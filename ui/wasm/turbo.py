@@ -76,7 +76,7 @@ class TurboPanel(TablePanel):
         )  # fmt: skip
         self.turbo_button = push_button(
             "Turbo…", "Write the faster module",
-            "A faster module beside the original, with certificate and loader", self.ask,
+            "A faster module next to the original, with certificate and loader", self.ask,
         )  # fmt: skip
         self.lead(self.engines, self.fused, self.turbo_button, self.compile_button, QWidget())
         self.box.insertWidget(1, self.caption)
