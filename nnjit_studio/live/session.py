@@ -52,7 +52,7 @@ DUEL_MS, LEAST_DUEL_MS = 6000.0, 500.0
 TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
 """Shares of the time after which no further tile is tried, and no further unroll: on a busy
 machine the duels need what is left."""
-LEAST_DONORS = 2
+LEAST_DONORS = 4
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
 FINAL_RUNS = 5
