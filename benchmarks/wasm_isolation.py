@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from nnjit_studio.cli.inspection.compile_cost import find_engine
-from nnjit_studio.wasm_cost.measure import isolated, traced
+from nnjit_studio.inspection.cost.measure import isolated, traced
 from nnjit_studio.wasm_file.module import read
 
 LEAST_MS = 1.0

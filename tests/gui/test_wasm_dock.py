@@ -10,10 +10,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.inspection.cost.records import Compilation, CompileCost, TierCost
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
-from nnjit_studio.wasm_cost.records import Compilation, CompileCost, TierCost
 
 BODIES = (build.products(8, 8), build.ifs(10, 4), build.nops(100_500))
 

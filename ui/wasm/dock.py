@@ -8,6 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QTabWidget
 
 from nnjit_studio.inspection.comparison import Comparison, compare
+from nnjit_studio.inspection.cost.records import CompileCost
+from nnjit_studio.inspection.cost.trace import trace_events
 from nnjit_studio.inspection.report import Tiers, headline, sections
 from nnjit_studio.inspection.rules import Finding, ranked
 from nnjit_studio.inspection.survey import Survey
@@ -31,8 +33,6 @@ from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.wasm_cost.records import CompileCost
-from nnjit_studio.wasm_cost.trace import trace_events
 
 WASM_FILES = ("Open a Wasm file", "Wasm modules (*.wasm)")
 EMPTY = "Drop a .wasm on the window: which functions are large, slow to compile, or spill."

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import TargetError
+from nnjit_studio.inspection.cost.engines import Engine
+from nnjit_studio.inspection.cost.in_browser import BrowserEngine
+from nnjit_studio.inspection.cost.measure import isolated, traced
+from nnjit_studio.inspection.cost.records import CompileCost
+from nnjit_studio.inspection.cost.shells import find_shell
 from nnjit_studio.turbo.job import Turbo, TurboOptions, turbo
-from nnjit_studio.wasm_cost.engines import Engine
-from nnjit_studio.wasm_cost.in_browser import BrowserEngine
-from nnjit_studio.wasm_cost.measure import isolated, traced
-from nnjit_studio.wasm_cost.records import CompileCost
-from nnjit_studio.wasm_cost.shells import find_shell
 from nnjit_studio.wasm_file.module import read
 
 Note = Callable[[str], None]

@@ -9,6 +9,8 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
+from nnjit_studio.inspection.cost.records import CompileCost
+from nnjit_studio.inspection.cost.verdict import verdict
 from nnjit_studio.turbo.job import Turbo
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -16,8 +18,6 @@ from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.widgets.panel import chooser, ground, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.worker import Worker
-from nnjit_studio.wasm_cost.records import CompileCost
-from nnjit_studio.wasm_cost.verdict import verdict
 
 COMPILE, TURBO = "compile", "turbo"
 EMPTY = "Loops that hold too many vectors are re-scheduled, and kept where measured faster."
@@ -46,7 +46,7 @@ class TurboPanel(TablePanel):
     Signals
     -------
     compiled(object)
-        The :class:`~nnjit_studio.wasm_cost.records.CompileCost` of the file.
+        The :class:`~nnjit_studio.inspection.cost.records.CompileCost` of the file.
     changed()
         A job began or ended.
     """

@@ -9,14 +9,14 @@ from nnjit_studio.cli.common import note
 from nnjit_studio.cli.verbs import COUNT, option
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
+from nnjit_studio.inspection.cost.engines import Engine
+from nnjit_studio.inspection.cost.in_browser import BrowserEngine
+from nnjit_studio.inspection.cost.measure import isolated, traced
+from nnjit_studio.inspection.cost.records import CompileCost
+from nnjit_studio.inspection.cost.shells import find_shell
+from nnjit_studio.inspection.cost.trace import trace_events
 from nnjit_studio.inspection.survey import Survey
 from nnjit_studio.support.files import write_json
-from nnjit_studio.wasm_cost.engines import Engine
-from nnjit_studio.wasm_cost.in_browser import BrowserEngine
-from nnjit_studio.wasm_cost.measure import isolated, traced
-from nnjit_studio.wasm_cost.records import CompileCost
-from nnjit_studio.wasm_cost.shells import find_shell
-from nnjit_studio.wasm_cost.trace import trace_events
 from nnjit_studio.wasm_file.module import read
 
 ISOLATED = 10

@@ -9,7 +9,7 @@ from wasm_builder import END, ifs, nops, op
 from wasm_builder import module as build
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.wasm_cost.isolated import isolate
+from nnjit_studio.inspection.cost.isolated import isolate
 from nnjit_studio.wasm_file.module import read
 
 EVERYTHING = """(module

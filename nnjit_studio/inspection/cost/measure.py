@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.wasm_cost.engines import EVER_MS, ISOLATION_V8, TIERS, Engine, Job, Row
-from nnjit_studio.wasm_cost.isolated import isolate
-from nnjit_studio.wasm_cost.records import Compilation, CompileCost, Progress, TierCost
-from nnjit_studio.wasm_cost.v8_lines import FLAGS, Compiled, parse
+from nnjit_studio.inspection.cost.engines import EVER_MS, ISOLATION_V8, TIERS, Engine, Job, Row
+from nnjit_studio.inspection.cost.isolated import isolate
+from nnjit_studio.inspection.cost.records import Compilation, CompileCost, Progress, TierCost
+from nnjit_studio.inspection.cost.v8_lines import FLAGS, Compiled, parse
 from nnjit_studio.wasm_file.module import Module
 
 _SAY_EVERY = 2000

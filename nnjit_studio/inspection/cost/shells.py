@@ -14,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from nnjit_studio.errors import PageError, TargetError
-from nnjit_studio.wasm_cost.engines import Job, Row
-from nnjit_studio.wasm_cost.memory import watched
-from nnjit_studio.wasm_cost.v8_lines import TIERS as V8_TIERS
+from nnjit_studio.inspection.cost.engines import Job, Row
+from nnjit_studio.inspection.cost.memory import watched
+from nnjit_studio.inspection.cost.v8_lines import TIERS as V8_TIERS
 
 _MARK = "@row "
 _VERSION_TIMEOUT_S = 10.0
@@ -41,7 +41,7 @@ class Shell:
         return f"{self.path.name} {run.stdout.strip().splitlines()[0] if run.stdout else ''}"
 
     def compile(self, job: Job) -> Generator[Row, None, int | None]:
-        """See :class:`~nnjit_studio.wasm_cost.engines.Engine`.
+        """See :class:`~nnjit_studio.inspection.cost.engines.Engine`.
 
         Raises
         ------

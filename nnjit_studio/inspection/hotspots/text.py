@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.hotspots.records import Hotspots
+from nnjit_studio.inspection.hotspots.records import Hotspots
 from nnjit_studio.support.tables import text_table
 
 SAID = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nnjit_studio.wasm_cost.records import Compilation, CompileCost
+from nnjit_studio.inspection.cost.records import Compilation, CompileCost
 
 
 def trace_events(cost: CompileCost, name: Callable[[int], str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nnjit_studio.wasm_cost.records import Compilation, CompileCost
+from nnjit_studio.inspection.cost.records import Compilation, CompileCost
 
 BLAMED_SHARE = 0.2
 """Of the whole tier's time: from here on one function is a cliff and not only large."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser, Extras
 from nnjit_studio.engine.pages.server import PageServer
-from nnjit_studio.wasm_cost.engines import Job, Row
-from nnjit_studio.wasm_cost.memory import watched
-from nnjit_studio.wasm_cost.v8_lines import TIERS as V8_TIERS
+from nnjit_studio.inspection.cost.engines import Job, Row
+from nnjit_studio.inspection.cost.memory import watched
+from nnjit_studio.inspection.cost.v8_lines import TIERS as V8_TIERS
 
 TIMEOUT_S = 1800.0
 """Of one round: the slowest known function takes SpiderMonkey of 2022 seven minutes."""
@@ -42,7 +42,7 @@ class BrowserEngine:
         return browsers.version(self.browser)
 
     def compile(self, job: Job) -> Generator[Row, None, int | None]:
-        """See :class:`~nnjit_studio.wasm_cost.engines.Engine`.
+        """See :class:`~nnjit_studio.inspection.cost.engines.Engine`.
 
         Raises
         ------

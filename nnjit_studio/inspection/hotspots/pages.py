@@ -15,7 +15,7 @@ from nnjit_studio.engine.devtools.connection import SWITCHES
 from nnjit_studio.engine.devtools.sampling import Sampler, ThreadProfile, sampling
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import PageError, TargetError, UserError
-from nnjit_studio.hotspots.site import served
+from nnjit_studio.inspection.hotspots.site import served
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOAD_S = 300.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
-from nnjit_studio.hotspots.records import Hotspot, Hotspots
 from nnjit_studio.inspection.facts import facts
+from nnjit_studio.inspection.hotspots.records import Hotspot, Hotspots
 from nnjit_studio.wasm_file.module import Module, read
 
 _WRAPPERS = ("js-to-wasm:", "wasm-to-js:")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain
 
+from nnjit_studio.inspection.cost.records import CompileCost, TierCost
+from nnjit_studio.inspection.cost.verdict import slowest, verdict
 from nnjit_studio.support.tables import text_table
-from nnjit_studio.wasm_cost.records import CompileCost, TierCost
-from nnjit_studio.wasm_cost.verdict import slowest, verdict
 
 
 def as_text(cost: CompileCost, top: int, name: Callable[[int], str]) -> str:
