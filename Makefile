@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands turbo-campaign turbo-bench
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands turbo-campaign turbo-bench
 
 setup: .venv/ready
 
@@ -95,6 +95,11 @@ models: .venv/ready models-export sandbox-note
 TORCH ?= $(PYTHON)
 models-export:
 	$(TORCH) benchmarks/models/export.py $(OUT)/exported
+
+# The .onnx files of pinned wheels, each at three sizes from one import; the table in docs/models.md.
+world: .venv/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/world/world.py --out $(OUT)/world $(SANDBOX) --markdown docs/models.md
 
 # Every operator case, and random programs, as WGSL on an adapter of this machine (software will do).
 operators-wgsl: .venv/ready

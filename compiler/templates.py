@@ -31,6 +31,7 @@ from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_bytes, schedule_int8
+from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
@@ -145,6 +146,7 @@ TEMPLATES = (
 WITHOUT_SETTINGS: tuple[Callable[[Program], Scheduled | None], ...] = (
     schedule_winograd,
     schedule_softmax,
+    schedule_recurrent,
     schedule_default,
 )
 """Wasm schedules of programs that no template takes, in the order in which they are asked."""

@@ -44,6 +44,9 @@ class Import:
     """Whether convolutions may become :mod:`.winograd`'s three steps."""
     keep_ports: bool = True
     """Whether inputs and outputs of a model in half precision stay f16."""
+    any_size: bool = False
+    """Whether nothing may depend on sizes: every tensor has a place of its own, where else a large
+    output may overwrite an input, and recurrent layers are loops."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
     relied: frozenset[str] = frozenset()
@@ -131,7 +134,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
-        ("decompose", lambda model, imports: decompose(model)),
+        ("decompose", lambda model, imports: decompose(model, imports.any_size)),
     ),
 )
 CALL_PASSES: Stage[ImportedCalls] = Stage(

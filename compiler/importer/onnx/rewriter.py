@@ -22,7 +22,8 @@ class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names;
-    ``dequantised`` has the DequantizeLinear nodes by what they compute.
+    ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves recurrent
+    layers as loops, for sizes that stay open.
     """
 
     opset: int
@@ -34,6 +35,7 @@ class Rewriter:
     whole: dict[str, str] = field(default_factory=dict)
     dequantised: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
     count: int = 0
+    loops: bool = False
 
     def attribute(self, name: str, default: Any) -> Any:
         for attribute in self.node.attribute:
