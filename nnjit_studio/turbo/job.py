@@ -110,16 +110,12 @@ def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -
     tried = list(measure(module, candidates, *run))
     chosen = [*best(tried, False).values(), *best(tried, options.fma).values()]
     if not chosen and not any(donors):
-        raise UserError(
-            f"No change of {work.file.name} is {settings.least_gain:g} times as fast in "
-            f"{work.engine.version} on this machine: "
-            f"{len(tried)} bodies of {len(candidates)} functions were measured.",
-            "Measure on another machine or engine (--target), with --fma, or with a lower "
-            "--least-gain.",
-        )
+        raise _no_gain(work, len(tried), settings)
     note(f"{len({(t.function, t.loop.first) for t in chosen})} loops gain; measured once more")
     again = confirmed(module, candidates, chosen, *run)
     kept, fused = best(again, False), best(again, options.fma)
+    if not any((kept, fused, *donors)):
+        raise _no_gain(work, len(tried), settings)
     plain, relaxed = bodies(candidates, kept, False), bodies(candidates, fused, True)
     rescheduled = edit.replace(module, plain), edit.replace(module, relaxed)
     written = [with_donors(*one) for one in zip(rescheduled, donors, strict=True)]
@@ -190,6 +186,17 @@ def _read(file: Path) -> Module:
             "Use the 32-bit build of the library.",
         )
     return module
+
+
+def _no_gain(work: _Work, tried: int, settings: Settings) -> UserError:
+    """Why nothing of what was measured is kept."""
+    return UserError(
+        f"No change of {work.file.name} is {settings.least_gain:g} times as fast in "
+        f"{work.engine.version} on this machine: "
+        f"{tried} bodies of {len(work.found.candidates)} functions were measured.",
+        "Measure on another machine or engine (--target), with --fma, or with a lower "
+        "--least-gain.",
+    )
 
 
 def _nothing(file: Path, found: Found, registers: int, fma: bool) -> UserError:
