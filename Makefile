@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands turbo-campaign turbo-bench
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench
 
 setup: .venv/ready
 
@@ -161,6 +161,10 @@ window-speed: .venv/ready $(MODEL) sandbox-note
 # The database view with 10,000 records: filter, sort, group, and how long Qt's loop waits.
 database-speed: .venv/ready
 	$(BIN)/python benchmarks/database_view.py
+
+# Isolated compile times against V8's own, on a file of yours: make wasm-isolation FILE=some.wasm
+wasm-isolation: .venv/ready
+	$(BIN)/python benchmarks/wasm_isolation.py $(SANDBOX) $(FILE)
 
 # From the start of the program to its first picture, and to the drawn graph of a model of 90 MB.
 cold-start: .venv/ready $(MODEL)

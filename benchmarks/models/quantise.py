@@ -2,8 +2,8 @@
 
     python benchmarks/models/quantise.py MODEL.onnx FOLDER
 
-MODEL.f16, .dynamic and .uint8 (8-bit weights, MatMulInteger and ConvInteger), .qdq (static, pairs of
-QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul) and .4bit
+MODEL.f16, .dynamic and .uint8 (8-bit weights, MatMulInteger and ConvInteger), .qdq (static, pairs
+of QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul) and .4bit
 (MatMulNBits). Calibrated on seeded images: what counts is the operators, not the accuracy.
 """
 

@@ -32,12 +32,16 @@ class Hotspot:
         """The function in one sentence."""
         name = f", {self.name}" if self.name else ""
         said = f"function {self.index}{name}: {self.share:.0%} of the time"
-        live = self.facts.live_vectors
-        if self.facts.spills:
-            verb = "spills" if self.facts.spills == 1 else "spill"
+        live, spills = self.facts.live_vectors, self.facts.spills
+        if live is not None and spills:
+            changed = V8_VECTORS + spills
+            of_them = "" if changed == live else f", {changed} of them changed in a loop,"
+            verb = "spills" if spills == 1 else "spill"
             return (
-                f"{said}, {live} live vectors on {V8_VECTORS} registers: {self.facts.spills} {verb}"
+                f"{said}, {live} live vectors{of_them} on {V8_VECTORS} registers: {spills} {verb}"
             )
+        if live is not None and live > V8_VECTORS:
+            return f"{said}, {live} live vectors, but loops change no more than {V8_VECTORS}"
         if live is not None:
             return f"{said}, {live} live vectors, which fit the {V8_VECTORS} registers"
         vectors = "" if self.facts.simd else ", no vector instructions"

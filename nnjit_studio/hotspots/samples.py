@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
@@ -18,7 +19,8 @@ IDLE = ("(idle)", "(root)")
 _PARTS = {"(program)": "engine", "(garbage collector)": "garbage collection"}
 
 
-class Function(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Function:
     """A Wasm function by its module's address and its index there."""
 
     module: str

@@ -9,8 +9,8 @@ from pathlib import Path
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser, Extras
 from nnjit_studio.engine.pages.server import PageServer
-from nnjit_studio.support import processes
 from nnjit_studio.wasm_cost.engines import Job, Row
+from nnjit_studio.wasm_cost.memory import watched
 from nnjit_studio.wasm_cost.v8_lines import TIERS as V8_TIERS
 
 TIMEOUT_S = 1800.0
@@ -60,13 +60,11 @@ class BrowserEngine:
                 on_exit=server.fail,
                 extras=self._extras(job),
             ) as running,
+            watched(running.pid) as peak,
         ):
-            peak = 0
             for row in server.rows(TIMEOUT_S):
-                tree = processes.descendants(running.pid)
-                peak = max(peak, *map(processes.peak_bytes, tree))
                 yield row["ms"]
-            return peak or None
+            return peak.look()
 
     def _extras(self, job: Job) -> Extras:
         if self.kind == "spidermonkey":

@@ -14,8 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from nnjit_studio.errors import PageError, TargetError
-from nnjit_studio.support import processes
 from nnjit_studio.wasm_cost.engines import Job, Row
+from nnjit_studio.wasm_cost.memory import watched
 from nnjit_studio.wasm_cost.v8_lines import TIERS as V8_TIERS
 
 _MARK = "@row "
@@ -51,16 +51,16 @@ class Shell:
         script = files("nnjit_studio.resources") / "bench" / "compile_times.js"
         of_tier = V8_TIERS[job.tier] if self.kind == "v8" else (f"--wasm-compiler={job.tier}",)
         command = [self.path, *of_tier, *job.flags, script, job.rounds, job.slow_ms, *job.files]
-        peak = 0
-        rounds = 0
-        with _started([str(word) for word in command]) as process:
+        rounds, found = 0, None
+        with (
+            _started([str(word) for word in command]) as process,
+            watched(process.pid) as peak,
+        ):
             assert process.stdout is not None
             for line in process.stdout:
                 if line.startswith(_MARK):
                     rounds += 1
-                    # the command may be a script that starts the program
-                    tree = (process.pid, *processes.descendants(process.pid))
-                    peak = max(peak, *map(processes.peak_bytes, tree))
+                    found = peak.look()
                     yield json.loads(line.removeprefix(_MARK))
                 else:
                     job.on_line(line.rstrip("\n"))
@@ -70,7 +70,7 @@ class Shell:
                 f"{self.name} ended with code {code} before it had compiled the module.",
                 "Run it with --engine chromium, or look at the machine's memory.",
             )
-        return peak or None
+        return found
 
 
 def find_shell(name: str) -> Shell | None:

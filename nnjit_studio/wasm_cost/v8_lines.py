@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 FLAGS = (
     "--trace-wasm-compilation-times",
@@ -23,7 +23,8 @@ _LINE = re.compile(
 )
 
 
-class Compiled(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Compiled:
     """One compiled function; ``memory_bytes`` is the peak of its zones."""
 
     index: int

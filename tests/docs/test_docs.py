@@ -33,8 +33,8 @@ OF_BROWSERS = {
     )
     for switch in switches
 }
-OF_OTHERS = {"--bless", *OF_BROWSERS}
-"""Options of pytest (tests/conftest.py), and what Chromium is started with."""
+OF_OTHERS = {"--bless", "--wasm-compiler", "--trace-wasm-compilation-times", *OF_BROWSERS}
+"""Options of pytest (tests/conftest.py), what Chromium is started with, and flags of engines."""
 ROOMS = ("nnjit_studio", "compiler", "ui", "resources", "tests", "benchmarks", "docs")
 
 
@@ -49,7 +49,8 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def options_of(command: click.Command) -> set[str]:
-    names = {name for p in command.params if isinstance(p, click.Option) for name in p.opts}
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    names = {name for p in options for name in (*p.opts, *p.secondary_opts)}
     return names | {"--help", "-h"}
 
 

@@ -68,7 +68,7 @@ def test_a_browser_without_that_protocol_is_refused() -> None:
 
 def test_inputs_of_a_model_that_we_do_not_import(tmp_path: Path) -> None:
     ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", 8])
-    out = helper.make_tensor_value_info("out", TensorProto.INT64, None)
+    out = helper.make_tensor_value_info("out", TensorProto.INT64, ["batch", 8])
     node_ = helper.make_node("OfSomebody", ["ids"], ["out"], domain="their.own")
     graph = helper.make_graph([node_], "g", [ids], [out])
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("their.own", 1)]

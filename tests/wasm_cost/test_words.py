@@ -3,7 +3,7 @@
 from nnjit_studio.wasm_cost.records import Compilation, CompileCost, TierCost
 from nnjit_studio.wasm_cost.text import as_text
 from nnjit_studio.wasm_cost.trace import trace_events
-from nnjit_studio.wasm_cost.v8_lines import parse
+from nnjit_studio.wasm_cost.v8_lines import Compiled, parse
 from nnjit_studio.wasm_cost.verdict import blamed, verdict
 
 COMPILED = "Compiled function 0x2#"
@@ -15,8 +15,8 @@ def test_both_spellings_of_v8_are_read() -> None:
         "bodysize 3 codesize 40 name f"
     )
     new = parse(f"{COMPILED}8 using Liftoff, took 57769 μs and 9 bytes; bodysize 3 codesize 4")
-    assert old == (7, "turbofan", 5.0, 10, 40)
-    assert new == (8, "liftoff", 57.769, 9, 4)
+    assert old == Compiled(7, "turbofan", 5.0, 10, 40)
+    assert new == Compiled(8, "liftoff", 57.769, 9, 4)
 
 
 def test_other_lines_are_none() -> None:

@@ -70,9 +70,10 @@ def same(data: bytes) -> int:
     if trip.unknown or trip.identical + trip.padded != trip.functions:
         raise AssertionError(f"not understood: {trip}")
     found = list(facts(read(data), read(data).defined))
-    problems = [f.problem for f in found if f.problem]
+    # Vectors among instructions of garbage collection are not followed; all else is read.
+    problems = [f.problem for f in found if f.problem and not f.instructions]
     if problems:
-        raise AssertionError(f"not followed: {problems}")
+        raise AssertionError(f"not read: {problems}")
     return trip.functions
 
 

@@ -1,4 +1,4 @@
-"""The dock of a Wasm file: treemap, functions, findings, and another build beside it."""
+"""The dock of a Wasm file: treemap, functions, findings, and what changed since another build."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox
+from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from nnjit_studio.turbo.job import Turbo
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
-from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import chooser, named, push_button
+from nnjit_studio.ui.widgets.panel import chooser, ground, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.worker import Worker
 from nnjit_studio.wasm_cost.records import CompileCost
@@ -60,7 +59,8 @@ class TurboPanel(TablePanel):
         self._host = host
         self.path: Path | None = None
         self.made: Turbo | None = None
-        self.caption = caption(EMPTY)
+        self.caption = ground(QLabel(EMPTY, wordWrap=True))
+        self.caption.setContentsMargins(10, 2, 10, 6)
         self._worker = Worker(self)
         self._worker.yielded.connect(lambda lines: self.caption.setText(str(lines[-1]).strip()))
         self._worker.returned.connect(self._returned)
@@ -76,9 +76,10 @@ class TurboPanel(TablePanel):
         )  # fmt: skip
         self.turbo_button = push_button(
             "Turbo…", "Write the faster module",
-            "A faster module beside the original, with certificate and loader", self.ask,
+            "A faster module next to the original, with certificate and loader", self.ask,
         )  # fmt: skip
-        self.lead(self.engines, self.fused, self.turbo_button, self.compile_button, self.caption)
+        self.lead(self.engines, self.fused, self.turbo_button, self.compile_button, QWidget())
+        self.box.insertWidget(1, self.caption)
         self._follow()
 
     @property

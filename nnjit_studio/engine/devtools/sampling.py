@@ -15,7 +15,7 @@ from nnjit_studio.engine.devtools.connection import DevTools, devtools
 from nnjit_studio.errors import PageError
 
 SAMPLED = ("page", "iframe", "worker", "shared_worker", "service_worker")
-_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
+_ATTACH: Mapping[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 _SOURCE_S = 120.0
 _START_S = 30.0
 
