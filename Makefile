@@ -140,6 +140,14 @@ soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 	$(BIN)/nnjit generate $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx \
 	  --tune 60 --soak $(SOAK) --check $(SANDBOX) --markdown benchmarks/results.md
 
+# ONNX Runtime Web tuned inside its own session, in two browsers with 1 and 2 threads: a quarter of
+# an hour on an idle machine; appends to benchmarks/results.md.
+live: .venv/ready benchmarks/node_modules/ready $(MODEL) sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python benchmarks/live.py \
+	  benchmarks/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm $(MODEL) \
+	  --swaps 10000 $(SANDBOX) --markdown benchmarks/results.md
+
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py

@@ -24,6 +24,7 @@ VERBS = {
     "generate": "generate:generate",
     "inspect": "inspection.inspect:inspect",
     "live": "live:live",
+    "offload": "bench.offload:offload",
     "profile": "profile:profile",
     "run": "run:run_model",
     "sample": "sample:sample",

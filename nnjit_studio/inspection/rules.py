@@ -44,7 +44,7 @@ Rule = Callable[[FunctionFacts], "str | None"]
 
 
 def _unknown(f: FunctionFacts) -> str | None:
-    return f"It is left alone. {f.problem}" if f.problem else None
+    return f.problem or None
 
 
 def _body_refused(f: FunctionFacts) -> str | None:

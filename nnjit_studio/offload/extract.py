@@ -11,7 +11,17 @@ from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.lower import ELEMENT
 from nnjit_studio.offload.nest import RESULT
 from nnjit_studio.offload.sections import section, text
-from nnjit_studio.offload.terms import WRAP, Atom, Const, Lanes, Linear, Scalar, Value, as_integer
+from nnjit_studio.offload.terms import (
+    WRAP,
+    Atom,
+    Const,
+    Lanes,
+    Linear,
+    Load,
+    Scalar,
+    Value,
+    as_integer,
+)
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.module import MAGIC
@@ -38,6 +48,8 @@ class Extract:
 
 def extract(found: Found) -> Extract | None:
     """The module of a nest, or None where its addresses cannot be chosen freely."""
+    if any(isinstance(found.lifted.before[x], Load) for x in found.lifted.written):
+        return None  # what the function loaded before the nest would be missing
     spans = _spans(found)
     values: dict[Atom, int] = {}
     fixed = [high for terms, _, high in spans if not terms.terms]
@@ -59,6 +71,8 @@ def extract(found: Found) -> Extract | None:
     if cursor > MOST_BYTES:
         return None
     regions = _regions(spans, values)
+    if any(not 0 <= offset <= cursor - ELEMENT * count for offset, count in regions):
+        return None
     results = len(found.nest.results)
     if results:
         regions.append((cursor, results))

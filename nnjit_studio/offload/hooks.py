@@ -20,7 +20,7 @@ _FUNCTION = b"\x00"
 
 
 def hooks(nests: Sequence[Found]) -> bytes:
-    """The module: imports ``wait``, ``result``, ``enterN`` and ``leaveN``, exports slots by number."""
+    """The module, which imports ``wait``, ``result``, ``enterN``, ``leaveN`` and exports slots."""
     types: list[bytes] = [_type((), (I32,)), _type((I32,), (F32,))]
     imports = [_import("wait", 0), _import("result", 1)]
     functions, codes = [], []

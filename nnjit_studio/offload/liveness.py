@@ -43,7 +43,7 @@ def _pass(code: Code, points: Collection[int], heads: dict[int, int]) -> dict[in
             labels.append(heads.get(begin, 0) if code.names[begin] == "loop" else live)
             behind.append(live)
         elif name == "else":
-            # The other part begins anew from what follows; what this part needs, the condition adds.
+            # The first part begins anew from what follows; the condition adds what this one needs.
             behind[-1], live = live, labels[-1]
         elif name in ("block", "loop", "if"):
             labels.pop()

@@ -30,7 +30,7 @@ from nnjit_studio.offload.trips import trip_count
 
 I32, F32, V128 = 0x7F, 0x7D, 0x7B
 MAX_STORES = 256
-_EFFECTS = ("store", "atomic", "memory.", "table.", "global.set", "elem.", "data.")
+EFFECTS = ("store", "atomic", "memory.", "table.", "global.set", "elem.", "data.")
 
 
 def run_loop(code: Code, begin: int, m: Machine) -> None:
@@ -115,7 +115,7 @@ def _step(name: str, code: int, offset: int, literal: object, m: Machine) -> Non
         m.step(name, code, offset, literal)
     except KeyError:
         raise Refused("instruction") from None
-    if any(word in name for word in _EFFECTS) and before == (len(m.stores), m.order):
+    if any(word in name for word in EFFECTS) and before == (len(m.stores), m.order):
         reason = "f64" if name.startswith("f64") else "integer" if "store" in name else "memory"
         raise Refused(reason)
     if len(m.stores) > MAX_STORES:
@@ -211,12 +211,23 @@ class _Loop:
                     ends[Atom("phi", self.begin, (x, lane))] = part  # type: ignore[assignment]
         for phi, value in ends.items():
             before = self._before(phi)
-            if value == Scalar(phi):
-                self.floats[phi] = before
+            if value == Scalar(phi) or self._carried(phi, value):
+                self.floats[phi] = before if value == Scalar(phi) else self._previous(value)
             elif Scalar(phi) in (terms := added(value)):
                 terms.remove(Scalar(phi))
                 self.sums[phi] = terms
         # What is neither kept nor summed up must not be read before it is set: `_valued` sees it.
+
+    def _carried(self, phi: Atom, value: Expr) -> bool:
+        """Whether a local holds at the head what the iteration before loaded, in the first too."""
+        if not isinstance(value, Load) or self._own(value.address):
+            return False
+        first = self._previous(value).address.replaced({self.counter: number(0)})
+        return self._before(phi) == Load(first)
+
+    def _previous(self, value: Expr) -> Load:
+        assert isinstance(value, Load)
+        return Load(value.address.replaced({self.counter: atom_of(self.counter).plus(number(-1))}))
 
     def _before(self, phi: Atom) -> Expr:
         x, lane = phi.local

@@ -173,7 +173,7 @@ class _Lowering:
         groups = _groups(output.value)
         stages = []
         sums: dict[Reduce, ir.Expr] = {}
-        for around, members in groups.items():
+        for around, members in groups:
             over = math.prod(n for _, n in around)
             terms = [self._value(m.term) for m in members]
             body = terms[0]
@@ -288,17 +288,20 @@ def _reduced(value: Expr) -> Loops:
     return tuple(pair for e in walk(value) if isinstance(e, Reduce) for pair in e.loops)
 
 
-def _groups(value: Expr) -> dict[Loops, list[Reduce]]:
+def _groups(value: Expr) -> list[tuple[Loops, list[Reduce]]]:
     """The reductions of a value, those that are terms of one sum over the same loops together."""
-    groups: dict[Loops, list[Reduce]] = {}
     sums = [e for e in walk(value) if isinstance(e, Sum)]
-    found = list(dict.fromkeys(e for e in walk(value) if isinstance(e, Reduce)))
-    for reduction in found:
-        together = len(sums) == 1 and sums[0].terms.count(reduction) == 1
-        key = reduction.loops if together else (*reduction.loops, (Atom("own", len(groups)), 1))
-        groups.setdefault(key, []).append(reduction)
-    return {tuple(p for p in loops if p[0].kind != "own"): members
-            for loops, members in groups.items()}  # fmt: skip
+    together: dict[Loops, list[Reduce]] = {}
+    groups: list[tuple[Loops, list[Reduce]]] = []
+    for found in dict.fromkeys(e for e in walk(value) if isinstance(e, Reduce)):
+        if len(sums) == 1 and sums[0].terms.count(found) == 1 and found.loops in together:
+            together[found.loops].append(found)
+            continue
+        members = [found]
+        groups.append((found.loops, members))
+        if len(sums) == 1 and sums[0].terms.count(found) == 1:
+            together[found.loops] = members
+    return groups
 
 
 def _operations(expr: Expr) -> int:

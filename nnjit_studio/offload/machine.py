@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from nnjit_studio.offload.integers import integers, why
 from nnjit_studio.offload.lanes import MOST_PARTS, vector_operation
 from nnjit_studio.offload.terms import (
+    Atom,
     Compare,
     Const,
     Linear,
@@ -47,7 +48,7 @@ class Store:
     address: Linear
     value: Value
     order: int
-    loops: tuple[tuple[object, int], ...] = ()
+    loops: tuple[tuple[Atom, int], ...] = ()
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nnjit_studio.offload.dependence import WIDTH, check_order, reach
@@ -18,11 +18,13 @@ from nnjit_studio.offload.terms import (
     Reduce,
     Unknown,
     added,
+    atom_of,
     is_float,
     number,
     rebuilt,
     total,
     walk,
+    with_addresses,
 )
 from nnjit_studio.offload.walk import Lifted
 
@@ -76,6 +78,8 @@ def normalise(lifted: Lifted, live: frozenset[int]) -> Nest:
     values = [*(s.value for s in stores), *(value for _, _, value in results)]
     used = {e.address for value in values for e in walk(value) if isinstance(e, Load)}  # type: ignore[arg-type]
     kept = [(a, order) for a, order in loads if a in used]
+    # What was loaded by the iteration before, or before the nest, was read before any store.
+    kept += [(a, 0) for a in sorted(used - {a for a, _ in loads}, key=repr)]
     check_order([(s.address, s.order) for s in stores], kept, trips)
     summed += [
         Output(Linear(((RESULT, 1),), 4 * i), (), value) for i, (_, _, value) in enumerate(results)
@@ -137,7 +141,7 @@ def _summed(store: Store) -> Output:
     """A store; one that adds to the same place again and again adds a sum once."""
     value: Expr = store.value  # type: ignore[assignment]
     moving = {atom for atom, _ in _counters(store.address)}
-    loops: Loops = store.loops  # type: ignore[assignment]
+    loops = store.loops
     still = tuple(pair for pair in loops if pair[0] not in moving and pair[1] > 1)
     if not still:
         return Output(store.address, loops, value)
@@ -174,46 +178,47 @@ def _without_ones(output: Output) -> Output:
 
 def _merged(output: Output) -> Output:
     """The output with loops that together are one loop merged, as of tiles."""
-    while (pair := _mergeable(output)) is not None:
-        outer, inner = pair
-        output = _joined(output, outer, inner)
+    value = _merged_sums(output.value)
+    output = replace(output, value=value)
+    addresses = [output.address, *_addresses(value)]
+    while (pair := _mergeable(output.loops, addresses)) is not None:
+        loops, change = _joint(output.loops, *pair)
+        value = with_addresses(output.value, change)
+        output = Output(change(output.address), loops, value)
+        addresses = [output.address, *_addresses(value)]
     return output
 
 
-def _mergeable(output: Output) -> tuple[Atom, Atom] | None:
-    groups = [(output.loops, [output.address, *_addresses(output.value)])]
-    groups += [(e.loops, _addresses(e.term)) for e in walk(output.value) if isinstance(e, Reduce)]
-    for loops, addresses in groups:
-        for outer, _ in loops:
-            for inner, n in loops:
-                fits = (a.of_atom(outer) == n * a.of_atom(inner) for a in addresses)
-                if outer != inner and all(fits):
-                    return outer, inner
+def _merged_sums(expr: Expr) -> Expr:
+    """The same for the loops of each reduction."""
+    if not isinstance(expr, Reduce):
+        return rebuilt(expr, _merged_sums)
+    found = replace(expr, term=_merged_sums(expr.term))
+    while (pair := _mergeable(found.loops, _addresses(found.term))) is not None:
+        loops, change = _joint(found.loops, *pair)
+        found = Reduce(loops, with_addresses(found.term, change))
+    return found
+
+
+def _mergeable(loops: Loops, addresses: list[Linear]) -> tuple[Atom, Atom] | None:
+    """An outer and an inner loop whose steps continue each other in every address."""
+    for outer, _ in loops:
+        for inner, n in loops:
+            fits = (a.of_atom(outer) == n * a.of_atom(inner) for a in addresses)
+            if outer != inner and all(fits):
+                return outer, inner
     return None
+
+
+def _joint(loops: Loops, outer: Atom, inner: Atom) -> tuple[Loops, Callable[[Linear], Linear]]:
+    """The loops with two as one, which has a symbol of its own, and addresses by it."""
+    trips = dict(loops)
+    extent = trips[outer] * trips[inner]
+    joint = Atom("iter", inner.number, (outer.number, extent))
+    values = {outer: number(0), inner: atom_of(joint)}
+    rest = tuple(pair for pair in loops if pair[0] not in values)
+    return (*rest, (joint, extent)), lambda address: address.replaced(values)
 
 
 def _addresses(expr: Expr) -> list[Linear]:
     return [e.address for e in walk(expr) if isinstance(e, Load)]
-
-
-def _joined(output: Output, outer: Atom, inner: Atom) -> Output:
-    """Loops ``outer`` and ``inner`` as one, by the name of the inner one."""
-    trips = dict((*output.loops, *_reductions(output.value)))
-    joint = trips[outer] * trips[inner]
-
-    def of_loops(loops: Loops) -> Loops:
-        if not {outer, inner} <= {a for a, _ in loops}:
-            return loops
-        return tuple((a, joint if a == inner else n) for a, n in loops if a != outer)
-
-    def drop(address: Linear) -> Linear:
-        return address.replaced({outer: number(0)})
-
-    def change(expr: Expr) -> Expr:
-        if isinstance(expr, Reduce):
-            return Reduce(of_loops(expr.loops), change(expr.term))
-        if isinstance(expr, Load):
-            return Load(drop(expr.address))
-        return rebuilt(expr, change)
-
-    return Output(drop(output.address), of_loops(output.loops), change(output.value))

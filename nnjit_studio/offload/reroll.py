@@ -14,11 +14,15 @@ from nnjit_studio.offload.terms import (
     Op,
     Reduce,
     Sum,
+    added,
     children,
     rebuilt,
     shape,
     total,
 )
+
+LEAST_COPIES = 8
+"""Added terms that count as an unrolled loop."""
 
 T = TypeVar("T")
 Loops = tuple[tuple[Atom, int], ...]
@@ -52,6 +56,8 @@ class Reroller:
         """An expression whose sums of similar reductions are one reduction."""
         if isinstance(expr, Reduce):
             return replace(expr, term=self.value(expr.term))
+        if isinstance(expr, Op) and expr.name == "add" and (found := self._unrolled(expr)):
+            return found
         if not isinstance(expr, Sum):
             return rebuilt(expr, self.value) if isinstance(expr, Op) else expr
         terms = [self.value(t) for t in expr.terms]
@@ -60,6 +66,28 @@ class Reroller:
             if len(fewer) == len(terms):
                 return total(terms)
             terms = fewer
+
+    def _unrolled(self, expr: Expr) -> Expr | None:
+        """Nested additions of many similar terms, as a loop that was unrolled leaves them."""
+        groups: dict[str, list[Expr]] = {}
+        for term in added(expr):
+            groups.setdefault(shape(term), []).append(term)
+        if all(len(copies) < LEAST_COPIES for copies in groups.values()):
+            return None
+        terms: list[Expr] = []
+        for copies in groups.values():
+            copies.sort(key=_first)
+            for run in _runs(copies, self._repeated):
+                terms += run if len(run) == 1 else [self._repeated(run) or run[0]]
+        return total(terms) if any(isinstance(t, Reduce) for t in terms) else None
+
+    def _repeated(self, copies: Sequence[Expr]) -> Expr | None:
+        """Terms that differ in steps, as a sum over a loop."""
+        if len(copies) < LEAST_COPIES:
+            return None
+        counter = self._counter(("sum", (), len(copies)))
+        term = zipped(copies, counter)
+        return term and Reduce(((counter, len(copies)),), term)
 
     def _fewer(self, terms: list[Expr]) -> list[Expr]:
         groups: dict[object, list[Expr]] = {}
@@ -147,7 +175,7 @@ def zipped(copies: Sequence[Expr], counter: Atom) -> Expr | None:
         return None
     if isinstance(first, Load):
         address = stepped([c.address for c in copies if isinstance(c, Load)], counter)
-        return address and Load(address)
+        return None if address is None else Load(address)
     parts = [children(c) for c in copies]
     heads = {_head(c) for c in copies}
     if not parts[0] or len(heads) > 1:

@@ -135,8 +135,8 @@ def _around(loop: bytes, number: int, found: Found, mode: int, calls: _Calls) ->
             calls.slot(own.before, before),
         )
     )
-    finals = [*(_linear(value, held) for value in nest.finals.values())]
-    finals += [_local("set", x) for x in reversed(nest.finals)]
+    finals = [_linear(value, held) for value in nest.finals.values()]
+    finals += [_local("set", x) for x in list(nest.finals)[::-1]]
     results = [_result(i, x, lane, found, calls) for i, (x, lane) in enumerate(nest.results)]
     told = [
         _get(Held(x, lane=lane if _is_vector(found, x) else -1), F32) for x, lane in nest.results

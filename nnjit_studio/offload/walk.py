@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 from nnjit_studio.offload.code import Code, literal_of, offset_of
-from nnjit_studio.offload.loops import F32, I32, V128, run_loop
+from nnjit_studio.offload.loops import EFFECTS, F32, I32, V128, run_loop
 from nnjit_studio.offload.machine import MOST_STEPS, Machine
 from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.terms import (
@@ -20,6 +20,7 @@ from nnjit_studio.offload.terms import (
     Const,
     Lanes,
     Linear,
+    Load,
     Scalar,
     Unknown,
     Value,
@@ -80,8 +81,15 @@ class Walk:
         return Unknown("f64" if type_ == 0x7C else "integer")
 
     def _forget(self, begin: int, end: int) -> None:
+        self._memory_changed()
         for x in self.code.written(begin, end):
             self.locals[x] = self._symbol(self.code.types[x])
+
+    def _memory_changed(self) -> None:
+        """What was loaded before need not be what memory holds now."""
+        for x, value in enumerate(self.locals):
+            if _has_loads(value):
+                self.locals[x] = self._symbol(self.code.types[x])
 
     def _block(self, begin: int, end: int) -> None:
         """Instructions up to ``end``, or to the first behind which nothing runs."""
@@ -141,6 +149,10 @@ class Walk:
         return found
 
     def _loop(self, begin: int, end: int) -> None:
+        written = self.code.written(begin, end)
+        for x in range(len(self.locals)):
+            if x not in written and _has_loads(self.locals[x]):
+                self.locals[x] = self._symbol(self.code.types[x])
         before = tuple(self.locals)
         m = Machine(list(before), budget=self.budget)
         try:
@@ -151,8 +163,7 @@ class Walk:
             self._block(begin + 1, end)
             self._forget(begin, end)
             return
-        written = tuple(self.code.written(begin, end))
-        self.lifted.append(Lifted(begin, end, before, m, written))
+        self.lifted.append(Lifted(begin, end, before, m, tuple(written)))
         self._forget(begin, end)
 
     def _instruction(self, i: int, name: str) -> None:
@@ -182,11 +193,14 @@ class Walk:
             m = Machine([], self.stack)
             offset = max(offset_of(instruction), 0)
             m.step(name, instruction.opcode, offset, literal_of(instruction))
+            if any(word in name for word in EFFECTS):
+                self._memory_changed()
 
     def _call(self, taken: int, given: int) -> None:
         for _ in range(taken):
             self._pop()
         self.stack += [Unknown("call")] * given
+        self._memory_changed()
 
     def _pop(self) -> Value:
         return self.stack.pop() if self.stack else Unknown("branch")
@@ -200,8 +214,14 @@ class Walk:
 def _settled(value: Value) -> bool:
     """Whether a value outside of nests is kept, not replaced by a symbol."""
     if isinstance(value, Lanes):
-        return all(isinstance(lane, (Const, Scalar)) for lane in value.lanes)
-    return isinstance(value, (Linear, Const, Scalar))
+        return all(isinstance(lane, (Const, Scalar, Load, Linear)) for lane in value.lanes)
+    return isinstance(value, (Linear, Const, Scalar, Load))
+
+
+def _has_loads(value: Value) -> bool:
+    if isinstance(value, Lanes):
+        return any(isinstance(lane, Load) for lane in value.lanes)
+    return isinstance(value, Load)
 
 
 def _zero(type_: int) -> Value:

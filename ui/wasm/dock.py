@@ -28,7 +28,7 @@ from nnjit_studio.ui.wasm.treemap import REST, SHOWN, Cell, Treemap
 from nnjit_studio.ui.wasm.turbo import TurboPanel
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, push_button, splitter, vbox
+from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.wasm_cost.records import CompileCost
@@ -80,7 +80,7 @@ class WasmPanel(Panel):
         self.turbo.changed.connect(self._follow)
         self.builds_caption = caption("Compare with another build to see what changed.")
         self.builds.lead(self.builds_caption)
-        self.tabs = QTabWidget(documentMode=True)
+        self.tabs = named(QTabWidget(documentMode=True), "Parts of the Wasm file")
         for title, panel in (
             ("Functions", self.functions),
             ("Findings", self.findings),

@@ -1,0 +1,92 @@
+"""The verb ``offload``: loops of a Wasm module that can run on a GPU, and what that costs."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nnjit_studio.bench.gpu import offload as job
+from nnjit_studio.bench.gpu import offload_report as report
+from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.cli.bench.options import ADAPTER, BROWSER
+from nnjit_studio.cli.common import JSON, answer, note
+from nnjit_studio.cli.target_options import OPTIONS
+from nnjit_studio.cli.verbs import FILE, argument, group, option, same, verb
+from nnjit_studio.offload.detect import Verdict, verdicts
+from nnjit_studio.wasm_file.module import Module, read
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Where prices are measured."""
+
+    measure: bool = option(
+        False, "Measure each loop that can be offloaded, on the GPU of a browser."
+    )
+    mode: str = option(
+        "jspi",
+        "How the module waits for the GPU: suspended (JSPI), or its worker blocked.",
+        type=click.Choice(job.MODES),
+    )
+    target: str = same(BROWSER)
+    gpu: str = same(ADAPTER)
+    no_sandbox: bool = same(OPTIONS["no_sandbox"])
+
+
+@verb()
+def offload(
+    file: Path = argument(type=FILE),
+    out: Path | None = option(
+        None,
+        "Write the module with a call around each such loop, and its plan beside it as .json.",
+        flag="--out -o",
+        type=FILE,
+    ),
+    everything: bool = option(False, "List the loops that stay, too.", flag="--all"),
+    measuring: Measuring = group(Measuring),
+    as_json: bool = JSON,
+) -> None:
+    """Find the loops of a Wasm module that can run on a GPU, and say why the others stay.
+
+    FILE is a .wasm module. The patterns are element-wise loops, dot products, products of a
+    matrix with a vector or a matrix, and sums; what they compute is proven from the code.
+    With --measure each is run in a browser, as it is and through its kernel with the transfers:
+    where the loop alone is faster, it stays.
+    """
+    module = read(file.read_bytes())
+    found = list(verdicts(module))
+    result = report.document(str(file), found)
+    if out is not None:
+        _write(module, out)
+        result["out"] = str(out)
+    if measuring.measure:
+        _measure(found, result, measuring)
+    answer(as_json, result, report.text(result, everything))
+
+
+def _write(module: Module, out: Path) -> None:
+    data, plan = job.offloaded(module, job.nests_of(module, {}))
+    out.write_bytes(data)
+    out.with_suffix(".json").write_text(plan)
+
+
+def _measure(found: list[Verdict], result: dict[str, Any], given: Measuring) -> None:
+    """Fill in prices of the loops that stand alone, and the counters of the run."""
+    cases = {i: case for i, v in enumerate(found) if (case := job.case_of(v)) is not None}
+    if not cases:
+        return
+    named = {i: replace(case, name=str(i)) for i, case in cases.items()}
+    with tempfile.TemporaryDirectory(prefix="nnjit-offload-") as folder:
+        options = BenchOptions(
+            Path(folder), target=given.target, no_sandbox=given.no_sandbox, gpu=given.gpu
+        )
+        rows, page = job.run_cases(list(named.values()), given.mode, options, note, {})
+    for row in rows:
+        i = int(row["name"])
+        result["loops"][i] = report.priced(result["loops"][i], row)
+    result |= {"adapter": page["adapter"], "mode": rows[0]["mode"]}
+    result["metrics"] = report.metrics(rows)
