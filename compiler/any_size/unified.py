@@ -140,7 +140,7 @@ def _calls(plan: Plan) -> list[PlanStep]:
 def _parts(built: BuiltModel) -> _Parts:
     plan = built.plan
     buffers = tuple(replace(b, offset=0) for b in plan.buffers)
-    steps = tuple(replace(step, workload="") for step in plan.steps)
+    steps = tuple(replace(step, workload="", node="") for step in plan.steps)
     programs = tuple(built.programs[s.workload] for s in _calls(plan))
     bare = replace(plan, buffers=buffers, steps=steps, arena_bytes=0, weights_bytes=0)
     return _Parts(bare, programs, tuple(built.graph.tensors.values()))
@@ -167,7 +167,7 @@ def _built(sample: BuiltModel, parts: _Parts) -> BuiltModel:
     given = iter(keys)
     steps = tuple(
         replace(step, workload=next(given)) if step.op == "call" else step
-        for step in parts.plan.steps
+        for step in sample.plan.steps
     )
     plan = _placed(replace(parts.plan, steps=steps))
     nodes = tuple(

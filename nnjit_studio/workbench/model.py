@@ -188,7 +188,7 @@ class ModelOnPage:
         """
         backend = backend or self.page.backend
         model, database = self.current.on(backend), self.page.database
-        if len(model.programs) > 1:
+        if model.shares_weights:
             return choose_together(model, self.page.connect(), self.page.compiler, database)
         mine = self.chosen if backend == self.page.backend else {}
         here = self.page.here(backend)
@@ -225,7 +225,7 @@ class ModelOnPage:
         kernels = self.kernels((self.page.connect().best_tier,))
         on_phase("registering kernels in the page")
         # Kernels that a decoder had may hold a common weight in other panels.
-        self.page.runner.register(kernels, only=len(self.current.programs) > 1)
+        self.page.runner.register(kernels, only=self.current.shares_weights)
         self.registered = True
 
     # Runs

@@ -90,6 +90,11 @@ class OpenModel:
         return tuple({w.key: w for w in found}.values())
 
     @property
+    def shares_weights(self) -> bool:
+        """Whether kernels of several programs may read one weight, and so choose together."""
+        return self.generation is not None or len(self.programs) > 1
+
+    @property
     def packable(self) -> frozenset[str]:
         """Keys of the workloads whose B is a weight that may be packed."""
         return frozenset().union(*(self.program(name).packable for name in self.programs))
