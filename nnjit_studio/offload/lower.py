@@ -31,6 +31,9 @@ from nnjit_studio.offload.terms import (
 
 ELEMENT = 4
 LEAST_POINTS = 64
+MOST_BYTES = 1 << 32
+"""What a module's memory can have."""
+
 MOST_BUFFERS = 8
 """Storage buffers that every device binds at once."""
 
@@ -273,6 +276,8 @@ def windows(
             end = max(end, high)
             found[-1] = Window(found[-1].base, end - start)
             places[address] = len(found) - 1
+            if end - start > MOST_BYTES:
+                raise Refused("size")
             steps = [c for _, c in address.of_kind("iter").terms]
             if any(step % ELEMENT for step in (low - start, *steps)):
                 raise Refused("index")
