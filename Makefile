@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start endurance walk screenshots commands turbo-campaign turbo-bench
 
 setup: .venv/ready
 
@@ -96,6 +96,11 @@ TORCH ?= $(PYTHON)
 models-export:
 	$(TORCH) benchmarks/models/export.py $(OUT)/exported
 
+# The .onnx files of pinned wheels, each at three sizes from one import; the table in docs/models.md.
+world: .venv/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/world/world.py --out $(OUT)/world $(SANDBOX) --markdown docs/models.md
+
 # Every operator case, and random programs, as WGSL on an adapter of this machine (software will do).
 operators-wgsl: .venv/ready
 	.ci/system.sh vulkan
@@ -135,6 +140,14 @@ soak: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx sandbox-note
 	$(BIN)/nnjit generate $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx \
 	  --tune 60 --soak $(SOAK) --check $(SANDBOX) --markdown benchmarks/results.md
 
+# ONNX Runtime Web tuned inside its own session, in two browsers with 1 and 2 threads: a quarter of
+# an hour on an idle machine; appends to benchmarks/results.md.
+live: .venv/ready benchmarks/node_modules/ready $(MODEL) sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python benchmarks/live.py \
+	  benchmarks/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm $(MODEL) \
+	  --swaps 10000 $(SANDBOX) --markdown benchmarks/results.md
+
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/graph_view.py
@@ -158,6 +171,16 @@ cold-start: .venv/ready $(MODEL)
 endurance: .venv/ready $(MODEL)
 	$(BIN)/python benchmarks/endurance.py starts --markdown benchmarks/results.md
 	$(BIN)/python benchmarks/endurance.py kills $(MODEL) --markdown benchmarks/results.md
+
+# 1,000 random loops rewritten and run, 500 wrong rewrites offered to the proof; some minutes.
+turbo-campaign: .venv/ready
+	PYTHONPATH=tests/turbo $(BIN)/python tests/turbo/campaign.py | tee -a benchmarks/turbo/campaign.jsonl
+
+# Turbo modules of public packages, made and measured in a browser; half an hour on an idle machine.
+BROWSER ?= chromium
+turbo-bench: .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" benchmarks/turbo/fetch.sh $(OUT)/turbo
+	benchmarks/turbo/run.sh $(BIN)/nnjit $(OUT)/turbo $(BROWSER) $(SANDBOX)
 
 # The table in docs/commands.md, from the window's registry.
 commands: .venv/ready

@@ -30,7 +30,8 @@ from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
-from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_int8
+from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_bytes, schedule_int8
+from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
@@ -40,16 +41,24 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space import registry
 from nnjit_studio.space.registry import SpaceRow
 
+Schedule = Callable[[Program, Any, Candidate], Scheduled]
+
 
 @dataclass(frozen=True)
 class Wasm:
     """A template of Wasm kernels."""
 
-    schedule: Callable[[Program, Any, Candidate], Scheduled]
+    schedule: Schedule
     """The loops of a program, its subject and a candidate; :class:`CompileError` where the
     candidate does not fit."""
     guess: Callable[[Any], Candidate | None] = lambda subject: None
     """Settings of a subject that suit most shapes, untuned; None where others are faster."""
+    relaxed: Schedule | None = None
+    """The loops in the relaxed tier, where they are others."""
+
+    def schedule_in(self, tier: str) -> Schedule:
+        """The schedule of a tier."""
+        return self.relaxed if self.relaxed and tier == "relaxed-simd" else self.schedule
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,7 @@ TEMPLATES = (
         "int8",
         recognize_int8,
         registry.INT8,
-        Wasm(schedule_int8, guess_int8),
+        Wasm(schedule_int8, guess_int8, schedule_bytes),
         Wgsl(matmul_int8.int8_document, matmul_int8.guess),
     ),
     Template(
@@ -137,6 +146,7 @@ TEMPLATES = (
 WITHOUT_SETTINGS: tuple[Callable[[Program], Scheduled | None], ...] = (
     schedule_winograd,
     schedule_softmax,
+    schedule_recurrent,
     schedule_default,
 )
 """Wasm schedules of programs that no template takes, in the order in which they are asked."""

@@ -57,7 +57,7 @@ def build(
     """
     store = Weights(weights) if isinstance(weights, Path) else weights
     calls = CALL_PASSES.run(calls, imports)
-    assembly = _Assembly(calls, Names(onnx, calls, imports), store)
+    assembly = _Assembly(calls, Names(onnx, calls, imports), store, imports.any_size)
     for value, label in zip(calls.inputs, onnx.inputs, strict=True):
         assembly.place_input(value, label in states)
     for position, call in enumerate(calls.calls):
@@ -75,10 +75,11 @@ def build(
 class _Assembly:
     """Steps, nodes and workloads, call by call."""
 
-    def __init__(self, calls: ImportedCalls, names: Names, store: Weights) -> None:
+    def __init__(self, calls: ImportedCalls, names: Names, store: Weights, apart: bool) -> None:
         self.calls = calls
         self.names = names
         self.store = store
+        self.apart = apart
         self.buffers = Buffers(store, names.root)
         self.steps: list[PlanStep] = []
         self.nodes: list[Node] = []
@@ -119,7 +120,7 @@ class _Assembly:
             self.buffers.argument(value, key, weight if buffer.name == packed else None)
             for buffer, value in zip(call.program.buffers, call.inputs, strict=False)
         ]
-        over = self.buffers.overwritten(call, position)
+        over = None if self.apart else self.buffers.overwritten(call, position)
         for value in call.outputs:
             end = self.ends[self.names.root(value.name)]
             args.append(self.buffers.place(value, position, end, over))

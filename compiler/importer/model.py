@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.compiler import tvm_adapter
+from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.names import OnnxNames
@@ -18,6 +19,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter.recurrent import LSTM_OP
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 
@@ -55,7 +57,7 @@ def import_model(
         With one sentence and the next step.
     """
     imports = Import(winograd=winograd)
-    return _imported(path, weights_file, on_phase, given, half_weights, imports)
+    return import_with(path, weights_file, on_phase, given, half_weights, imports)
 
 
 def graph_text(
@@ -73,21 +75,25 @@ def graph_text(
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.bin"
         try:
-            _imported(path, weights, lambda phase: None, given, half_weights, imports)
+            import_with(path, weights, lambda phase: None, given, half_weights, imports)
         except ModelError:
             if not imports.dump:
                 raise
     return imports.dump
 
 
-def _imported(
+def import_with(
     path: Path,
-    weights_file: Path,
+    weights_file: Path | Weights,
     on_phase: Callable[[str], None],
     given: GivenShapes,
     half_weights: bool,
     imports: Import,
 ) -> BuiltModel:
+    """Import a model for one set of sizes; see :func:`import_model`.
+
+    ``weights_file`` may be the places in a file that other plans use too.
+    """
     on_phase("reading the model")
     model = check.load_model(path)
     shapes = fix_input_shapes(model, given)
@@ -108,7 +114,8 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    check.check_operators(model, tvm_adapter.supported_operators())
+    own = {LSTM_OP} if imports.any_size else set()
+    check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 
 

@@ -9,13 +9,16 @@ from typing import Any, Generic, TypeVar
 import onnx
 
 from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.widen_halves import widen
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
 from nnjit_studio.compiler.importer.program.half_weights import keep_halves
+from nnjit_studio.compiler.importer.program.keep_whole import keep_whole
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
+from nnjit_studio.compiler.importer.program.share_scales import share_scales
 from nnjit_studio.compiler.importer.program.split_columns import split_columns
 from nnjit_studio.compiler.importer.program.take_views import take_views
 from nnjit_studio.compiler.importer.program.tie_weights import tie_weights
@@ -41,6 +44,9 @@ class Import:
     """Whether convolutions may become :mod:`.winograd`'s three steps."""
     keep_ports: bool = True
     """Whether inputs and outputs of a model in half precision stay f16."""
+    any_size: bool = False
+    """Whether nothing may depend on sizes: every tensor has a place of its own, where else a large
+    output may overwrite an input, and recurrent layers are loops."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
     relied: frozenset[str] = frozenset()
@@ -125,9 +131,10 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
     model_text,
     (
         ("inline_functions", lambda model, imports: inlined(model)),
+        ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
-        ("decompose", lambda model, imports: decompose(model)),
+        ("decompose", lambda model, imports: decompose(model, imports.any_size)),
     ),
 )
 CALL_PASSES: Stage[ImportedCalls] = Stage(
@@ -141,6 +148,8 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
         ("take_views", lambda calls, imports: take_views(calls, imports.views, imports.tensors)),
         ("fuse_pointwise", lambda calls, imports: fuse_pointwise(calls, imports.views)),
         ("winograd", lambda calls, imports: use_winograd(calls) if imports.winograd else calls),
+        ("keep_whole", lambda calls, imports: keep_whole(calls)),
+        ("share_scales", lambda calls, imports: share_scales(calls)),
         ("prepare", _prepare),
         ("keep_halves", _keep_halves),
     ),

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from nnjit_studio.compiler.ir.affine import Affine
 from nnjit_studio.compiler.ir.loops import (
     Add,
+    Apply,
     Assign,
     AssignVector,
+    ByteDot,
     Dot,
-    Element,
     EveryOther,
     For,
     Let,
@@ -21,6 +22,7 @@ from nnjit_studio.compiler.ir.loops import (
     Scheduled,
     Statement,
     StoreVector,
+    VectorValue,
     Widened,
 )
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Expr, Load, Select, Var
@@ -110,15 +112,17 @@ def _statement(statement: Statement, depth: int) -> Iterator[str]:
             yield from _block(statement.otherwise, depth + 1)
 
 
-def _vector(
-    value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | EveryOther | None,
-) -> str:
+def _vector(value: VectorValue | None) -> str:
     if value is None:
         return "0"
     if isinstance(value, Add):
         return f"{value.a} + {value.b}"
     if isinstance(value, MultiplyAdd):
         return f"{value.a} * {value.b} + {value.c}"
+    if isinstance(value, Apply):
+        return f"{value.op}({', '.join(value.args)})"
+    if isinstance(value, ByteDot):
+        return f"byte_dot({value.a}, {value.b}) + {value.c}"
     if isinstance(value, Dot):
         return f"dot({value.a}, {value.b}) + {value.c}"
     if isinstance(value, PairSums):

@@ -62,6 +62,26 @@ class Dot:
 
 
 @dataclass(slots=True, eq=False)
+class ByteDot:
+    """``c`` (i32x4) plus the sums of four neighbouring products of ``a`` and ``b`` (i8x16).
+
+    ``b`` is 0 to 127. An instruction of the relaxed tier alone.
+    """
+
+    a: str
+    b: str
+    c: str
+
+
+@dataclass(slots=True, eq=False)
+class Apply:
+    """A lane-wise instruction on locals, by the name that it has in Wasm."""
+
+    op: str
+    args: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
 class PairSums:
     """Sums of the neighbouring lanes of ``low``, then of ``high``."""
 
@@ -78,12 +98,15 @@ class EveryOther:
     odd: bool
 
 
+VectorValue = Element | MultiplyAdd | Add | Widened | Dot | ByteDot | Apply | PairSums | EveryOther
+
+
 @dataclass(slots=True, eq=False)
 class AssignVector:
     """Set a local of four lanes; None is zero."""
 
     local: str
-    value: Element | MultiplyAdd | Add | Widened | Dot | PairSums | EveryOther | None
+    value: VectorValue | None
     dtype: str = "f32"
 
 

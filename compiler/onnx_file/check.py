@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ MAX_NODES = 200_000
 WASM_BYTES = 4 * 2**30
 """The address space of 32-bit Wasm, in bytes."""
 _BITS = {onnx.TensorProto.INT4: 4, onnx.TensorProto.UINT4: 4}
-DOMAINS = ("", "ai.onnx", "com.microsoft")
+_ONNX, RUNTIME = ("", "ai.onnx"), "com.microsoft"
+DOMAINS = (*_ONNX, RUNTIME)
 """Domains whose operators have converters; the last one is ONNX Runtime's."""
 
 
@@ -55,9 +57,9 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
     _check_external_data(model, path)
     _check_fits(model)
-    moved = _in_order(model.graph) and not _external(model)
+    changed = _in_order(model.graph) | _name_domains(model)
     try:
-        onnx.checker.check_model(model if moved else str(path))
+        onnx.checker.check_model(_without_external(model) if changed else str(path))
         load_external(list(_tensors(model.graph)), path.parent)
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]
@@ -65,6 +67,49 @@ def load_model(path: Path) -> onnx.ModelProto:
             f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
         ) from e
     return model
+
+
+def _name_domains(model: onnx.ModelProto) -> bool:
+    """Give nodes of ONNX Runtime's own operators its domain; whether any was without.
+
+    Its tools write some of them into ONNX's domain, where no version of ONNX has them.
+    """
+    found = False
+    opset = max((o.version for o in model.opset_import if o.domain in _ONNX), default=1)
+    for node in model.graph.node:
+        unknown = node.domain in _ONNX and not onnx.defs.has(node.op_type, opset, "")
+        if unknown and node.op_type in _runtime_operators():
+            node.domain, found = RUNTIME, True
+    if found and not any(o.domain == RUNTIME for o in model.opset_import):
+        model.opset_import.add(domain=RUNTIME, version=1)
+    return found
+
+
+@cache
+def _runtime_operators() -> frozenset[str]:
+    """Operators that ONNX Runtime has beyond those of ONNX."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    schemas = get_all_operator_schema()
+    return frozenset(s.name for s in schemas if s.domain == RUNTIME or not onnx.defs.has(s.name))
+
+
+def _without_external(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with weights that stand in files of their own as inputs, for the checker."""
+    if not _external(model):
+        return model
+    light = onnx.ModelProto()
+    light.CopyFrom(model)
+    tensors = list(light.graph.initializer)
+    del light.graph.initializer[:]
+    ports = {port.name for port in light.graph.input}
+    for tensor in tensors:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in ports:
+            port = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(port)
+    return light
 
 
 def node_name(node: onnx.NodeProto) -> str:
@@ -209,8 +254,14 @@ def check_operators(model: onnx.ModelProto, supported: Collection[str]) -> None:
     """
     for node in model.graph.node:
         if node.op_type not in supported or node.domain not in DOMAINS:
-            domain = f" (domain {node.domain})" if node.domain not in ("", "ai.onnx") else ""
-            name = node.name or (node.output[0] if node.output else "unnamed")
+            name = node_name(node) or "unnamed"
+            if node.domain == RUNTIME:
+                raise UnsupportedOpError(
+                    f"ONNX Runtime's own operator {node.op_type} (node {name!r}) is not supported "
+                    "yet.",
+                    "Export the model in ONNX's operators, without ONNX Runtime's optimisations.",
+                )
+            domain = f" (domain {node.domain})" if node.domain not in _ONNX else ""
             raise UnsupportedOpError(
                 f"The operator {node.op_type}{domain} of node {name!r} is not supported.",
                 "Replace it in the exported model; docs/limits.md lists what is missing.",

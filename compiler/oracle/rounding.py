@@ -76,6 +76,12 @@ def binary(op: str, a: Value, b: Value, track: bool) -> Value:
     if x.dtype == np.float64:
         # A comparison of numbers that may be equal may go either way.
         return z, np.where(np.abs(x - y) <= ex + ey, _unsure(ex, ey), 0.0)
+    if op in ("add", "sub"):
+        # Off by as much as the operands are, unless it may wrap.
+        limits = np.iinfo(z.dtype)
+        error = np.asarray(ex) + ey
+        room = np.minimum(z - float(limits.min), float(limits.max) - z)
+        return z, np.where((error == 0) | (error <= room), error, np.inf)
     return z, _unsure(ex, ey)
 
 
@@ -99,7 +105,7 @@ def _known(error: Any, z: Array, finite: Array, poles: bool = False) -> Any:
     # An infinity or NaN that went in, without an error of its own, comes out for sure.
     passed = ~whole & (~finite | poles) & (error == 0)
     # Denormals have an absolute error.
-    error = np.where(whole & finite, error + TINY, error)
+    error = np.where(whole & finite & ((error > 0) | (z != np.rint(z))), error + TINY, error)
     over = np.abs(z) + np.where(np.isfinite(error), error, 0) >= F32_OVERFLOW
     return np.where(passed, 0.0, np.where(over | ~whole, np.inf, error))
 
@@ -111,6 +117,10 @@ def _scaled(size: Array, error: Array | float) -> Any:
 def _binary_error(op: str, a: Value, b: Value, z: Array) -> Any:
     (x, ex), (y, ey) = a, b
     own = np.where(np.isfinite(z), UNIT * np.abs(z), 0.0)
+    if op in ("add", "sub", "mul"):
+        # Whole numbers of exact whole numbers are exact.
+        exact = (np.asarray(ex) + ey == 0) & (np.abs(z) < 2.0**24) & (np.rint(x) == x)
+        own = np.where(exact & (np.rint(y) == y), 0.0, own)
     if op in ("add", "sub"):
         return ex + ey + own
     if op == "mul":
@@ -227,14 +237,20 @@ def cast(value: Value, dtype: str, track: bool) -> Value:
         return wide, UNIT * np.abs(wide) + e if inexact else e
     target = _INTEGERS[dtype]
     if x.dtype != np.float64:
-        return x.astype(target), e
+        kept = np.where((np.asarray(e) == 0) | _fits(x, e, target), e, np.inf)
+        return x.astype(target), kept if track else 0.0
     limits: Any = np.iinfo(target)
     whole, jump = _stepped(np.trunc, np.nan_to_num(x, nan=0.0), e, track)
     # The largest i64 is not a float64: saturate on the side of the comparison.
     inside = np.clip(whole, float(limits.min), np.nextafter(float(limits.max) + 1, 0))
     result = inside.astype(target)
     result = np.where(whole >= float(limits.max) + 1, limits.max, result)
-    return result.astype(target), _unsure(jump) if track else 0.0
+    return result.astype(target), jump
+
+
+def _fits(x: Array, e: Array | float, target: Any) -> Any:
+    limits = np.iinfo(target)
+    return (x - np.asarray(e) >= float(limits.min)) & (x + np.asarray(e) <= float(limits.max))
 
 
 def reduced(op: str, value: Value, dims: tuple[int, ...], depth: int, alike: bool = False) -> Value:

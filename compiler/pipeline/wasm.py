@@ -53,11 +53,11 @@ class _State:
 
 def _schedule(state: _State) -> None:
     if state.scheduled is None:
-        state.scheduled = schedule_program(state.program, state.candidate)
+        state.scheduled = schedule_program(state.program, state.candidate, state.tier)
 
 
-def schedule_program(program: Program, candidate: Candidate | None) -> Scheduled:
-    """The loops of a kernel, by its template; without a candidate by the first guess.
+def schedule_program(program: Program, candidate: Candidate | None, tier: str) -> Scheduled:
+    """The loops of a kernel in a tier, by its template; without a candidate by the first guess.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def schedule_program(program: Program, candidate: Candidate | None) -> Scheduled
         # What a template refuses, such as an output that cannot hold a sum, runs anyway.
         with contextlib.suppress(CompileError):
             if found and form and guess:
-                return form.schedule(program, found.subject, guess)
+                return form.schedule_in(tier)(program, found.subject, guess)
         made = (schedule(program) for schedule in WITHOUT_SETTINGS)
         return next(scheduled for scheduled in made if scheduled is not None)
     if found is None or form is None:
@@ -79,7 +79,7 @@ def schedule_program(program: Program, candidate: Candidate | None) -> Scheduled
             f"{program.name} is not a matmul or a convolution, so no candidate applies.",
             "Use the default schedule.",
         )
-    return form.schedule(program, found.subject, candidate)
+    return form.schedule_in(tier)(program, found.subject, candidate)
 
 
 def _lower(state: _State) -> None:

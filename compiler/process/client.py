@@ -62,6 +62,22 @@ class CompileProcess:
         """Import an ONNX file; see :func:`nnjit_studio.compiler.importer.import_model`."""
         return self.call(op.ImportRequest(path, weights, importing), on_phase).model
 
+    def import_sizes(
+        self,
+        path: Path,
+        weights: Path,
+        inputs: Sequence[Mapping[str, NDArray[Any]]],
+        half_weights: bool = False,
+        on_phase: Callable[[str], None] = lambda phase: None,
+    ) -> tuple[list[ImportedModel], tuple[str, ...]]:
+        """Import a model once for inputs of several sizes, and what a user should know of it.
+
+        See :func:`nnjit_studio.compiler.any_size.imports.import_sizes`.
+        """
+        request = op.ImportSizesRequest(path, weights, tuple(inputs), half_weights)
+        reply = self.call(request, on_phase)
+        return list(reply.models), reply.notes
+
     def import_generation(
         self,
         path: Path,

@@ -94,6 +94,24 @@ class ImportGenerationRequest(Request[ImportedGeneration]):
 
 
 @dataclass(frozen=True)
+class ImportedSizes(WithPrograms):
+    """``models``: one for each of the inputs; ``notes``: sentences for the user."""
+
+    models: tuple[ImportedModel, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImportSizesRequest(Request[ImportedSizes]):
+    """``inputs``: arrays by name, one set for each size."""
+
+    path: Path
+    weights: Path
+    inputs: tuple[Mapping[str, NDArray[Any]], ...]
+    half_weights: bool
+
+
+@dataclass(frozen=True)
 class GraphTextRequest(Request[str]):
     path: Path
     dump_after: str
@@ -292,6 +310,7 @@ OPERATIONS = {
     for row in (
         Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True),
         Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True),
+        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True),
         Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True),
         Operation(DefineRequest, "kernels", _LONG, loads=True),
         Operation(RestoreRequest, "kernels", _LONG, loads=True),

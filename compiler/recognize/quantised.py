@@ -39,6 +39,7 @@ from nnjit_studio.records.quantised import QUANTISED_KINDS
 
 INT8_IN_WORD = 4
 NIBBLES_IN_WORD = 8
+SEVEN_BITS = 127
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Quantised:
     """Values along k that share a scale; 0 for int8."""
     group_stride: int = 0
     """Elements between two rows of ``scale`` and ``zero``; whole vectors."""
+    symmetric: bool = False
+    """Of int8: no value of B is -128."""
 
     @property
     def kind(self) -> str:
@@ -90,7 +93,10 @@ class Quantised:
 
 
 def recognize_int8(program: Program) -> Quantised | None:
-    """Read a program as a matmul of bytes with bytes: ``i32(A[m, 4 q + r]) * i32(B[q, n, r])``."""
+    """Read a program as a matmul of bytes with bytes: ``i32(A[m, 4 q + r]) * i32(B[q, n, r])``.
+
+    ``max(i32(B[q, n, r]), -127)`` says that B has no -128.
+    """
     found = _sum(program)
     return _int8(*found) if found else None
 
@@ -130,14 +136,15 @@ def _factors(expr: Expr) -> list[Expr]:
 
 
 def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
-    loads = [
-        f.value
-        for f in factors
-        if isinstance(f, Cast) and f.dtype == "i32" and isinstance(f.value, Load)
+    values = [_at_least(f) for f in factors]
+    operands = [
+        v.value
+        for v in values
+        if isinstance(v, Cast) and v.dtype == "i32" and isinstance(v.value, Load)
     ]
-    if len(loads) != 2 or len(factors) != 2 or program.buffer(target.buffer).dtype != "i32":
+    if len(operands) != 2 or len(factors) != 2 or program.buffer(target.buffer).dtype != "i32":
         return None
-    a, b = sorted(loads, key=lambda load: program.buffer(load.buffer).constant)
+    a, b = sorted(operands, key=lambda load: program.buffer(load.buffer).constant)
     weight = program.buffer(b.buffer)
     if program.buffer(a.buffer).dtype not in ("u8", "i8") or weight.dtype not in ("u8", "i8"):
         return None
@@ -150,7 +157,17 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
         return None
     # Bytes of a word, columns and rows of words have the strides 1, 4 and 4 N.
     strides = {1: n, INT8_IN_WORD: 1, INT8_IN_WORD * n: INT8_IN_WORD * n}
-    return _read(program, target, a, b.buffer, _restrided(form, strides), INT8_IN_WORD, words, n)
+    index = _restrided(form, strides)
+    found = _read(program, target, a, b.buffer, index, INT8_IN_WORD, words, n)
+    limited = [v for f, v in zip(factors, values, strict=True) if f is not v]
+    return found and replace(found, symmetric=limited == [Cast(b, "i32")])
+
+
+def _at_least(factor: Expr) -> Expr:
+    """The value in ``max(value, -127)``."""
+    if not isinstance(factor, Binary) or factor.op != "max":
+        return factor
+    return factor.a if factor.b == Const(-SEVEN_BITS, "i32") else factor
 
 
 def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:

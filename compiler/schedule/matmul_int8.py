@@ -1,22 +1,33 @@
-"""The template of int8 matmuls: exact int32 sums of products of 16-bit pairs.
+"""The templates of int8 matmuls: exact int32 sums, a word of four values along k a step.
 
-A step takes a word of each operand, four values along k. Four bytes of A fill
-an i16 vector twice, eight bytes of B are two columns; one dot product adds two
-pairs of k to each column's two lanes, which are added up behind the loop. All
-products and pair sums fit: 255 * 128 * 2 is far from the i32 range, and i32
-sums wrap as the tensor IR says.
+Of 16-bit pairs, in any tier: four bytes of A fill an i16 vector twice, eight
+bytes of B are two columns; one dot product adds two pairs of k to each
+column's two lanes, which are added up behind the loop. All products and pair
+sums fit: 255 * 128 * 2 is far from the i32 range, and i32 sums wrap as the
+tensor IR says.
+
+Of bytes, in the relaxed tier: its instruction multiplies 16 bytes of A with as
+many of 7 bits, one word for each of four columns. B is split for it into what
+is above zero and what is below, ``B = P - N``, each with sums of its own; both
+have 7 bits where no value of B is -128.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nnjit_studio.compiler.ir.affine import LANES, Affine
 from nnjit_studio.compiler.ir.loops import (
+    Apply,
     AssignVector,
+    ByteDot,
     Dot,
+    Element,
     For,
     PairSums,
     Scheduled,
     Statement,
+    VectorValue,
     Widened,
 )
 from nnjit_studio.compiler.ir.rewrite import int32
@@ -43,7 +54,12 @@ from nnjit_studio.records.candidate import Candidate
 WORD_BYTES = 4
 HALVES = 2
 """Vectors of B, and sums, for four columns."""
-_GUESSED_ROWS, _GUESSED_UNROLL = 3, 2  # a sum has two registers
+_GUESSED_ROWS, _GUESSED_COLUMNS, _GUESSED_UNROLL = 6, 4, 2
+"""A sum has two registers: twelve accumulators, and parts of B and A beside them."""
+
+
+_Steps = Callable[[Plan, int, int, int], list[Statement]]
+_Total = Callable[[str, str], VectorValue]
 
 
 def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
@@ -54,6 +70,20 @@ def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) 
     CompileError
         When the candidate does not fit this contraction or is too large.
     """
+    return _scheduled(program, quantised, candidate, _steps, PairSums)
+
+
+def schedule_bytes(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
+    """As :func:`schedule_int8` for the relaxed tier, by products of bytes where they are exact."""
+    signed = program.buffer(quantised.contraction.a.buffer).dtype == "i8"
+    if not (signed and quantised.symmetric):
+        return schedule_int8(program, quantised, candidate)
+    return _scheduled(program, quantised, candidate, _byte_steps, _difference)
+
+
+def _scheduled(
+    program: Program, quantised: Quantised, candidate: Candidate, steps: _Steps, total: _Total
+) -> Scheduled:
     unroll = min(candidate.r0, quantised.words)
     vectors = candidate.x0 // LANES
     operations = unroll * HALVES * (vectors + candidate.y0 * (1 + 2 * vectors))
@@ -65,11 +95,11 @@ def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) 
         zero: list[Statement] = [AssignVector(name, None, "i32") for name in sums]
         whole = quantised.words // unroll * unroll
         reduce: list[Statement] = [
-            For(K, int32(0), int32(whole), unroll, _steps(plan, rows, vectors, unroll)),
-            For(K, int32(whole), int32(quantised.words), 1, _steps(plan, rows, vectors, 1)),
+            For(K, int32(0), int32(whole), unroll, steps(plan, rows, vectors, unroll)),
+            For(K, int32(whole), int32(quantised.words), 1, steps(plan, rows, vectors, 1)),
         ]
         gather: list[Statement] = [
-            AssignVector(acc(i, j), PairSums(_sum(i, j, 0), _sum(i, j, 1)), "i32")
+            AssignVector(acc(i, j), total(_sum(i, j, 0), _sum(i, j, 1)), "i32")
             for i in range(rows)
             for j in range(vectors)
         ]
@@ -82,13 +112,16 @@ def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) 
 
 
 def guess_int8(quantised: Quantised) -> Candidate | None:
-    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL)
+    columns = _GUESSED_COLUMNS if quantised.contraction.m > 1 else None
+    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL, columns)
 
 
-def guessed(quantised: Quantised, rows: int, unroll: int) -> Candidate | None:
+def guessed(
+    quantised: Quantised, rows: int, unroll: int, columns: int | None = None
+) -> Candidate | None:
     """A tile of at most so many rows; None of batches."""
     c = quantised.contraction
-    rows, columns = min(c.m, rows), guessed_panel(c)
+    rows, columns = min(c.m, rows), columns or guessed_panel(c)
     return None if c.batch else Candidate(columns, rows, unroll, columns, rows, c.k, "nm", True)
 
 
@@ -138,6 +171,32 @@ def _steps(plan: Plan, rows: int, vectors: int, count: int) -> list[Statement]:
                     name = _sum(i, j, h)
                     body.append(AssignVector(name, Dot("a", f"b{j}_{h}", name), "i32"))
     return body
+
+
+def _byte_steps(plan: Plan, rows: int, vectors: int, count: int) -> list[Statement]:
+    c, columns = plan.c, plan.columns
+    a_terms = terms(c, c.a, ((TILE, rows_stride(plan)), (K, WORD_BYTES * c.a.column)))
+    b_terms = nonzero(((PANEL, columns * c.k), (K, columns * WORD_BYTES)))
+    body: list[Statement] = [AssignVector("none", None, "i32")]
+    for step in range(count):
+        for j in range(vectors):
+            at = Affine(b_terms, (step * columns + LANES * j) * WORD_BYTES)
+            body += [
+                AssignVector("b", Element(c.b.buffer, at, LANES), "i32"),
+                AssignVector("above", Apply("i8x16.max_s", ("b", "none")), "i32"),
+                AssignVector("below", Apply("i8x16.sub_sat_s", ("above", "b")), "i32"),
+            ]
+            for i in range(rows):
+                at = Affine(a_terms, c.a.offset + i * c.a.row + step * WORD_BYTES * c.a.column)
+                body.append(AssignVector("a", Element(c.a.buffer, at, 0), "i32"))
+                for h, part in enumerate(("above", "below")):
+                    name = _sum(i, j, h)
+                    body.append(AssignVector(name, ByteDot("a", part, name), "i32"))
+    return body
+
+
+def _difference(above: str, below: str) -> VectorValue:
+    return Apply("i32x4.sub", (above, below))
 
 
 def rows_stride(plan: Plan) -> int:

@@ -18,6 +18,7 @@ and an optional slot."""
 CARRIER = "relax.call_pure_packed"
 APPEND_ROWS = "cache_append_rows"
 APPEND_COLUMNS = "cache_append_columns"
+APPENDS = (APPEND_ROWS, APPEND_COLUMNS)
 """Names of the programs that stand for it."""
 
 
@@ -31,7 +32,7 @@ class CacheAppend(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
 
 def is_append(program: Program) -> bool:
-    return program.name in (APPEND_ROWS, APPEND_COLUMNS)
+    return program.name in APPENDS
 
 
 def append_program(name: str, inputs: Sequence[Any], output: Any) -> Program:

@@ -7,6 +7,8 @@ again behind TVM's fusion, with whatever pointwise operators follow.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from tvm import relax, te, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD
+from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD, SEVEN_BITS
 from nnjit_studio.errors import UnsupportedOpError
 
+_LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
 _MATMUL_LIKE = 4
 """TVM's pattern kOutEWiseFusable: pointwise operators may be fused behind it."""
 
@@ -40,45 +43,122 @@ def _optional(inputs: Any, position: int) -> Any:
 class MatMulInteger(onnx_frontend.MatMulInteger):  # type: ignore[misc]
     """A constant weight goes into words of four; anything else is the frontend's to convert.
 
-    ``sum (A - a0) (B - b0) = sum A B' - a0 * sum B'`` with ``B' = B - b0``,
-    exact in wrapping int32; only where B' is int8 and a0 one number.
+    Of bytes without zero points the sum is exact in wrapping int32, and zero points follow from
+    sums of rows and columns: ``sum (A - a0) (B - b0) = sum A B - a0 sum B - b0 (sum A - K a0)``.
+    Unsigned bytes of A are moved by 128, columns of B by whatever makes them int8; both move
+    their zero points alike. A reduction that ends inside a word is padded with zeros.
     """
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         a, b = inputs[0], _known(inputs[1])
         zero_a, zero_b = _optional(inputs, 2), _optional(inputs, 3)
-        zero = np.zeros((), np.int8) if zero_b is None else _known(zero_b)
-        single = zero_a is None or math.prod(_shape(zero_a)) == 1
-        words = b is not None and b.ndim == 2 and b.shape[0] % INT8_IN_WORD == 0
-        if b is not None and words and zero is not None and single:
-            shifted = b.astype(np.int32) - zero.astype(np.int32)
-            if shifted.min() >= -128 and shifted.max() <= 127:
-                return _int8(bb, a, zero_a, shifted)
-        return super()._impl_v10(bb, inputs, attr, params)
+        zero = np.zeros((), np.int32) if zero_b is None else _known(zero_b)
+        by_row = zero_a is not None and math.prod(_shape(zero_a)) > 1
+        if b is None or b.ndim != 2 or zero is None or zero.size not in (1, b.shape[1]):
+            if _shape(a)[-1] * _LARGEST_PRODUCT < _EXACT_FLOATS and by_row is False:
+                return _in_floats(bb, a, inputs[1], zero_a, zero_b)
+            return super()._impl_v10(bb, inputs, attr, params)
+        if zero_a is not None:
+            zero_a = relax.op.astype(zero_a, "int32")
+            zero_a = relax.op.reshape(zero_a, (_shape(a)[-2], 1) if by_row else ())
+        moved = Moved.of(b.astype(np.int32), zero.astype(np.int32).reshape(-1))
+        return _int8(bb, *_signed(bb, a, zero_a), moved)
 
 
-def _int8(bb: Any, a: Any, zero_a: Any, weight: NDArray[Any]) -> Any:
-    k, n = weight.shape
-    words = weight.reshape(k // INT8_IN_WORD, INT8_IN_WORD, n).transpose(0, 2, 1)
-    constant = relax.const(np.ascontiguousarray(words, np.int8))
+def _in_floats(bb: Any, a: Any, b: Any, zero_a: Any, zero_b: Any) -> Any:
+    """The sum in float32, which holds all of its integers: two variable operands are as fast."""
 
-    total = bb.emit_te(_int8_sum, a, constant, primfunc_attrs={"op_pattern": _MATMUL_LIKE})
+    def moved(x: Any, zero: Any) -> Any:
+        wide = relax.op.astype(x, "float32")
+        return wide if zero is None else relax.op.subtract(wide, relax.op.astype(zero, "float32"))
+
+    product = relax.op.matmul(bb.normalize(moved(a, zero_a)), bb.normalize(moved(b, zero_b)))
+    return relax.op.astype(bb.normalize(product), "int32")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A weight moved into int8, and what is left of its zero points."""
+
+    weight: NDArray[np.int8]
+    """K x N."""
+    zero: NDArray[np.int32]
+    """Of each column; all 0 where the zero points themselves were taken off."""
+    symmetric: bool
+    """Whether no value is -128, so that what is above zero and what is below have 7 bits each."""
+
+    @classmethod
+    def of(cls, weight: NDArray[np.int32], zero: NDArray[np.int32]) -> Moved:
+        zero = np.broadcast_to(zero, weight.shape[1:])
+        low, high = weight.min(axis=0), weight.max(axis=0)
+        middle = (low + high + 1) // 2
+        fits = np.stack([low - zero >= -SEVEN_BITS, high - zero <= SEVEN_BITS]).all(axis=0)
+        by = zero if fits.all() else np.where(fits, zero, middle)
+        moved = weight - by
+        symmetric = bool(moved.min() >= -SEVEN_BITS and moved.max() <= SEVEN_BITS)
+        return cls(moved.astype(np.int8), (zero - by).astype(np.int32), symmetric)
+
+
+def _signed(bb: Any, a: Any, zero: Any) -> tuple[Any, Any]:
+    """The bytes and their zero point as signed ones."""
+    if str(a.ty.dtype) != "uint8":
+        return a, zero
+    half = relax.const(128, "int32")
+    moved = relax.op.astype(relax.op.subtract(relax.op.astype(a, "int32"), half), "int8")
+    none = relax.const(-128, "int32")
+    return bb.normalize(moved), none if zero is None else relax.op.subtract(zero, half)
+
+
+def _int8(bb: Any, a: Any, zero_a: Any, b: Moved) -> Any:
+    k, n = b.weight.shape
+    rest = -k % INT8_IN_WORD
+    weight = np.pad(b.weight, ((0, rest), (0, 0)))
+    if rest:
+        a = bb.normalize(relax.op.nn.pad(a, [0, 0] * (len(_shape(a)) - 1) + [0, rest]))
+    words = weight.reshape(-1, INT8_IN_WORD, n).transpose(0, 2, 1)
+    constant = relax.const(np.ascontiguousarray(words))
+    sum_of = _symmetric_sum if b.symmetric else _int8_sum
+
+    total = bb.emit_te(sum_of, a, constant, primfunc_attrs={"op_pattern": _MATMUL_LIKE})
+    if b.zero.any():
+        rows = bb.emit_te(_row_sum, a)
+        if zero_a is not None:
+            rows = relax.op.subtract(rows, relax.op.multiply(relax.const(k, "int32"), zero_a))
+        total = relax.op.subtract(total, relax.op.multiply(rows, relax.const(b.zero)))
     if zero_a is None:
         return total
-    zero = relax.op.reshape(relax.op.astype(zero_a, "int32"), ())
     columns = relax.const(weight.sum(axis=0, dtype=np.int32))
-    return relax.op.subtract(total, relax.op.multiply(columns, zero))
+    return relax.op.subtract(total, relax.op.multiply(columns, zero_a))
+
+
+def _row_sum(a: Any) -> Any:
+    q = te.reduce_axis((0, a.shape[-1]), name="q")
+
+    def total(*at: Any) -> Any:
+        place = (*at[:-1], q)
+        return te.sum(a[place].astype("int32"), axis=[q])
+
+    return te.compute((*a.shape[:-1], 1), total, name="row_sum")
 
 
 def _int8_sum(a: Any, b: Any) -> Any:
+    return _sum_of_words(a, b, lambda value: value)
+
+
+def _symmetric_sum(a: Any, b: Any) -> Any:
+    """Written so that kernels, which see no weights, know that none is -128."""
+    return _sum_of_words(a, b, lambda value: te.max(value, tirx.const(-SEVEN_BITS, "int32")))
+
+
+def _sum_of_words(a: Any, b: Any, of: Callable[[Any], Any]) -> Any:
     words, n, per_word = (int(d) for d in b.shape)
     q = te.reduce_axis((0, words), name="q")
     r = te.reduce_axis((0, per_word), name="r")
 
     def total(*at: Any) -> Any:
         place = (*at[:-1], q * per_word + r)
-        product = a[place].astype("int32") * b[q, at[-1], r].astype("int32")
+        product = a[place].astype("int32") * of(b[q, at[-1], r].astype("int32"))
         return te.sum(product, axis=[q, r])
 
     return te.compute((*a.shape[:-1], n), total, name="matmul_int8")

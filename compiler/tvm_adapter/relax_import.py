@@ -23,6 +23,7 @@ from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
 from nnjit_studio.compiler.tvm_adapter.primfunc import program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
+from nnjit_studio.compiler.tvm_adapter.recurrent import LSTM_OP, LstmLoop, lstm_program
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class ImportedCalls:
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    return lambda: {**stock(), **CONVERTERS, cache.APPEND_OP: cache.CacheAppend}
+    return lambda: {**stock(), **CONVERTERS, cache.APPEND_OP: cache.CacheAppend, LSTM_OP: LstmLoop}
 
 
 # The frontend has no registry to add converters to.
@@ -72,7 +73,7 @@ def supported_operators() -> frozenset[str]:
     """ONNX operator names that the importer has a converter for."""
     converters = onnx_frontend._get_convert_map()
     known = {name for name, cls in converters.items() if cls is not None}
-    return frozenset(known - {cache.APPEND_OP} | {"Constant"})
+    return frozenset(known - {cache.APPEND_OP, LSTM_OP} | {"Constant"})
 
 
 def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedCalls:
@@ -197,7 +198,8 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
     outputs = tuple(Value(next(names), *_tensor_type(t)) for t in types)
     if expr.op.name == cache.CARRIER:
         name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
-        return ProgramCall(cache.append_program(name, given, outputs[0]), given, outputs)
+        make = cache.append_program if name in cache.APPENDS else lstm_program
+        return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs
     if expr.op.name == "relax.cumsum":
         axis, exclusive = int(attrs.axis), bool(attrs.exclusive)

@@ -49,6 +49,8 @@ _SIMD: dict[str, int] = {
     **_row(0x4D, ("not", "and", "andnot", "or", "xor", "bitselect"), "v128"),
     **_row(0x67, ("ceil", "floor", "trunc", "nearest"), "f32x4"),
     **_row(0xE4, ("add", "sub", "mul", "div", "min", "max", "pmin", "pmax"), "f32x4"),
+    "i8x16.max_s": 0x78,
+    "i8x16.sub_sat_s": 0x72,
     "i32x4.splat": 0x11,
     "i64x2.splat": 0x12,
     "f32x4.splat": 0x13,
@@ -80,6 +82,7 @@ _SIMD: dict[str, int] = {
     "f32x4.convert_i32x4_s": 0xFA,
     "f32x4.relaxed_madd": 0x105,
     "f32x4.relaxed_nmadd": 0x106,
+    "i32x4.relaxed_dot_i8x16_i7x16_add_s": 0x113,
 }
 
 

@@ -9,8 +9,10 @@ from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
     Add,
+    Apply,
     Assign,
     AssignVector,
+    ByteDot,
     Dot,
     Element,
     EveryOther,
@@ -116,6 +118,11 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
     elif isinstance(value, Dot):
         a, b, c = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b, value.c))
         node = Op("i32x4.add", (c, Op("i32x4.dot_i16x8_s", (a, b))))
+    elif isinstance(value, ByteDot):
+        args = tuple(LocalGet(ctx.accumulators[name]) for name in (value.a, value.b, value.c))
+        node = Op("i32x4.relaxed_dot_i8x16_i7x16_add_s", args)
+    elif isinstance(value, Apply):
+        node = Op(value.op, tuple(LocalGet(ctx.accumulators[name]) for name in value.args))
     elif isinstance(value, PairSums):
         pair = LocalGet(ctx.accumulators[value.low]), LocalGet(ctx.accumulators[value.high])
         even, odd = Op("i32x4.shuffle_0246", pair), Op("i32x4.shuffle_1357", pair)

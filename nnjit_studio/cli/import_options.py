@@ -43,8 +43,8 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _importing(
-    no_winograd: bool,
-    weights: str,
+    no_winograd: bool = False,
+    weights: str = "",
     dim: Mapping[str, int] = MappingProxyType({}),
     shape: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> ImportOptions:
@@ -80,5 +80,7 @@ _OTHERS = {
 
 IMPORTING: Any = group(_importing, {**_DIMENSIONS, **_OTHERS})
 """Makes :class:`ImportOptions`."""
+SHAPES: Any = group(_importing, _DIMENSIONS)
+"""The same of ``--dim`` and ``--shape`` alone."""
 IMPORTING_FIXED: Any = group(_importing, _OTHERS)
 """The same without ``--dim`` and ``--shape``."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from nnjit_studio.cli.common import INPUTS, JSON, MODEL, database_path, load_inputs, note
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, database_path, load_inputs, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.tune import tell
 from nnjit_studio.cli.verbs import AT_LEAST_0, FILE, argument, group, option, same, verb
@@ -75,9 +75,11 @@ def live(
             for event in session.events():
                 tell(event, as_json)
             if options.race:
-                tell(race(page, session, options.race, session.t_s()), as_json)
+                raced = race(page, session, options.race, session.t_s())
+                answer(as_json, raced.to_json(), raced.text())
             if options.swaps:
-                tell(swaps(page, session, options.swaps, session.t_s()), as_json)
+                swapped = swaps(page, session, options.swaps, session.t_s())
+                answer(as_json, swapped.to_json(), swapped.text())
             checked = page.checked
             note(f"{checked.runs} answers, {checked.wrong} wrong, largest gap {checked.worst:.1e}")
 

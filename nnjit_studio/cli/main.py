@@ -22,7 +22,7 @@ VERBS = {
     "export": "run:export",
     "faster": "profile:faster",
     "generate": "generate:generate",
-    "inspect": "inspect:inspect",
+    "inspect": "inspection.inspect:inspect",
     "live": "live:live",
     "offload": "bench.offload:offload",
     "profile": "profile:profile",

@@ -20,53 +20,85 @@ from nnjit_studio.cli.common import (
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import PATH, argument, option, verb
-from nnjit_studio.errors import BundleError
+from nnjit_studio.cli.verbs import FILE, PATH, argument, option, verb
+from nnjit_studio.errors import BundleError, UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
 from nnjit_studio.workbench import Workbench, jobs
+from nnjit_studio.workbench.open_model import size_name
 
 
 @verb("run")
 def run_model(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
-    inputs: Path | None = INPUTS,
-    outputs: Path = option(None, "Write the outputs to this .npz file.", required=True),
+    inputs: tuple[Path, ...] = option(
+        None,
+        "Input arrays by name, an .npz file. Given several times, the model runs at the sizes of "
+        "each, from one import.",
+        multiple=True,
+        type=FILE,
+    ),
+    outputs: tuple[Path, ...] = option(
+        None,
+        "Write the outputs to this .npz file; one for each --inputs.",
+        required=True,
+        multiple=True,
+        type=FILE,
+    ),
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
     """Run one inference in the target with the best known kernels."""
-    feeds = load_inputs(inputs)
+    if len(outputs) != max(1, len(inputs)):
+        raise UserError(
+            f"There are {len(inputs)} --inputs, but {len(outputs)} --outputs.",
+            "Give as many files for outputs as for inputs.",
+        )
+    feeds = [load_inputs(path) for path in inputs]
+    notes: tuple[str, ...] = ()
     with workbench(target, importing, read_only=True) as opened:
         bench = opened.bench
 
-        def work() -> tuple[Inference, DeviceProfile]:
-            bench.open_model(model, note, feeds)
+        def work() -> tuple[list[Inference], DeviceProfile]:
+            nonlocal notes
+            if len(feeds) < 2:
+                bench.open_model(model, note, feeds[0] if feeds else None)
+                bench.model.register_best()
+                return [bench.model.infer()], bench.page.connect()
+            given = [each for each in feeds if each is not None]
+            _, notes = bench.open_sizes(model, given, note)
             bench.model.register_best()
-            return bench.model.infer(), bench.page.connect()
+            runs = [bench.model.infer_on(size_name(i), each) for i, each in enumerate(given)]
+            return runs, bench.page.connect()
 
-        result, device = opened.run(work)
+        results, device = opened.run(work)
         fallback = bench.page.fallback_reason
-    arrays: dict[str, Any] = result.outputs
-    outputs.parent.mkdir(parents=True, exist_ok=True)
-    # A name alone would get a suffix of its own, so the file is opened here.
-    with replacing(outputs) as part, part.open("wb") as file:
-        np.savez(file, **arrays)
-    document = {
-        "ok": True,
-        "outputs": {k: list(v.shape) for k, v in arrays.items()},
-        "ms": result.runs_ms[-1],
+    for sentence in (*notes, *([f"{fallback} This ran in Wasm."] if fallback else [])):
+        if not as_json:
+            note(sentence)
+    runs = [_written(path, result) for path, result in zip(outputs, results, strict=True)]
+    facts = {
         "target": device.label,
         "adapter": device.gpu.name if device.gpu else None,
         "fallback_reason": fallback,
     }
-    if fallback and not as_json:
-        note(f"{fallback} This ran in Wasm.")
-    made = f"{', '.join(arrays)} ({result.runs_ms[-1]:.2f} ms)"
-    answer(as_json, document, f"wrote {outputs}: {made}")
+    first = runs[0] if len(runs) == 1 else {"runs": runs, "notes": list(notes)}
+    texts = (f"wrote {r['file']}: {', '.join(r['outputs'])} ({r['ms']:.2f} ms)" for r in runs)
+    answer(as_json, {"ok": True, **first, **facts}, "\n".join(texts))
+
+
+def _written(file: Path, result: Inference) -> dict[str, Any]:
+    """What was written to the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, Any] = result.outputs
+    # A name alone would get a suffix of its own, so the file is opened here.
+    with replacing(file) as part, part.open("wb") as opened:
+        np.savez(opened, **arrays)
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    return {"file": str(file), "outputs": shapes, "ms": result.runs_ms[-1]}
 
 
 @verb()

@@ -24,6 +24,9 @@ def turbo(
         None, "By default NAME.turbo.wasm beside FILE.", flag="-o --output", type=FILE
     ),
     fma: bool = option(False, "Also write a module with fused multiply-adds (other rounding)."),
+    kernels: bool = option(
+        False, "Also replace functions that do what a known kernel does by kernels of our own."
+    ),
     target: str = option("chromium", "Where it is measured: node, a browser, or its path."),
     registers: int | None = option(
         None, "Vector registers to plan for; by default the target's.", type=COUNT
@@ -49,7 +52,7 @@ def turbo(
         raise UserError("--check and --inputs go together.", "Give both or none.")
     runtime = runtime_of(file) if check else None
     settings = Settings(seed=seed, least_gain=least_gain)
-    options = TurboOptions(fma, target, registers, no_sandbox, settings)
+    options = TurboOptions(fma, kernels, target, registers, no_sandbox, settings)
     made = make_turbo(file, output, options, note)
     checked: dict[str, dict[str, float]] = {}
     if check and runtime and feeds:
@@ -82,6 +85,7 @@ def document(made: Turbo, checked: dict[str, dict[str, float]]) -> dict[str, obj
         "certificate": str(made.outputs.certificate),
         "licence": made.certificate["licence"],
         "functions": made.certificate["functions"],
+        "kernels": made.certificate.get("kernels"),
         "check": checked or None,
     }
 
@@ -93,6 +97,12 @@ def text(made: Turbo) -> str:
         gain = f"{row['gain']:.2f}x" if row["gain"] else "not measured"
         kept = "kept" if row["kept"] else "left as it was"
         lines.append(f"function {row['index']:>6}  {row['pass']:<8}  {gain:>12}  {kept}")
+    lines += [
+        f"function {row['index']:>6}  {row['kernel']}, tile {row['tile']}  "
+        f"{row['gain']['median']:.2f}x"
+        for row in made.certificate.get("kernels", ())
+        if row["passed"]
+    ]
     files = [made.outputs.plain, *([made.outputs.relaxed] if made.relaxed else [])]
     lines.append(f"wrote {', '.join(map(str, files))}, {made.outputs.loader.name} and ")
     lines[-1] += made.outputs.certificate.name

@@ -14,6 +14,12 @@ MINIFIED = 2
 """Names of this length or shorter come from a minifier, which gives them anew in each build."""
 
 
+MANY_BLOCKS = 8
+"""Functions with fewer have counts in common by chance."""
+CHANGE = 2
+"""Functions that differ in size by more than this factor are not taken for the same by counts."""
+
+
 @dataclass(frozen=True)
 class Pair:
     """A function in both builds, and by what it was recognised: name, bytes, opcodes or counts."""
@@ -76,6 +82,8 @@ def compare(before: Survey, after: Survey) -> Comparison:
         ("counts", _counts, _counts, True),
     ):
         found = _matched(old, new, key_before, key_after, unique)
+        if by == "counts":
+            found = [(a, b) for a, b in found if 1 / CHANGE <= b.bytes / a.bytes <= CHANGE]
         pairs += (Pair(a, b, by) for a, b in found)
         taken_old, taken_new = {a.index for a, _ in found}, {b.index for _, b in found}
         old = [f for f in old if f.index not in taken_old]
@@ -111,6 +119,8 @@ def _shape(f: FunctionFacts) -> Hashable | None:
 
 
 def _counts(f: FunctionFacts) -> Hashable | None:
+    if f.blocks < MANY_BLOCKS:
+        return None
     return (f.blocks, f.locals, f.loops, f.simd, f.jump_table, len(f.callees))
 
 

@@ -30,6 +30,8 @@ DIRECT = (CODES["call"], CODES["return_call"])
 SPLITS = codes("loop if else br_if br_table catch catch_all try_table") | codes("block if")
 FOLLOWED_FROM = 8
 """Functions that surely hold fewer vectors at once are not followed."""
+FOLLOWED_BITS = 1 << 30
+"""Vector locals times blocks; a file made for that could take all memory."""
 
 _CONTROL = np.zeros(256, bool)
 _CONTROL[list(codes("block loop if else end br br_table return unreachable try catch"))] = True
@@ -42,11 +44,12 @@ class FunctionFacts:
     ``blocks`` are its basic blocks; ``locals`` counts parameters too;
     ``jump_table`` is the length of its longest jump table. ``live_vectors`` is the
     most vectors that live at once in one of its loops, None where a bound shows that
-    they are fewer than eight or where it has no loop with vectors; ``spills`` are
+    they are fewer than eight, where it has no loop with vectors, or with a problem; ``spills`` are
     those of an innermost loop beyond V8's registers on x64, without what it only
     reads. ``digest`` names the body's bytes, ``shape`` its local types and opcodes
     alone, without indices and constants.
-    ``problem`` is why it could not be read, with counts of zero.
+    ``problem`` is why it could not be read, with counts of zero, or why its vectors
+    could not be followed.
     """
 
     index: int
@@ -86,11 +89,12 @@ def _facts(
     codes_ = np.frombuffer(heads, np.uint8)
     types = module.type_of(known.index).params + b"".join(t[:1] * n for n, t in groups)
     simd, loops = heads.count(SIMD_PREFIX), heads.count(LOOP)
-    live = (
-        _live_vectors(module, known.index, body, tokens, codes_, types, vectors)
-        if (simd and loops)
-        else None
-    )
+    live, problem = None, ""
+    if simd and loops:
+        try:
+            live = _live_vectors(module, known.index, body, tokens, codes_, types, vectors)
+        except WasmError as e:
+            problem = e.error
     tables = (tokens[i] for i in np.flatnonzero(codes_ == JUMP_TABLE))
     called = {tokens[i] for code in DIRECT for i in np.flatnonzero(codes_ == code)}
     return replace(
@@ -105,6 +109,7 @@ def _facts(
         live_vectors=max(live.loops.values()) if live else None,
         spills=live.spills if live else 0,
         callees=tuple(sorted(leb.read_unsigned(token, 1)[0] for token in called)),
+        problem=problem,
     )
 
 
@@ -120,7 +125,8 @@ def _live_vectors(
     """The most vectors that live at once in a loop; None when they are surely few.
 
     At a point there cannot be more than the vector locals and the vectors on the
-    stack. The latter are counted within straight code.
+    stack. The latter are counted within straight code. A function that cannot be
+    followed is a WasmError.
     """
     named = [n for n, type_ in enumerate(types) if type_ == V128]
     balance = vectors.of(tokens, named)
@@ -129,10 +135,9 @@ def _live_vectors(
     base = np.concatenate(([0], level[ends]))[np.searchsorted(ends, np.arange(len(tokens)))]
     if len(named) + int((level - base).max()) < FOLLOWED_FROM:
         return None
-    try:
-        return vector_peaks(module, index, decode(body))
-    except WasmError:  # a type that is not followed: the counts above are right nevertheless
-        return None
+    if len(named) * int(_CONTROL[heads].sum()) > FOLLOWED_BITS:
+        raise WasmError("It has too many blocks and vectors to say which of them live at once.")
+    return vector_peaks(module, index, decode(body))
 
 
 def _name(data: bytes) -> str:

@@ -14,10 +14,11 @@ from nnjit_studio.inspection.rules import Finding, ranked
 from nnjit_studio.inspection.survey import Survey
 from nnjit_studio.support.tables import text_table
 
-Tiers = Mapping[int, Mapping[str, Mapping[str, float]]]
+Tiers = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """Of a function and a compiler tier: ``ms``, and ``bytes`` where the code's size is known."""
 
 LARGEST = 20
+LARGEST_NEW = 5
 WORST = 20
 COLUMNS = (
     *("index", "name", "bytes", "blocks", "locals", "loops", "simd", "live_vectors", "spills"),
@@ -130,6 +131,10 @@ def _comparison(found: Comparison) -> str:
         f"the same, {len(found.changed):,} changed, {len(found.added):,} are new, "
         f"{len(found.removed):,} are gone."
     )
+    for functions, word in ((found.added, "new"), (found.removed, "gone")):
+        largest = (f"{f.index} ({f.bytes:,} bytes)" for f in functions[:LARGEST_NEW])
+        if functions:
+            said += f" The largest that are {word}: {', '.join(largest)}."
     if not found.changed:
         return said
     rows = [

@@ -44,7 +44,7 @@ Rule = Callable[[FunctionFacts], "str | None"]
 
 
 def _unknown(f: FunctionFacts) -> str | None:
-    return f"It is left alone. {f.problem}" if f.problem else None
+    return f.problem or None
 
 
 def _body_refused(f: FunctionFacts) -> str | None:
@@ -72,7 +72,7 @@ def _large(f: FunctionFacts) -> str | None:
     if not LARGE_BYTES < f.bytes <= V8_BODY_BYTES:
         return None
     return (
-        f"The body has {f.bytes / 1000:,.0f} kB: one thread compiles it, "
+        f"The body has {f.bytes / 1024:,.0f} KiB: one thread compiles it, "
         "and its code stays slow until that has ended."
     )
 

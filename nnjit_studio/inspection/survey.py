@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
 MEMORY_BYTES = 4 * 2**30
 TIMEOUT_S = 120.0
 WORKERS = 4
+LOOK_S = 0.1
 SMALL_BYTES = 1 << 20
 """A smaller file is not worth a second process."""
 
@@ -41,14 +43,18 @@ class Survey:
         return self.names.get(index, "")
 
 
-def survey_file(path: Path, timeout_s: float = TIMEOUT_S) -> Survey:
+def survey_file(
+    path: Path, timeout_s: float = TIMEOUT_S, stopped: Callable[[], bool] = lambda: False
+) -> Survey:
     """Read a Wasm file; the work is split over the processors.
+
+    ``stopped`` is asked ten times a second whether to give up.
 
     Raises
     ------
     WasmError
-        When the file cannot be read or is no module, or reading takes more time or
-        memory than allowed.
+        When the file cannot be read or is no module, reading takes more time or
+        memory than allowed, or was stopped.
     """
     try:
         nbytes = path.stat().st_size
@@ -60,14 +66,18 @@ def survey_file(path: Path, timeout_s: float = TIMEOUT_S) -> Survey:
     context = multiprocessing.get_context("spawn")
     with context.Pool(workers, _limit) as pool:
         jobs = [(path, n, workers) for n in range(workers)]
-        try:
-            parts = pool.starmap_async(_read_part, jobs).get(timeout_s)
-        except multiprocessing.TimeoutError:
-            raise WasmError(
-                f"Reading {path} took more than {timeout_s:.0f} s.",
-                "Try a smaller file, or one that is not damaged.",
-            ) from None
-    return _joined(path, parts)
+        reading = pool.starmap_async(_read_part, jobs)
+        deadline = time.monotonic() + timeout_s
+        while not reading.ready():
+            if stopped():
+                raise WasmError(f"Reading {path} was stopped.")
+            if time.monotonic() >= deadline:
+                raise WasmError(
+                    f"Reading {path} took more than {timeout_s:.0f} s.",
+                    "Try a smaller file, or one that is not damaged.",
+                )
+            reading.wait(LOOK_S)
+        return _joined(path, reading.get())
 
 
 @dataclass(frozen=True)

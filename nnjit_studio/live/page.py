@@ -77,7 +77,7 @@ class LivePage:
     def rate(self, kernels: Sequence[Kernel], blocks: Sequence[Block], ms: float) -> list[float]:
         """Ms of the model's products with each, on a memory of their own; ``ms`` for a sample."""
         sizes = [b.to_json() for b in blocks]
-        names = [k.sha256 for k in kernels]
+        names = [k.sha256 if k.candidate else "original" for k in kernels]
         answer = self._ask("rate", names=names, blocks=sizes, sample_ms=ms)["ms"]
         return [float(answer[name]) for name in names]
 

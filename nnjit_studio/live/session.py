@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.live.donors import Block, candidates, donor, workload_of
 from nnjit_studio.live.job import Runtime
 from nnjit_studio.live.layout import ORIGINAL
-from nnjit_studio.live.page import EXACT_TIER, LivePage, Proof
+from nnjit_studio.live.page import EXACT_TIER, SETTLE, LivePage, Proof
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.candidate import Candidate
@@ -43,6 +43,8 @@ FINALISTS = 3
 NEAR = 1.05
 """Donors rated slower than the best by more are no finalists: a model's time dilutes a gain."""
 MIN_SAMPLE_MS = 20.0
+LEAST_RATED_GAIN = 1.05
+"""Of the best donor over the originals on the recorded blocks, for it to serve before its duel."""
 FIRST_DUEL = SwapPolicy(min_gain=0.01, looks=(2, 4, 8, 16, 32))
 DUELS = SwapPolicy(min_gain=0.005, looks=(2, 4, 8))
 """A swap costs nothing, so a small gain is worth one; the last percent is not worth the time."""
@@ -50,6 +52,7 @@ DUEL_MS, LEAST_DUEL_MS = 6000.0, 500.0
 TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
 """Shares of the time after which no further tile is tried, and no further unroll: on a busy
 machine the duels need what is left."""
+LEAST_DONORS = 4
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
 FINAL_RUNS = 5
@@ -87,6 +90,7 @@ class LiveSession:
         self.plain = Kernel("", None, EXACT_TIER, originals, digest)
         self.winner = self.plain
         self.donors: list[Kernel] = []
+        self._rated: dict[Kernel, float] = {}
         self._before_ms = self._best_ms = 0.0
         self._best_s = 0.0
 
@@ -148,7 +152,7 @@ class LiveSession:
     ) -> Iterator[Event]:
         """Kernels that are right become donors, until that share of the time is over."""
         for kernel in kernels:
-            if self._over(until):
+            if self._over(until) and len(self.donors) >= LEAST_DONORS:
                 return
             if kernel in self.donors:
                 continue
@@ -160,22 +164,30 @@ class LiveSession:
 
     def _rank(self, blocks: Sequence[Block]) -> list[Kernel]:
         """Sort the donors by their rates; those whose rate lets them win."""
-        ms: list[float] = [0.0] * len(self.donors)
+        kernels = [self.plain, *self.donors]
+        ms: list[float] = []
         for _ in range(RATED_ROUNDS):
-            if not self._over(UNROLLS_UNTIL) or not any(ms):
-                ms = self._set.page.rate(self.donors, blocks, RATE_MS)
-        order = sorted(range(len(ms)), key=lambda i: ms[i])
-        near = [self.donors[i] for i in order if ms[i] <= NEAR * ms[order[0]]]
-        self.donors = [self.donors[i] for i in order]
-        return near[:FINALISTS]
+            if not ms or not self._over(UNROLLS_UNTIL):
+                ms = self._set.page.rate(kernels, blocks, RATE_MS)
+        self._rated = dict(zip(kernels, ms, strict=True))
+        self.donors.sort(key=self._rated.__getitem__)
+        least = min(ms)
+        return [k for k in self.donors if self._rated[k] <= NEAR * least][:FINALISTS]
 
     def _finals(self, workload: Workload, finalists: Sequence[Kernel]) -> Iterator[Event]:
+        """The best rated serves at once, unless a duel with the originals shows otherwise."""
+        if finalists and self.winner is self.plain:
+            best = finalists[0]
+            if self._rated[self.plain] >= LEAST_RATED_GAIN * self._rated[best]:
+                ms = statistics.median(self._set.page.race([best], 2, MIN_SAMPLE_MS)[0])
+                yield self._swap(workload, best, ms)
         for number, kernel in enumerate(finalists, 1):
-            if self._over():
+            first = number == 1 and self.winner in (kernel, self.plain)
+            if self._over() or not (first or self._has_time_for_a_duel()):
                 return
-            if kernel is self.winner:
+            if kernel is self.winner and not first:
                 continue
-            ms = yield from self._duel(workload, kernel)
+            ms = yield from self._duel(workload, kernel, self.plain if first else self.winner)
             yield RoundDone(
                 self.t_s(),
                 workload.key,
@@ -189,18 +201,25 @@ class LiveSession:
                 max(0.0, self._seconds - self.t_s()),
             )
 
-    def _duel(self, workload: Workload, kernel: Kernel) -> Generator[Event, None, float]:
-        """A finalist against what serves now; median ms of its inferences."""
+    def _duel(
+        self, workload: Workload, kernel: Kernel, incumbent: Kernel
+    ) -> Generator[Event, None, float]:
+        """A finalist against what serves, or the originals; median ms of its inferences."""
         left_ms = max(LEAST_DUEL_MS, 1000 * (self._seconds - self.t_s()))
         policy = MeasurePolicy(min_sample_ms=MIN_SAMPLE_MS, max_ms=min(DUEL_MS, left_ms))
-        page, first = self._set.page, self.winner is self.plain
-        thresholds = FIRST_DUEL if first else DUELS
-        result, verdict = duel(page, kernel, self.winner, workload.flops, None, policy, thresholds)
+        page, thresholds = self._set.page, FIRST_DUEL if incumbent is self.plain else DUELS
+        fitting = (n for n in thresholds.looks if 2 * n * self._best_ms <= left_ms)
+        thresholds = replace(thresholds, looks=tuple(fitting) or thresholds.looks[:1])
+        result, verdict = duel(page, kernel, incumbent, workload.flops, None, policy, thresholds)
         self._check()
         samples, others = result.samples_ms, result.incumbent_ms
         yield self._recorded(workload, kernel, verdict, samples, others)
         ms = statistics.median(samples)
-        if verdict.state == "won":
+        if kernel is self.winner and verdict.speedup < 1:
+            yield self._swap(workload, incumbent, statistics.median(others))
+        elif kernel is self.winner:
+            self._best_ms = ms
+        elif verdict.state == "won":
             yield self._swap(workload, kernel, ms)
         return ms
 
@@ -319,6 +338,11 @@ class LiveSession:
     def t_s(self) -> float:
         """Seconds since the session began."""
         return self._set.clock.monotonic_s() - self._began_s
+
+    def _has_time_for_a_duel(self) -> bool:
+        """For its first look, with the inferences that settle."""
+        runs = 2 * (DUELS.min_pairs + SETTLE)
+        return self.t_s() + runs * self._best_ms / 1000 <= self._seconds
 
     def _over(self, share: float = 1.0) -> bool:
         return self.t_s() >= share * self._seconds

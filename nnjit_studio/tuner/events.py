@@ -8,20 +8,22 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Event:
-    """Base: ``t_s`` is seconds since the session began."""
+    """Base: ``t_s`` is seconds since the session began, ``name`` is that of its kind in JSON."""
 
-    name: ClassVar[str] = "event"
+    name: ClassVar[str]
     t_s: float
+
+    def __init_subclass__(cls, name: str) -> None:
+        cls.name = name
 
     def to_json(self) -> dict[str, Any]:
         return {"event": self.name, **asdict(self)}
 
 
 @dataclass(frozen=True)
-class SessionStarted(Event):
+class SessionStarted(Event, name="started"):
     """Model and target are ready; ``workloads`` are keys, most work first."""
 
-    name: ClassVar[str] = "started"
     model: str
     workloads: tuple[str, ...]
     target: dict[str, Any]
@@ -38,14 +40,13 @@ class KnownCandidate:
 
 
 @dataclass(frozen=True)
-class SpaceBuilt(Event):
+class SpaceBuilt(Event, name="space"):
     """The lite space of a workload: settings in order, the reason of each, naive size.
 
     ``known`` counts candidates whose measurement the database already holds;
     ``results`` tells those measurements.
     """
 
-    name: ClassVar[str] = "space"
     workload: str
     candidates: tuple[str, ...]
     reasons: tuple[str, ...]
@@ -55,14 +56,13 @@ class SpaceBuilt(Event):
 
 
 @dataclass(frozen=True)
-class Trying(Event):
+class Trying(Event, name="trying"):
     """What begins now: ``phase`` is one of :data:`PHASES`.
 
     ``check`` takes the first ``pairs`` of samples too; ``duel`` goes on to so many because
     it is not settled yet. ``timing`` is of the whole model and names no candidate.
     """
 
-    name: ClassVar[str] = "trying"
     workload: str
     candidate: str
     phase: str
@@ -73,33 +73,28 @@ PHASES = ("compile", "check", "duel", "timing")
 
 
 @dataclass(frozen=True)
-class Paused(Event):
+class Paused(Event, name="paused"):
     """The session rests until its consumer asks for the next event; the model is free meanwhile."""
-
-    name: ClassVar[str] = "paused"
 
 
 @dataclass(frozen=True)
-class Resumed(Event):
+class Resumed(Event, name="resumed"):
     """It goes on after ``paused_s`` seconds, which count neither in ``t_s`` nor in the budget."""
 
-    name: ClassVar[str] = "resumed"
     paused_s: float
 
 
 @dataclass(frozen=True)
-class ModelTimed(Event):
+class ModelTimed(Event, name="model"):
     """Latency of the whole model: median of ``runs_ms``, and ms by step (plan order)."""
 
-    name: ClassVar[str] = "model"
     ms: float
     runs_ms: tuple[float, ...]
     steps_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
-class Compiled(Event):
-    name: ClassVar[str] = "compiled"
+class Compiled(Event, name="compiled"):
     workload: str
     candidate: str
     ms: float
@@ -109,14 +104,13 @@ class Compiled(Event):
 
 
 @dataclass(frozen=True)
-class Measured(Event):
+class Measured(Event, name="measured"):
     """One candidate's verdict; ``state`` as in ``TuningRecord``.
 
     Entry i of ``samples_ms`` and of ``incumbent_ms`` is one pair. ``gpu_clock`` and
     ``pipeline_ms`` are of GPU kernels, as in ``RunResult``.
     """
 
-    name: ClassVar[str] = "measured"
     workload: str
     candidate: str
     state: str
@@ -134,24 +128,22 @@ class Measured(Event):
 
 
 @dataclass(frozen=True)
-class Drift(Event):
+class Drift(Event, name="drift"):
     """The sentinel kernel's rate or the page's surroundings have changed.
 
     ``rate`` is a share of the usual one; ``doubtful`` are workload and candidate
     of what was measured since it was last usual: they are measured again next.
     """
 
-    name: ClassVar[str] = "drift"
     what: str
     rate: float
     doubtful: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
-class Swapped(Event):
+class Swapped(Event, name="swapped"):
     """A kernel was registered in the running engine."""
 
-    name: ClassVar[str] = "swapped"
     workload: str
     candidate: str
     gflops_before: float
@@ -160,7 +152,7 @@ class Swapped(Event):
 
 
 @dataclass(frozen=True)
-class RoundDone(Event):
+class RoundDone(Event, name="round"):
     """A tuning round ended: one candidate selected, compiled and measured.
 
     ``best_gflops`` is the highest rate at which an incumbent of this session won; it
@@ -169,7 +161,6 @@ class RoundDone(Event):
     incumbents of now, ``left_s`` the seconds to the summary; None before that can be told.
     """
 
-    name: ClassVar[str] = "round"
     workload: str
     round: int
     candidate: str
@@ -194,7 +185,7 @@ class WorkloadSummary:
 
 
 @dataclass(frozen=True)
-class Finished(Event):
+class Finished(Event, name="summary"):
     """The summary; ``reason`` is ``time``, ``converged``, ``exhausted`` or ``cancelled``.
 
     ``seconds_to_within_3_percent``: when the estimate of the model's time came within
@@ -204,7 +195,6 @@ class Finished(Event):
     and was not noticed.
     """
 
-    name: ClassVar[str] = "summary"
     reason: str
     model: str
     model_ms: dict[str, float]  # "before", "after"
@@ -218,7 +208,7 @@ class Finished(Event):
 
 
 @dataclass(frozen=True)
-class Served(Event):
+class Served(Event, name="served"):
     """Inferences of the serving model since the last of these events; ms from request to answer.
 
     ``p95_reference`` is that of recent inferences which no tuning touched, None
@@ -226,7 +216,6 @@ class Served(Event):
     page; ``generations`` how many swaps came before each inference.
     """
 
-    name: ClassVar[str] = "served"
     inferences: int
     p50_ms: float
     p95_ms: float
@@ -237,17 +226,15 @@ class Served(Event):
 
 
 @dataclass(frozen=True)
-class FellBack(Event):
+class FellBack(Event, name="fell_back"):
     """The GPU was given up, for ``reason``; the model runs on in the Wasm of ``target``."""
 
-    name: ClassVar[str] = "fell_back"
     reason: str
     target: str
 
 
 @dataclass(frozen=True)
-class Failed(Event):
+class Failed(Event, name="failed"):
     """The session cannot go on; the error in its one JSON form."""
 
-    name: ClassVar[str] = "failed"
     error: dict[str, Any]

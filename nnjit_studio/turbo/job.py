@@ -17,6 +17,8 @@ from nnjit_studio.turbo.gate.engines import Engine, engine_of
 from nnjit_studio.turbo.gate.gate import Settings, confirmed, measure
 from nnjit_studio.turbo.gate.loop_module import MEMORY_64
 from nnjit_studio.turbo.gate.pairs import Executed, executed
+from nnjit_studio.turbo.kernels.gate import Judged, judge, with_donors
+from nnjit_studio.turbo.kernels.gate import best as best_donors
 from nnjit_studio.turbo.licence import licence_of
 from nnjit_studio.turbo.outputs import Outputs, outputs_for, write
 from nnjit_studio.turbo.targets import target_of
@@ -35,6 +37,8 @@ class TurboOptions:
     ----------
     fma
         Also write a module in which multiply-adds are fused.
+    kernels
+        Also replace functions that do what a known kernel does.
     target
         Where functions are measured: ``node``, or a browser by name or path.
     registers
@@ -42,6 +46,7 @@ class TurboOptions:
     """
 
     fma: bool = False
+    kernels: bool = False
     target: str = "chromium"
     registers: int | None = None
     no_sandbox: bool = False
@@ -100,21 +105,20 @@ class _Work:
 def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -> Turbo:
     module, candidates, settings = work.module, work.found.candidates, options.settings
     run = (work.engine, work.folder, settings, note)
+    judged = _judged(work, options, note)
+    donors = best_donors(judged, False), best_donors(judged, options.fma)
     tried = list(measure(module, candidates, *run))
     chosen = [*best(tried, False).values(), *best(tried, options.fma).values()]
-    if not chosen:
-        raise UserError(
-            f"No change of {work.file.name} is {settings.least_gain:g} times as fast in "
-            f"{work.engine.version} on this machine: "
-            f"{len(tried)} bodies of {len(candidates)} functions were measured.",
-            "Measure on another machine or engine (--target), with --fma, or with a lower "
-            "--least-gain.",
-        )
+    if not chosen and not any(donors):
+        raise _no_gain(work, len(tried), settings)
     note(f"{len({(t.function, t.loop.first) for t in chosen})} loops gain; measured once more")
     again = confirmed(module, candidates, chosen, *run)
     kept, fused = best(again, False), best(again, options.fma)
+    if not any((kept, fused, *donors)):
+        raise _no_gain(work, len(tried), settings)
     plain, relaxed = bodies(candidates, kept, False), bodies(candidates, fused, True)
-    written = [edit.replace(module, plain), edit.replace(module, relaxed)]
+    rescheduled = edit.replace(module, plain), edit.replace(module, relaxed)
+    written = [with_donors(*one) for one in zip(rescheduled, donors, strict=True)]
     rows, valid = executed(module, plain, work.engine, work.folder, settings, written)
     _check(rows, valid, work.engine)
     files = {
@@ -133,8 +137,23 @@ def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -
         settings,
         evidence,
     )
+    if options.kernels:
+        document["kernels"] = [j.to_json() for j in judged]
     write(outputs, written[0], written[1] if options.fma else None, document)
     return Turbo(outputs, options.fma, document, licence.text)
+
+
+def _judged(work: _Work, options: TurboOptions, note: Note) -> list[Judged]:
+    """Donors for whole functions, where they are asked for."""
+    if not options.kernels:
+        return []
+    judged, left_alone = judge(work.module, work.engine, work.folder, options.settings, options.fma)
+    for index, reason in left_alone.items():
+        note(f"function {index} is left alone: {reason}")
+    for index in {j.index for j in judged}:
+        fastest = max(j.gain.median for j in judged if j.index == index)
+        note(f"function {index}: best donor {fastest:.2f}x")
+    return judged
 
 
 def _check(rows: list[Executed], valid: list[bool], engine: Engine) -> None:
@@ -167,6 +186,17 @@ def _read(file: Path) -> Module:
             "Use the 32-bit build of the library.",
         )
     return module
+
+
+def _no_gain(work: _Work, tried: int, settings: Settings) -> UserError:
+    """Why nothing of what was measured is kept."""
+    return UserError(
+        f"No change of {work.file.name} is {settings.least_gain:g} times as fast in "
+        f"{work.engine.version} on this machine: "
+        f"{tried} bodies of {len(work.found.candidates)} functions were measured.",
+        "Measure on another machine or engine (--target), with --fma, or with a lower "
+        "--least-gain.",
+    )
 
 
 def _nothing(file: Path, found: Found, registers: int, fma: bool) -> UserError:

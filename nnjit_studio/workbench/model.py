@@ -16,7 +16,7 @@ from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Event
-from nnjit_studio.workbench.open_model import OpenModel, example_feeds
+from nnjit_studio.workbench.open_model import Feeds, OpenModel, example_feeds
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
 from nnjit_studio.workbench.runners import GpuGone
@@ -188,7 +188,7 @@ class ModelOnPage:
         """
         backend = backend or self.page.backend
         model, database = self.current.on(backend), self.page.database
-        if model.generation is not None:
+        if len(model.programs) > 1:
             return choose_together(model, self.page.connect(), self.page.compiler, database)
         mine = self.chosen if backend == self.page.backend else {}
         here = self.page.here(backend)
@@ -225,7 +225,7 @@ class ModelOnPage:
         kernels = self.kernels((self.page.connect().best_tier,))
         on_phase("registering kernels in the page")
         # Kernels that a decoder had may hold a common weight in other panels.
-        self.page.runner.register(kernels, only=self.current.generation is not None)
+        self.page.runner.register(kernels, only=len(self.current.programs) > 1)
         self.registered = True
 
     # Runs
@@ -246,6 +246,11 @@ class ModelOnPage:
         runner = self.page.runner.for_plan(name)
         feeds = {**example_feeds(runner.inputs), **self.feeds}
         return runner.infer({spec.name: feeds[spec.name] for spec in runner.inputs}, runs)
+
+    def infer_on(self, name: str, feeds: Feeds) -> Inference:
+        """Run a program of the open model, by the page's name, on these inputs."""
+        runner = self.page.runner.for_plan(name) if name else self.page.runner
+        return runner.infer(feeds)
 
     def tap(self, taps: Sequence[Tap]) -> list[bytes]:
         """Run the open model once on its feeds; the bytes that the taps name."""

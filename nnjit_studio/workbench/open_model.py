@@ -120,6 +120,43 @@ def import_model(
     return opened.on(page.backend)
 
 
+def import_sizes(
+    page: EnginePage, path: Path, inputs: Sequence[Feeds], on_phase: OnPhase = quiet
+) -> tuple[OpenModel, tuple[str, ...]]:
+    """Import a model once for inputs of several sizes: a program for each, over one set of weights.
+
+    Returns
+    -------
+    tuple
+        The model, whose programs have the names of :func:`size_name`, and what a user should know.
+
+    Raises
+    ------
+    ModelError, UserError
+        As of :func:`import_model`.
+    """
+    shapes = page.importing.shapes
+    if shapes.dims or shapes.shapes:
+        raise UserError(
+            "Several --inputs leave the model's sizes open, but --dim or --shape fixes some.",
+            "Leave out --dim and --shape.",
+        )
+    weights = page.weights_file()
+    with _importing(page, weights):
+        models, notes = page.process.import_sizes(
+            path, weights, inputs, page.importing.half_weights, on_phase
+        )
+        programs = {size_name(i): model for i, model in enumerate(models)}
+        opened = OpenModel(path, programs).on(page.backend)
+        _check_fits(opened)
+    return opened, notes
+
+
+def size_name(position: int) -> str:
+    """The page's name of the program for these inputs."""
+    return f"size {position + 1}" if position else MAIN
+
+
 def import_decoder(
     page: EnginePage, path: Path, request: GenerationRequest, on_phase: OnPhase = quiet
 ) -> OpenModel:

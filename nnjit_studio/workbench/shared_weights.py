@@ -1,4 +1,4 @@
-"""Kernels of a decoder's programs: those that read one weight have to agree on its layout."""
+"""Kernels of several programs: those that read one weight have to agree on its layout."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def choose_together(
         if not widths:
             raise PageError(
                 f"No layout of their common weights suits {', '.join(sorted(group))}.",
-                "Generate without a prefill plan: --prefill-rows 1.",
+                "Generate without a prefill plan: --prefill-rows 1."
+                if model.generation
+                else "Run the sizes one by one.",
             )
         width = min(widths, key=lambda w: sum(runs[k] * options[k][w].ms for k in group))
         chosen |= {key: options[key][width].candidate for key in group}
@@ -65,11 +67,13 @@ def choose_together(
 
 
 def _runs(model: OpenModel) -> dict[str, int]:
-    """How often each workload runs for one prompt and the text behind it."""
+    """How often each workload runs: of a decoder for one prompt and the text behind it, else
+    once at each size."""
+    steps = STEPS_PER_PROMPT if model.generation else 1
     runs: dict[str, int] = {}
     for name in model.programs:
         for workload in model.program(name).workloads:
-            count = workload.uses * (STEPS_PER_PROMPT if name == MAIN else 1)
+            count = workload.uses * (steps if name == MAIN else 1)
             runs[workload.key] = runs.get(workload.key, 0) + count
     return runs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -20,6 +20,7 @@ from nnjit_studio.workbench.open_model import (
     define_model,
     import_decoder,
     import_model,
+    import_sizes,
 )
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import OnPhase, Phases, quiet
@@ -130,6 +131,17 @@ class Workbench:
         self.model.adopt(opened, feeds)
         self.model.began_cold(phases)
         return opened
+
+    def open_sizes(
+        self, path: Path, inputs: Sequence[Feeds], on_phase: OnPhase = quiet
+    ) -> tuple[OpenModel, tuple[str, ...]]:
+        """Import a model once for inputs of several sizes and load it into the page.
+
+        See :func:`nnjit_studio.workbench.open_model.import_sizes`.
+        """
+        with self.page.working():
+            opened, notes = import_sizes(self.page, path, inputs, on_phase)
+            return self._load(opened, on_phase), notes
 
     def open_decoder(
         self, path: Path, request: GenerationRequest, on_phase: OnPhase = quiet

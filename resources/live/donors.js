@@ -22,13 +22,16 @@ export class Donors {
    * @param {Uint8Array<ArrayBuffer>} originals a module of functions that may be kernels, with a memory of its own
    * @param {string[]} functions their names there
    * @param {Uint8Array<ArrayBuffer>} reference a bit-exact donor, by which they are told apart
+   * @param {number} [cases] of every proof
    */
-  constructor(originals, functions, reference) {
+  constructor(originals, functions, reference, cases = CASES) {
     const exports = /** @type {any} */ (new WebAssembly.Instance(new WebAssembly.Module(originals)).exports);
     this.#memory = /** @type {WebAssembly.Memory} */ (exports.memory);
-    this.#cases = new Cases(this.#memory, CASES);
+    this.#cases = new Cases(this.#memory, cases);
     const known = this.#kernelsOf(new WebAssembly.Module(reference));
     this.#originals = functions.map((name) => this.#recognised(exports[name], known));
+    const own = Object.fromEntries(functions.map((name, i) => [this.kinds[i], exports[name]]));
+    this.#rates.set("original", new Rate(own, this.#memory.buffer.byteLength));
   }
 
   /** What the functions are, in their order; empty for one that is none of the kernels. */
@@ -40,7 +43,7 @@ export class Donors {
   #recognised(unknown, known) {
     try {
       const expected = this.#cases.expected(unknown);
-      const is = (/** @type {string} */ kind) => this.#cases.prove(known[kind], expected, kind === "add").identical === CASES;
+      const is = (/** @type {string} */ kind) => this.#cases.prove(known[kind], expected, kind === "add").identical === this.#cases.count;
       return { kind: KINDS.find(is) ?? "", expected };
     } catch {
       return { kind: "", expected: [] }; // it took these calls for something else
@@ -71,14 +74,23 @@ export class Donors {
   }
 
   /**
-   * @param {string} name of a donor
+   * @param {string} name of a donor, or `original`
    * @param {Block[]} blocks
    * @param {number} sampleMs
-   * @returns {number} ms of the model's products
    */
-  rate(name, blocks, sampleMs) {
+  #look(name, blocks, sampleMs) {
     const rate = this.#rates.get(name);
     if (!rate) throw new Error(`There is no donor ${name}.`);
     return rate.look(blocks, sampleMs, () => performance.now());
+  }
+
+  /** Ms of the products now. @param {string} name @param {Block[]} blocks @param {number} sampleMs */
+  sample(name, blocks, sampleMs) {
+    return this.#look(name, blocks, sampleMs).ms;
+  }
+
+  /** Ms of the products in the best moments until now. @param {string} name @param {Block[]} blocks @param {number} sampleMs */
+  rate(name, blocks, sampleMs) {
+    return this.#look(name, blocks, sampleMs).best;
   }
 }

@@ -163,6 +163,6 @@ async function work() {
 try {
   await work();
 } catch (e) {
-  const { stack, message } = /** @type {Error} */ (e);
-  await post({ type: "error", error: `The page failed: ${message ?? e}`, hint: stack ?? "" });
+  console.error(e);
+  await post({ type: "error", error: `The page failed: ${/** @type {any} */ (e)?.message ?? e}`, hint: "The browser's console tells where." });
 }

@@ -31,6 +31,10 @@ export class Cases {
     }
   }
 
+  get count() {
+    return this.#cases.length;
+  }
+
   /** @param {Kernel} kernel @returns {Generator<Float32Array>} the memory after each case; read it before the next */
   *#after(kernel) {
     for (const { image, product } of this.#cases) {

@@ -32,10 +32,11 @@ export class Rate {
    * @param {Block[]} blocks
    * @param {number} sampleMs of each block
    * @param {() => number} now
-   * @returns {number} ms of the model's products at the best rates until now
+   * @returns {{ms: number, best: number}} ms of the model's products, at the rates of this look and
+   *   at the best ones until now
    */
   look(blocks, sampleMs, now) {
-    let total = 0;
+    const total = { ms: 0, best: 0 };
     for (const block of blocks) {
       const product = placed(block, this.bytes);
       if (!product) continue;
@@ -46,7 +47,9 @@ export class Rate {
       const key = JSON.stringify(block);
       const best = Math.min(spent / calls, this.#best.get(key) ?? Infinity);
       this.#best.set(key, best);
-      total += (best * block.flops) / (2 * block.m * block.k * block.n);
+      const walks = block.flops / (2 * block.m * block.k * block.n);
+      total.ms += (spent / calls) * walks;
+      total.best += best * walks;
     }
     return total;
   }

@@ -691,6 +691,36 @@ def contrib() -> Iterator[Case]:
         weights=(2, 3, 4),
         domain=domain,
     )
+    skip, scale = draw("f32", 2, 3, 8, seed=5), draw("f32", 8, seed=2)
+    for op, given in (
+        ("SkipLayerNormalization", (x, skip, b)),
+        ("SkipSimplifiedLayerNormalization", (x, skip, b)),
+    ):
+        held = tuple(range(2, len(given)))
+        yield case(op, "f32", *given, weights=held, domain=domain, variant="no bias")
+        yield case(
+            op, "f32", *given, *([None] if "Simp" not in op else []), scale,
+            weights=(*held, 3), domain=domain, variant="bias", opset=16,
+        )  # fmt: skip
+    yield case("SimplifiedLayerNormalization", "f32", x, scale, weights=(1,), axis=-1, opset=14)
+    for op in ("QuickGelu", "Gelu", "FastGelu"):
+        yield case(op, "f32", x, domain=domain, variant="com.microsoft")
+    left, right = draw("f32", 2, 8, 5), draw("f32", 2, 6, 8)
+    yield case(
+        "FusedMatMul", "f32", left, right, domain=domain, alpha=0.5, transA=1, transB=1
+    )  # fmt: skip
+    yield from rotations()
+    signed, scalar = draw("i8", 8, 6, low=-100, high=100), np.array(0.02, np.float32)
+    yield case(
+        "DynamicQuantizeMatMul", "f32", x, signed, scalar, np.array(3, np.int8), draw("f32", 6),
+        weights=(1, 2, 3, 4), domain=domain,
+    )  # fmt: skip
+    a, a_zero = draw("u8", 5, 7, high=250), np.array(120, np.uint8)
+    columns = draw("u8", 7, 6, high=255), draw("u8", 6, high=250, seed=3)
+    yield case(
+        "MatMulIntegerToFloat", "u8", a, columns[0], scalar, draw("f32", 6, low=0.01, high=0.1),
+        a_zero, columns[1], draw("f32", 6), weights=(1, 2, 3, 4, 5, 6), domain=domain,
+    )  # fmt: skip
     packed = draw("u8", 6, 2, 8, high=250)
     scales, zeros = draw("f32", 12, low=0.01, high=0.1), draw("u8", 6, high=250, seed=2)
     sizes = {"K": 32, "N": 6, "bits": 4, "block_size": 16, "domain": domain}
@@ -707,6 +737,37 @@ def contrib() -> Iterator[Case]:
         variant="zero points",
         **sizes,
     )
+
+
+def rotations() -> Iterator[Case]:
+    """RotaryEmbedding of both domains: by heads or whole rows, halves or pairs, parts of a head."""
+    turns = np.linspace(0, 3, 40, dtype=np.float32).reshape(10, 4)
+    tables = np.cos(turns), np.sin(turns)
+    heads, rows = draw("f32", 2, 3, 5, 8), draw("f32", 2, 5, 24)
+    places = np.arange(10, dtype=np.int64).reshape(2, 5) % 7
+    for pairs in (0, 1):
+        form = "pairs" if pairs else "halves"
+        for x, rank in ((heads, 4), (rows, 3)):
+            given = {"interleaved": pairs, **({"num_heads": 3} if rank == 3 else {})}
+            for order, opset, domain in (
+                ((places, *tables), 17, "com.microsoft"),
+                ((*tables, places), 23, ""),
+            ):
+                known = (2, 3) if domain else (1, 2)
+                name = f"{domain or 'ONNX'} {form} rank {rank}"
+                yield case(
+                    "RotaryEmbedding", "f32", x, *order, weights=known, opset=opset,
+                    domain=domain, variant=name, **given,
+                )  # fmt: skip
+    yield case(
+        "RotaryEmbedding", "f32", heads, i64(2), *tables, weights=(2, 3),
+        domain="com.microsoft", variant="offset",
+    )  # fmt: skip
+    wide = draw("f32", 2, 3, 5, 12)
+    yield case(
+        "RotaryEmbedding", "f32", wide, *tables, places, weights=(1, 2), opset=23,
+        rotary_embedding_dim=8, variant="a part",
+    )  # fmt: skip
 
 
 def recurrent() -> Iterator[Case]:

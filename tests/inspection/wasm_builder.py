@@ -25,11 +25,15 @@ def op(name: str, *immediates: int) -> bytes:
 END = op("end")
 
 
-def module(bodies: Sequence[bytes], names: Mapping[int, str]) -> bytes:
+def module(
+    bodies: Sequence[bytes], names: Mapping[int, str], exports: Mapping[str, int] | None = None
+) -> bytes:
+    exported = [_sized(name.encode()) + b"\0" + unsigned(n) for name, n in (exports or {}).items()]
     parts = [
         _section(1, _vector([b"\x60\x02\x7f\x7f\x00"])),
         _section(3, _vector([b"\0"] * len(bodies))),
         _section(5, _vector([b"\0\1"])),
+        *([_section(7, _vector(exported))] if exported else []),
         _section(10, _vector([_sized(body) for body in bodies])),
     ]
     if names:

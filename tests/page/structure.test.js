@@ -14,7 +14,7 @@ const BELOW = {
   live: ["types"],
   studio: ["engine", "types"],
   offload: ["engine", "types"],
-  bench: ["offload", "sdk", "studio", "engine", "types"],
+  bench: ["offload", "sdk", "studio", "live", "engine", "types"],
   "nnjit.js": ["sdk"],
 };
 const MOST_FILES = 20;

@@ -13,7 +13,7 @@ from nnjit_studio.turbo.loops.operators import F32X4_MADD, LOAD32_SPLAT, OPERATO
 from nnjit_studio.turbo.loops.prove import difference
 from nnjit_studio.turbo.loops.rewrite import rebuilt
 from nnjit_studio.turbo.loops.rules import broadcasts
-from nnjit_studio.turbo.loops.schedule import peak_of
+from nnjit_studio.turbo.loops.schedule import peak_of, plans
 from nnjit_studio.turbo.loops.variants import FMA, SCHEDULE, variants
 from nnjit_studio.turbo.targets import target_of
 from nnjit_studio.wasm_file.module import MAGIC, Module, read
@@ -106,6 +106,32 @@ def test_loops_with_effects_or_traps_are_left_alone(extra: bytes, reason: str) -
     (told,) = vector_loops(decoded(module, 0))
     assert isinstance(told, str) and reason in told
     assert not find(module, 15, True).candidates
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "reason"),
+    [
+        (code("f32x4.add"), 400, "operations deep"),
+        (code("f32x4.add") + put(A) + get(A), 900, "instructions"),
+    ],
+)
+def test_bodies_that_no_kernel_has_are_left_alone(step: bytes, count: int, reason: str) -> None:
+    grown = get(ACC) + (get(ACC) + step) * count + put(ACC)
+    (told,) = vector_loops(decoded(module_of(grown), 0))
+    assert isinstance(told, str) and reason in told
+
+
+def test_values_that_many_take_are_ordered_in_time() -> None:
+    """Two values made of two, again and again: the ways through them double each time."""
+    body = get(P) + code("v128.load", 4, 0, 0) + put(A) + get(P) + code("v128.load", 4, 16, 0)
+    body += put(A + 1)
+    for _ in range(60):
+        both = get(A) + get(A + 1)
+        body += both + code("f32x4.add") + put(A + 2) + both + code("f32x4.mul") + put(A + 1)
+        body += get(A + 2) + put(A)
+    body += get(ACC) + get(A) + code("f32x4.add") + put(ACC)
+    loop = only_loop(module_of(body))
+    assert all(plan.peak <= 6 for plan in plans(loop.graph))
 
 
 def test_unused_loads_that_reach_further_keep_a_loop_as_it_is() -> None:

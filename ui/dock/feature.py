@@ -19,6 +19,7 @@ LEFT, RIGHT, BOTTOM = (
     Qt.DockWidgetArea.BottomDockWidgetArea,
 )
 TUNE, INSPECT, COMPARE = "layout_tune", "layout_inspect", "layout_compare"
+WASM_FILE = "layout_wasm"
 """Named layouts, by the ids of the actions that take them."""
 P = TypeVar("P", bound=Panel, covariant=True)
 

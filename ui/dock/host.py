@@ -63,6 +63,9 @@ class Docks(Collection[str], Protocol):
     def widen(self, key: str, pixels: int) -> None:
         """Make a dock so wide, as far as the window has room; 0 for the width before."""
 
+    def heighten(self, key: str, pixels: int) -> None:
+        """Make a dock at least so high."""
+
 
 class Background(Protocol):
     """Work in a thread that is no job of the session."""

@@ -9,7 +9,7 @@ from PySide6.QtCore import QByteArray, QSize, Qt
 from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea
 
 from nnjit_studio.ui.commands.history import UndoStep
-from nnjit_studio.ui.dock.feature import BOTTOM, COMPARE, INSPECT, LEFT, TUNE, Feature
+from nnjit_studio.ui.dock.feature import BOTTOM, COMPARE, INSPECT, LEFT, TUNE, WASM_FILE, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.state import VIEWS
 from nnjit_studio.ui.widgets.panel import Panel, named
@@ -22,6 +22,7 @@ LAYOUTS = {
     TUNE: ("Tune", "space"),
     INSPECT: ("Inspect", "profile"),
     COMPARE: ("Compare", "database"),
+    WASM_FILE: ("Wasm file", "wasm"),
 }
 """Names of layouts and the docks in front, by the actions that take them."""
 
@@ -182,3 +183,8 @@ class WindowDocks(Mapping[str, Dock]):
         elif pixels or not wanted:
             return
         self._window.resizeDocks([dock], [wanted], Qt.Orientation.Horizontal)
+
+    def heighten(self, key: str, pixels: int) -> None:
+        """Make a dock at least so high."""
+        if self[key].height() < pixels:
+            self._window.resizeDocks([self[key]], [pixels], Qt.Orientation.Vertical)

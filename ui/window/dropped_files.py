@@ -21,17 +21,18 @@ from nnjit_studio.ui.graph.feature import GRAPH
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import look_into
 from nnjit_studio.ui.state.jobs import reader
+from nnjit_studio.ui.wasm.feature import open_wasm
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.window.session_file import FORMAT as SESSION
 
-MODEL, BUNDLE, DATABASE, PROFILE_FILE, TRACE, SAVED_SESSION = (
-    "model", "bundle", "database", "profile", "trace", "session",
+MODEL, BUNDLE, DATABASE, PROFILE_FILE, TRACE, SAVED_SESSION, WASM_FILE = (
+    "model", "bundle", "database", "profile", "trace", "session", "wasm",
 )  # fmt: skip
 LIMIT_BYTES = 256 << 20
 """JSON files beyond this are not read."""
 HINT = (
-    "Drop a model (.onnx), a bundle (.zip), kernel records (.db, .json), a saved profile, or a "
-    "session."
+    "Drop a model (.onnx), a Wasm file (.wasm), a bundle (.zip), kernel records (.db, .json), a "
+    "saved profile, or a session."
 )
 
 
@@ -61,6 +62,8 @@ def recognise(path: Path) -> Dropped:
             head = file.read(16)
         if head.startswith(b"SQLite format 3\0"):
             return Dropped(DATABASE, path)
+        if head.startswith(b"\0asm"):
+            return Dropped(WASM_FILE, path)
         if head.startswith(b"PK"):
             return Dropped(BUNDLE, path, bundle_words(path))
         if head.lstrip()[:1] in (b"{", b"[") and path.stat().st_size <= LIMIT_BYTES:
@@ -144,6 +147,8 @@ class DroppedFiles(QObject):
         host, name = self._host, found.path.name
         if found.kind == DATABASE:
             look_into(host, found.path)
+        elif found.kind == WASM_FILE:
+            open_wasm(host, found.path)
         elif found.kind == BUNDLE:
             icon, title = QMessageBox.Icon.Information, f"{name} is intact"
             dialogs.show(QMessageBox(icon, title, found.words, parent=host.window))

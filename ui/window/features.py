@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnjit_studio.ui.commands.actions import ActionSpec, ordered
 from nnjit_studio.ui.device.feature import DEVICE
 from nnjit_studio.ui.diff.feature import BACKENDS, DIFF
-from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, TUNE, Feature
+from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, TUNE, WASM_FILE, Feature
 from nnjit_studio.ui.generation.feature import TEXT
 from nnjit_studio.ui.graph.feature import GRAPH
 from nnjit_studio.ui.kernel.feature import KERNEL
@@ -15,6 +15,7 @@ from nnjit_studio.ui.log.feature import LOG
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import DATABASE
 from nnjit_studio.ui.tuning.feature import LATENCY, ROUNDS, SPACE, TUNING
+from nnjit_studio.ui.wasm.feature import WASM
 from nnjit_studio.ui.widgets.panel import Panel
 
 OWN_ACTIONS = (
@@ -49,6 +50,7 @@ OWN_ACTIONS = (
     ActionSpec(TUNE, "&View", "Layout for tunin&g", "Ctrl+1", place=2),
     ActionSpec(INSPECT, "&View", "Layout for &inspecting", "Ctrl+2", place=2),
     ActionSpec(COMPARE, "&View", "Layout for comp&aring", "Ctrl+3", place=2),
+    ActionSpec(WASM_FILE, "&View", "Layout for &Wasm files", "Ctrl+4", place=2),
     ActionSpec("reset_layout", "&View", "&Reset layout", place=2),
     ActionSpec("palette", "&Help", "&Commands…", "Ctrl+Shift+P", tip="Find any command by typing"),
     ActionSpec("welcome", "&Help", "&Welcome page"),
@@ -60,8 +62,8 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, TUNING, ROUNDS, LATENCY, SPACE, KERNEL, PROFILE, DIFF, BACKENDS, TEXT, DATABASE, DEVICE,
-    LOG,
+    GRAPH, TUNING, ROUNDS, LATENCY, SPACE, KERNEL, PROFILE, DIFF, BACKENDS, TEXT, WASM, DATABASE,
+    DEVICE, LOG,
 )  # fmt: skip
 """Those at the bottom of the window are tabs in this order."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
+
+import msgspec
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.support import files
@@ -96,42 +97,7 @@ def _event(data: Mapping[str, Any]) -> ev.Event:
     kind = EVENTS.get(data["event"])
     if kind is None:
         raise ValueError(f"there is no event {data['event']!r}")
-    event: ev.Event = _decode(kind, {k: v for k, v in data.items() if k != "event"})
-    return event
-
-
-def _decode(hint: Any, value: Any) -> Any:
-    """JSON as a type: numbers, texts, tuples, mappings, dataclasses.
-
-    Raises
-    ------
-    ValueError
-        When the value is of another type.
-    """
-    origin, inner = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        hints = get_type_hints(hint)
-        known = {field.name for field in fields(hint)}
-        if not isinstance(value, dict) or not set(value) <= known:
-            raise ValueError(f"{hint.__name__} has other fields")
-        return hint(**{name: _decode(hints[name], v) for name, v in value.items()})
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in inner:
-            return None
-        return _decode(next(i for i in inner if i is not type(None)), value)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise ValueError("a list is something else")
-        if inner[-1] is ...:
-            return tuple(_decode(inner[0], item) for item in value)
-        return tuple(_decode(i, item) for i, item in zip(inner, value, strict=True))
-    if hint is Any:
-        return value
-    kind = origin or hint
-    if kind is float:
-        wanted: Any = (int, float)
-    else:
-        wanted = dict if issubclass(kind, Mapping) else kind
-    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    return value
+    given = {name: value for name, value in data.items() if name != "event"}
+    if not given.keys() <= {field.name for field in fields(kind)}:
+        raise ValueError(f"{kind.__name__} has other fields")
+    return msgspec.convert(given, kind)

@@ -13,9 +13,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.importer.onnx import quantised
+from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
 from nnjit_studio.compiler.importer.onnx.fourier import dft
 from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
+from nnjit_studio.compiler.importer.onnx.rotary import microsoft_rotary, onnx_rotary
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 
 _INTEGERS = {
@@ -27,8 +29,10 @@ _SMALL_ELEMENTS = 1024
 """Elements up to which a weight may be a shape or an axis, whose values shape inference needs."""
 
 
-def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
+def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
     """The model itself, with every node that has a rule replaced.
+
+    With ``loops`` an LSTM becomes a loop and not a kernel for each step.
 
     Raises
     ------
@@ -47,7 +51,10 @@ def decompose(model: onnx.ModelProto) -> onnx.ModelProto:
         for name, array in constants.items()
     }
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    rewriter = Rewriter(opset, types, constants)
+    rewriter = Rewriter(opset, types, constants, loops=loops)
+    rewriter.dequantised = {
+        node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
+    }
     for node in model.graph.node:
         rewriter.node = node
         rule = _rule(node)
@@ -266,6 +273,15 @@ def _reduce_mean(r: Rewriter) -> bool:
     return True
 
 
+def _einsum(r: Rewriter) -> bool:
+    if r.attribute("equation", b"") != LAST_AXES_SWAPPED.encode():
+        return False
+    (x,) = r.node.input
+    *outer, row, column = range(len(r.shape(x)))
+    r.op("Transpose", x, perm=[*outer, column, row], out=r.node.output[0])
+    return True
+
+
 def _max_pool(r: Rewriter) -> bool:
     if len(r.node.output) > 1 and r.node.output[1]:
         raise r.refuse("to leave out its second output, the indices")
@@ -295,10 +311,14 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Compress": _compress,
     "ConvInteger": quantised.conv_integer,
     "DFT": dft,
+    "Einsum": _einsum,
     "GRU": recurrent,
+    "Gather": quantised.gather,
+    "Gemm": quantised.gemm,
     "IsInf": _is_inf,
     "LSTM": recurrent,
     "LpNormalization": _lp_normalization,
+    "MatMul": quantised.matmul,
     "MaxPool": _max_pool,
     "MeanVarianceNormalization": _mean_variance,
     "NonMaxSuppression": _sized_by_data,
@@ -309,6 +329,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "QLinearMatMul": quantised.qlinear_matmul,
     "RNN": recurrent,
     "ReduceMean": _reduce_mean,
+    "RotaryEmbedding": onnx_rotary,
     "Scatter": _scatter,
     "Sign": _sign,
     "ThresholdedRelu": _thresholded_relu,
@@ -326,4 +347,5 @@ MICROSOFT_RULES: dict[str, Callable[[Rewriter], bool]] = {
     "QLinearMul": quantised.qlinear_pairwise,
     "QLinearSigmoid": quantised.qlinear_pointwise,
     "QLinearSoftmax": quantised.qlinear_pointwise,
+    "RotaryEmbedding": microsoft_rotary,
 }

@@ -42,7 +42,7 @@ def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tu
     return shapes
 
 
-def _dims(port: onnx.ValueInfoProto) -> list[int | str]:
+def dims_of(port: onnx.ValueInfoProto) -> list[int | str]:
     """A number or a name for each dimension.
 
     What has no name, or one that stands for "unknown", gets its place for a name (``x.2``):
@@ -67,7 +67,7 @@ def _check_names(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> None:
             raise ModelError(
                 f"The model has no input {name!r}.", f"Its inputs are {', '.join(inputs)}."
             )
-    names = list(dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str)))
+    names = list(dict.fromkeys(d for p in ports for d in dims_of(p) if isinstance(d, str)))
     for name in given.dims:
         if name not in names:
             known = f"Its open dimensions are {', '.join(names)}." if names else "Leave out --dim."
@@ -79,7 +79,7 @@ def _dims_of_shapes(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> dic
     found: dict[str, int] = {}
     for source in (given.hints, given.shapes):
         for port in ports:
-            for dim, n in zip(_dims(port), source.get(port.name, ()), strict=False):
+            for dim, n in zip(dims_of(port), source.get(port.name, ()), strict=False):
                 if isinstance(dim, str):
                     found[dim] = n
     return found
@@ -89,7 +89,7 @@ def _shape(
     port: onnx.ValueInfoProto, given: GivenShapes, dims: dict[str, int]
 ) -> tuple[int, ...] | None:
     """None when something is open."""
-    held = _dims(port)
+    held = dims_of(port)
     whole = given.shapes.get(port.name)
     hint = given.hints.get(port.name)
     if not port.type.tensor_type.HasField("shape"):
@@ -118,13 +118,13 @@ def _text(dims: list[int | str]) -> str:
 def _question(ports: list[onnx.ValueInfoProto], dims: dict[str, int]) -> ModelError:
     """Names every open input, and the very options that would settle it."""
     open_inputs = ", ".join(
-        f"{p.name} {_text(_dims(p))}"
+        f"{p.name} {_text(dims_of(p))}"
         if p.type.tensor_type.HasField("shape")
         else f"{p.name} of any rank"
         for p in ports
     )
     names = list(
-        dict.fromkeys(d for p in ports for d in _dims(p) if isinstance(d, str) and d not in dims)
+        dict.fromkeys(d for p in ports for d in dims_of(p) if isinstance(d, str) and d not in dims)
     )
     options = [f"--dim {name}={_example(name)}" for name in names]
     options += [f"--shape {p.name}=1" for p in ports if not p.type.tensor_type.HasField("shape")]

@@ -75,6 +75,70 @@ def qgemm(r: Rewriter) -> bool:
     return True
 
 
+def matmul(r: Rewriter) -> bool:
+    """Of two dequantised matrices, the second constant: the product of their integers."""
+    return _of_integers(r, False, "", r.node.output[0])
+
+
+def gemm(r: Rewriter) -> bool:
+    plain = r.attribute("alpha", 1.0) == r.attribute("beta", 1.0) == 1.0
+    if not plain or r.attribute("transA", 0):
+        return False
+    bias = (*r.node.input, "")[2]
+    return _of_integers(r, bool(r.attribute("transB", 0)), bias, r.node.output[0])
+
+
+def gather(r: Rewriter) -> bool:
+    """Rows of a dequantised table: only those are dequantised."""
+    node = r.dequantised.get(r.node.input[0])
+    if node is None or node.input[0] not in r.constants:
+        return False
+    table, scale, *zero = node.input
+    if scale not in r.constants or r.constants[scale].size != 1:
+        return False
+    rows = r.op("Gather", table, r.node.input[1], axis=r.attribute("axis", 0))
+    r.op("DequantizeLinear", rows, scale, *zero, out=r.node.output[0])
+    return True
+
+
+def _of_integers(r: Rewriter, turned: bool, bias: str, out: str) -> bool:
+    """``(sum (a - a0) (b - b0)) scale_a scale_b``: exact up to its last two roundings."""
+    pair = [r.dequantised.get(name) for name in r.node.input[:2]]
+    if pair[0] is None or pair[1] is None:
+        return False
+    a, a_scale, a_zero = [*pair[0].input, ""][:3]
+    b, b_scale, b_zero = [*pair[1].input, ""][:3]
+    weight, known = r.constants.get(b), {*r.constants}
+    scales = (r.constants.get(a_scale), r.constants.get(b_scale))
+    if weight is None or weight.ndim != 2 or scales[0] is None or scales[1] is None:
+        return False
+    columns = weight.shape[0 if turned else 1]
+    by_column = scales[1].shape == (columns,) and _axis(pair[1]) % 2 == (0 if turned else 1)
+    zeros = {name for name in (a_zero, b_zero) if name}
+    bytes_ = {r.dtype(a), r.dtype(b)} <= {TensorProto.INT8, TensorProto.UINT8}
+    if scales[0].size != 1 or not (scales[1].size == 1 or by_column) or not zeros <= known:
+        return False
+    if not bytes_:
+        return False
+    second = r.weight(np.ascontiguousarray(weight.T)) if turned else b
+    given = [a, second, a_zero, b_zero]
+    if given[2] == "" and given[3]:
+        given[2] = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(a)))
+    while not given[-1]:
+        given.pop()
+    total = r.op("Cast", r.op("MatMulInteger", *given), to=TensorProto.FLOAT)
+    factor = scales[0].astype(np.float32).reshape(()) * scales[1].astype(np.float32)
+    factor = factor if factor.size > 1 else factor.reshape(())
+    product = r.op("Mul", total, r.weight(factor), out="" if bias else out)
+    if bias:
+        r.op("Add", product, bias, out=out)
+    return True
+
+
+def _axis(node: Any) -> int:
+    return next((int(a.i) for a in node.attribute if a.name == "axis"), 1)
+
+
 def qlinear_pairwise(r: Rewriter) -> bool:
     """``com.microsoft.QLinearAdd`` and ``QLinearMul``, in floats."""
     a, a_scale, a_zero, b, b_scale, b_zero, *y = r.node.input

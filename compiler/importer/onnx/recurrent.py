@@ -29,6 +29,8 @@ def recurrent(r: Rewriter) -> bool:
     if lengths or peephole or r.attribute("clip", None) or r.attribute("layout", 0):
         raise r.refuse("no sequence lengths, peepholes, clip or layout 1")
     steps, batch, _ = r.shape(x)
+    if r.loops and _looped(r, names):
+        return True
     if steps > MAX_TIME_STEPS:
         raise r.refuse(f"at most {MAX_TIME_STEPS} time steps")
     hidden = int(r.attribute("hidden_size", 0))
@@ -56,6 +58,46 @@ def recurrent(r: Rewriter) -> bool:
         outputs.append(made)
         last.append((state[0], state[1]))
     _write(r, outputs, last)
+    return True
+
+
+def _looped(r: Rewriter, names: list[str]) -> bool:
+    """An LSTM as one product of all inputs and a loop over the steps; whether it is one."""
+    functions = r.attribute("activations", None)
+    direction = r.attribute("direction", b"forward")
+    count = 2 if direction == b"bidirectional" else 1
+    if r.node.op_type != "LSTM" or (functions and functions != [*_DEFAULTS["LSTM"]] * count):
+        return False
+    x, _, _, _, _, start, cell, _ = names
+    steps, batch, _ = r.shape(x)
+    hidden = int(r.attribute("hidden_size", 0))
+    w, u = r.constant(1, "weight W"), r.constant(2, "weight R")
+    bias = r.constant(3, "bias") if names[3] else np.zeros((count, 8 * hidden), np.float32)
+    outputs, last = [], []
+    for d in range(count):
+        backward = direction == b"reverse" or d == 1
+        product = r.op("MatMul", x, r.weight(w[d].T.copy()))
+        gates = r.op("Add", product, r.weight(bias[d, : 4 * hidden] + bias[d, 4 * hidden :]))
+        first = [_initial(r, name, d, batch, hidden) for name in (start, cell)]
+        rows = r.op("LstmLoop", gates, r.weight(u[d].T.copy()), *first, backward=int(backward))
+        # The first state, the states by time, the last cell; backward the other way round.
+        ends = r.split(rows, [1, steps, 1], 0)
+        outputs.append(ends[1])
+        position = r.weight(1 if backward else steps, np.int64)
+        last.append(
+            (
+                r.op("Gather", rows, position, axis=0),
+                r.along("Squeeze", ends[0 if backward else 2], [0]),
+            )
+        )
+    whole, *finals = [*r.node.output, "", ""][:3]
+    if whole:
+        parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
+        r.op("Concat", *parts, axis=1, out=whole)
+    for position, name in enumerate(finals):
+        if name:
+            parts = [r.along("Unsqueeze", state[position], [0]) for state in last]
+            r.op("Concat", *parts, axis=0, out=name)
     return True
 
 

@@ -21,7 +21,9 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
-    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names.
+    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names;
+    ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves recurrent
+    layers as loops, for sizes that stay open.
     """
 
     opset: int
@@ -31,7 +33,9 @@ class Rewriter:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: list[onnx.TensorProto] = field(default_factory=list)
     whole: dict[str, str] = field(default_factory=dict)
+    dequantised: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
     count: int = 0
+    loops: bool = False
 
     def attribute(self, name: str, default: Any) -> Any:
         for attribute in self.node.attribute:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from nnjit_studio.compiler.any_size.imports import import_sizes
 from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -13,8 +14,10 @@ from nnjit_studio.compiler.process.operations import (
     GraphTextRequest,
     Imported,
     ImportedGeneration,
+    ImportedSizes,
     ImportGenerationRequest,
     ImportRequest,
+    ImportSizesRequest,
 )
 from nnjit_studio.compiler.process.results import ImportedModel
 
@@ -36,6 +39,15 @@ def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGe
     programs = {key: program for _, found in plans for key, program in found.items()}
     models = tuple(model for model, _ in plans)
     return ImportedGeneration(state.keep(programs), built.facts, models)
+
+
+@handles(ImportSizesRequest)
+def import_for_sizes(state: State, request: ImportSizesRequest) -> ImportedSizes:
+    path, weights = request.path, request.weights
+    made = import_sizes(path, weights, request.inputs, request.half_weights, state.phase)
+    plans = [described(built, weights) for built in made.models]
+    programs = {key: program for _, found in plans for key, program in found.items()}
+    return ImportedSizes(state.keep(programs), tuple(model for model, _ in plans), made.notes)
 
 
 @handles(GraphTextRequest)

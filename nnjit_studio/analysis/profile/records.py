@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from nnjit_studio.analysis.profile.memory import MeasuredMemory
 from nnjit_studio.errors import UserError
-from nnjit_studio.model.memory import Forecast
 
 
 @dataclass(frozen=True)
@@ -104,48 +104,14 @@ class ModelProfile:
         Raises
         ------
         UserError
-            When it is no profile.
+            When it is no profile. What a newer Studio has in addition is left out.
         """
         try:
-            forecast = Forecast(**_known(Forecast, data["memory"]["forecast"]))
-            memory = {**_known(MeasuredMemory, data["memory"]), "forecast": forecast}
-            memory["live_bytes"] = tuple(memory["live_bytes"])
-            steps = tuple(
-                StepProfile(
-                    **{
-                        **_known(StepProfile, s),
-                        "source": tuple(s["source"]),
-                        "chunks": tuple(s.get("chunks", ())),
-                    }
-                )
-                for s in data["steps"]
-            )
             target = data["target"]
             flat = {**data, "target": target["name"], "user_agent": target["user_agent"]}
-            parts = {
-                "cold_ms": {str(k): float(v) for k, v in data["cold_ms"].items()},
-                "warm": Steady(**_known(Steady, data["warm"])),
-                "memory": MeasuredMemory(**memory),
-                "steps": steps,
-            }
-            return cls(**{**_known(cls, flat), **parts})
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            return msgspec.convert(flat, cls)
+        except (KeyError, TypeError, msgspec.ValidationError) as e:
             raise UserError(
                 f"This is no profile of this NNJIT Studio: {type(e).__name__} at {e}.",
                 "Write one with `nnjit profile MODEL --save FILE`.",
             ) from e
-
-
-def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass that are there; others, of a newer Studio, are left out."""
-    known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-    for f in fields(cls):
-        plain, _, optional = str(f.type).partition(" | ")
-        wanted = (*_PLAIN.get(plain, ()), *((type(None),) if optional else ()))
-        if f.name in known and plain in _PLAIN and not isinstance(known[f.name], wanted):
-            raise TypeError(f"{f.name!r}, which is {known[f.name]!r}")
-    return known
-
-
-_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
-"""Types of the fields that are no records themselves, by their annotation."""

@@ -65,7 +65,7 @@ def make_mutant(
     CompileError
         When no mistake was found that compiles.
     """
-    scheduled = schedule_program(program, candidate)
+    scheduled = schedule_program(program, candidate, tier)
     right = compile_program(program, candidate, tier, scheduled=scheduled)
     for _ in range(ATTEMPTS):
         wrong, kind = _with_mistake(scheduled, rng)
@@ -82,7 +82,7 @@ def make_slower(program: Program, candidate: Candidate | None, tier: str, turns:
     """The kernel with a loop of nothing in front: ``turns`` turns for each iteration of its
     outermost loop. It is right, and slower by a share that does not depend on the range.
     """
-    scheduled = schedule_program(program, candidate)
+    scheduled = schedule_program(program, candidate, tier)
     iterations = Var(END) - Var(BEGIN)
     end = iterations * turns
     nothing = Assign((("$idle", "i32"),), (Const(0, "i32"),))

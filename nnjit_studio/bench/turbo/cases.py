@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,3 @@ def _model(name: str, path: Path) -> Case:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feeds: dict[str, NDArray[Any]] = seeded_feeds(session, {})
     return Case(name, path, feeds)
-
-
-def parse(text: str | None) -> Sequence[str]:
-    """A comma list of cases; all of :data:`DEFAULT` without."""
-    return DEFAULT if text is None else [word for word in text.split(",") if word]

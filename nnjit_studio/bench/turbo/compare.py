@@ -1,8 +1,9 @@
-"""``nnjit bench turbo``: builds of ONNX Runtime Web's module in turns, in one page."""
+"""``nnjit bench turbo``: builds of a library's module in turns, in one page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from nnjit_studio.bench.conditions import load_average, measured_now, threads_te
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.bench.turbo.cases import case_of
+from nnjit_studio.bench.turbo.cases import DEFAULT, case_of
+from nnjit_studio.bench.turbo.tensorflow import CASES, is_tensorflow, run_operators
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.turbo.gate.gain import gain_of
 from nnjit_studio.turbo.models import ModelRun, RoundsPolicy, differences, run_model, runtime_of
@@ -18,41 +20,41 @@ from nnjit_studio.turbo.models import ModelRun, RoundsPolicy, differences, run_m
 ORIGINAL = "original"
 
 
-def compare(
-    original: Path,
-    builds: Mapping[str, Path],
-    cases: Sequence[str],
-    threads: Sequence[int],
-    target: str,
-    no_sandbox: bool,
-    folder: Path,
-    note: Note,
-) -> dict[str, Any]:
+Runs = Iterator[tuple[str, int, int, ModelRun]]
+"""Name, floating-point operations, threads, what the page told."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared where: by default all cases, and not for their outputs alone."""
+
+    original: Path
+    builds: Mapping[str, Path]
+    cases: Sequence[str] | None
+    threads: Sequence[int]
+    target: str
+    no_sandbox: bool
+    timed: bool = True
+
+    @property
+    def policy(self) -> RoundsPolicy | None:
+        return RoundsPolicy() if self.timed else None
+
+
+def compare(what: Comparison, folder: Path, note: Note) -> dict[str, Any]:
     """The benchmark's document: a row for each case and number of threads.
 
     Raises
     ------
     UserError, TargetError, PageError
     """
-    runtime, browser = runtime_of(original), browsers.find(target)
     before = load_average()
     rows: list[dict[str, Any]] = []
     run = None
-    for name in cases:
-        case = case_of(name, folder)
-        for count in threads:
-            run = run_model(
-                runtime,
-                {ORIGINAL: original, **builds},
-                case.model,
-                case.feeds,
-                browser,
-                no_sandbox,
-                count,
-                RoundsPolicy(),
-            )
-            rows.append(_row(case.name, case.flops, count, run, list(builds)))
-            note(row_text(rows[-1]))
+    runs = _operators(what, folder) if is_tensorflow(what.original) else _models(what, folder)
+    for name, flops, threads, run in runs:
+        rows.append(_row(name, flops, threads, run, list(what.builds)))
+        note(row_text(rows[-1]))
     return {
         "ok": True,
         "browser": run.browser if run else "",
@@ -61,14 +63,42 @@ def compare(
     }
 
 
+def _models(what: Comparison, folder: Path) -> Runs:
+    runtime, browser = runtime_of(what.original), browsers.find(what.target)
+    builds = {ORIGINAL: what.original, **what.builds}
+    for name in what.cases or DEFAULT:
+        case = case_of(name, folder)
+        for count in what.threads:
+            run = run_model(
+                runtime,
+                builds,
+                case.model,
+                case.feeds,
+                browser,
+                what.no_sandbox,
+                count,
+                what.policy,
+            )
+            yield case.name, case.flops, count, run
+
+
+def _operators(what: Comparison, folder: Path) -> Runs:
+    builds = {ORIGINAL: what.original, **what.builds}
+    cases = what.cases or list(CASES)
+    where = (what.target, what.no_sandbox, folder)
+    yield from run_operators(what.original, builds, cases, *where, what.policy)
+
+
 def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) -> dict[str, Any]:
     ms = {build: spread(samples) for build, samples in run.samples_ms.items()}
-    gains = {b: gain_of(run.samples_ms[ORIGINAL], run.samples_ms[b]).to_json() for b in builds}
+    timed = builds if ms else []
+    gains = {b: gain_of(run.samples_ms[ORIGINAL], run.samples_ms[b]).to_json() for b in timed}
     return {
         "case": name,
         "threads": threads,
         "ms": ms,
         "gain": gains,
+        "gain_of_least": {b: ms[ORIGINAL]["min"] / ms[b]["min"] for b in timed},
         "gflops": {b: flops / row["median"] / 1e6 for b, row in ms.items()} if flops else {},
         "differences": {b: differences(run, b, ORIGINAL) for b in builds},
         "samples_ms": run.samples_ms,
@@ -78,8 +108,16 @@ def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) 
 def row_text(row: Mapping[str, Any]) -> str:
     """One line for a person."""
     times = "  ".join(f"{name} {ms['median']:.2f} ms" for name, ms in row["ms"].items())
-    gains = "  ".join(_gain_text(gain) for gain in row["gain"].values())
-    return f"{row['case']:<28} {row['threads']}T  {times}  {gains}"
+    told = "  ".join(f"{name} {' '.join(_gain_parts(row, name))}" for name in row["differences"])
+    return f"{row['case']:<28} {row['threads']}T  {times}  {told}"
+
+
+def _gain_parts(row: Mapping[str, Any], build: str) -> list[str]:
+    """Gain, gain of the least times, outputs; the first two of a row with times."""
+    worst = max(row["differences"][build].values())
+    gain = row["gain"].get(build)
+    timed = [_gain_text(gain), f"{row['gain_of_least'][build]:.2f}x"] if gain else []
+    return [*timed, f"differ by {worst:.0e}" if worst else "bit-identical"]
 
 
 def _gain_text(gain: Mapping[str, float]) -> str:
@@ -88,22 +126,22 @@ def _gain_text(gain: Mapping[str, float]) -> str:
 
 def report(result: dict[str, Any]) -> Report:
     """Medians with spread, gains with intervals, and how outputs differ."""
-    names = list(result["rows"][0]["ms"])
-    head = ["case", "threads", *(f"{n} ms (min; IQR)" for n in names)]
-    head += [part for n in names[1:] for part in (f"{n} gain", f"{n} outputs")]
+    first = result["rows"][0]
+    head = ["case", "threads", *(f"{n} ms (min; IQR)" for n in first["ms"])]
+    for name in first["differences"]:
+        head += [f"{name} gain", "of least times"] if first["ms"] else []
+        head.append(f"{name} outputs")
     lines = []
     for row in result["rows"]:
         line = [row["case"], str(row["threads"]), *(spread_text(m, 2) for m in row["ms"].values())]
-        for name in names[1:]:
-            worst = max(row["differences"][name].values())
-            line += [
-                _gain_text(row["gain"][name]),
-                f"differ by {worst:.0e}" if worst else "bit-identical",
-            ]
+        for name in row["differences"]:
+            line += _gain_parts(row, name)
         lines.append(line)
     threads = " and ".join(threads_text(n) for n in sorted({r["threads"] for r in result["rows"]}))
     about = (
         "All builds run in turns in one page. A gain is the median of the ratios of samples taken "
-        "in the same round, with its 95 % interval."
+        "in the same round, with its 95 % interval; on a busy machine the gain of the least times "
+        "is steadier."
     )
-    return Report(result, f"turbo, {threads}", about, (Table(head, lines),))
+    timed = about if first["ms"] else "Outputs of all builds in one page, compared bit by bit."
+    return Report(result, f"turbo, {threads}", timed, (Table(head, lines),))

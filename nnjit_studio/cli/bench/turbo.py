@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from nnjit_studio.bench.turbo import cases as turbo_cases
-from nnjit_studio.bench.turbo.compare import compare, report
+from nnjit_studio.bench.turbo.compare import Comparison, compare, report
 from nnjit_studio.cli.bench.options import BROWSER, Output, publish, scratch
 from nnjit_studio.cli.bench.peers import thread_counts
 from nnjit_studio.cli.common import note
@@ -23,17 +22,20 @@ def turbo(
     builds: tuple[Path, ...] = argument(nargs=-1, required=True, type=_MODULE),
     cases: str | None = option(None, "Comma list of operators, models of the zoo, .onnx files."),
     threads: str = option("1,2", "Comma list of thread counts."),
+    outputs_only: bool = option(False, "Compare outputs, and time nothing."),
     target: str = BROWSER,
     no_sandbox: bool = OPTIONS["no_sandbox"],
     output: Output = group(Output),
 ) -> None:
-    """Compare modules of ONNX Runtime Web, made by `nnjit turbo`, with their ORIGINAL.
+    """Compare modules made by `nnjit turbo` with their ORIGINAL.
 
-    ORIGINAL lies in the dist folder of an installed onnxruntime-web. All modules run each case
-    in turns in one page; outputs are compared bit by bit.
+    ORIGINAL lies in the dist folder of an installed onnxruntime-web or tfjs-backend-wasm. All
+    modules run each case in turns in one page; outputs are compared bit by bit.
     """
     named = {build.stem: build for build in builds}
+    wanted = [word for word in cases.split(",") if word] if cases else None
+    counts = thread_counts(threads)
+    what = Comparison(original, named, wanted, counts, target, no_sandbox, not outputs_only)
     with scratch() as folder:
-        wanted, counts = turbo_cases.parse(cases), thread_counts(threads)
-        result = compare(original, named, wanted, counts, target, no_sandbox, folder, note)
+        result = compare(what, folder, note)
     publish(result, report, output)

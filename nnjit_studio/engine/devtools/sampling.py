@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,19 +17,19 @@ from nnjit_studio.errors import PageError
 SAMPLED = ("page", "iframe", "worker", "shared_worker", "service_worker")
 _ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 _SOURCE_S = 120.0
+_START_S = 30.0
 
 
 @dataclass(frozen=True)
 class ThreadProfile:
-    """The samples of one page or worker: ``profile`` is a ``Profiler.Profile`` of the protocol.
-
-    ``modules`` has the bytes of its Wasm modules by the address that its frames name.
-    """
+    """The samples of one page or worker."""
 
     kind: str
     url: str
     profile: Mapping[str, Any]
+    """A ``Profiler.Profile`` of the protocol."""
     modules: Mapping[str, bytes]
+    """Its Wasm modules, by the address that the frames name."""
 
 
 class Sampler:
@@ -40,11 +41,30 @@ class Sampler:
         self._sessions: dict[str, dict[str, Any]] = {}
         self._scripts: dict[str, dict[str, str]] = {}
         self._tools: DevTools | None = None
+        self._page = ""
+        self._page_came = threading.Event()
 
     def start(self, tools: DevTools) -> None:
         """From now on, and for what is already there."""
         self._tools = tools
         tools.call("Target.setAutoAttach", **_ATTACH)
+
+    def navigate(self, url: str) -> None:
+        """Open an address in the browser's page, as soon as there is one."""
+        assert self._tools is not None
+        if not self._page_came.wait(_START_S):
+            raise PageError(f"The browser showed no page within {_START_S:.0f} s.")
+        self._tools.call("Page.navigate", self._page, url=url)
+
+    def restart(self) -> None:
+        """Forget the samples until now."""
+        assert self._tools is not None
+        with self._lock:
+            sessions = list(self._sessions)
+        for session in sessions:
+            with contextlib.suppress(PageError):  # a worker that ended in the meantime
+                self._tools.call("Profiler.stop", session, _SOURCE_S)
+                self._tools.call("Profiler.start", session)
 
     def on_event(self, session: str, method: str, params: Mapping[str, Any]) -> None:
         """The callback of the connection."""
@@ -85,6 +105,9 @@ class Sampler:
             self._tools.send("Profiler.enable", session)
             self._tools.send("Profiler.setSamplingInterval", session, interval=self._interval_us)
             self._tools.send("Profiler.start", session)
+            if target["type"] == "page" and not self._page:
+                self._page = session
+                self._page_came.set()
         self._tools.send("Runtime.runIfWaitingForDebugger", session)
 
     def _modules(self, session: str, found: dict[str, bytes]) -> dict[str, bytes]:

@@ -30,7 +30,8 @@ _HEADERS = {
     **ISOLATION,
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval' 'unsafe-eval'; "
-        "connect-src 'self' blob: data:; worker-src 'self' blob:; style-src 'self'"
+        "connect-src 'self' blob: data:; worker-src 'self' blob:; frame-src 'self'; "
+        "style-src 'self'"
     ),
 }
 

@@ -19,6 +19,8 @@ from nnjit_studio.turbo.loops.operators import (
 )
 from nnjit_studio.wasm_file.instructions import Instruction
 
+MOST_INSTRUCTIONS, MOST_DEPTH = 1500, 250
+"""No kernel comes near; ordering takes a time that grows with the square of the length."""
 _OTHER_MEMORY = 0x40
 """Bit of the alignment of a load that names its memory."""
 
@@ -42,8 +44,11 @@ def lift(nodes: Nodes, data: bytes, body: Sequence[Instruction], types: Sequence
     Raises
     ------
     NotLiftable
-        Stores, calls, atomics, traps of arithmetic, inner control flow, another memory.
+        Stores, calls, atomics, traps of arithmetic, inner control flow, another memory; or
+        more than :data:`MOST_INSTRUCTIONS`.
     """
+    if len(body) > MOST_INSTRUCTIONS:
+        raise NotLiftable(f"it has more than {MOST_INSTRUCTIONS} instructions")
     return _Lifting(nodes, data, types).run(body)
 
 
@@ -53,6 +58,7 @@ class _Lifting:
         self._stack: list[int] = []
         self._locals: dict[int, int] = {}
         self._order: dict[int, None] = {}
+        self._depth: dict[int, int] = {}
 
     def run(self, body: Sequence[Instruction]) -> LoopGraph:
         *inner, last = body
@@ -113,6 +119,9 @@ class _Lifting:
     def _push(self, node: Node) -> None:
         number = self._nodes.add(node)
         self._order.setdefault(number)
+        self._depth[number] = 1 + max((self._depth.get(a, 0) for a in node.args), default=0)
+        if self._depth[number] > MOST_DEPTH:
+            raise NotLiftable(f"a value is more than {MOST_DEPTH} operations deep")
         self._stack.append(number)
 
     def _take(self, count: int) -> tuple[int, ...]:

@@ -112,7 +112,7 @@ class _Scheduler:
     def run(self) -> Iterator[int]:
         todo = dict.fromkeys(self._chain)
         while todo:
-            ready = [n for n in todo if all(a in self._done for a in self._chained(n))]
+            ready = [n for n in todo if not self._waits(n)]
             best = min(ready, key=self._price)
             del todo[best]
             yield from self._compute(best)
@@ -137,17 +137,23 @@ class _Scheduler:
                 taken.update(self._taken(arg))
         return taken
 
-    def _chained(self, number: int) -> Iterator[int]:
-        """Chain values that a value waits for, through the shared ones that it takes."""
-        for arg in self._needs[number]:
-            if arg in self._chain:
-                yield arg
-            elif arg not in self._done:
-                yield from self._chained(arg)
+    def _waits(self, number: int) -> bool:
+        """Whether a chain value below it, through shared values, is not computed yet."""
+        seen: set[int] = set()
+        stack = [number]
+        while stack:
+            for arg in self._needs[stack.pop()]:
+                if arg in self._done or arg in seen:
+                    continue
+                if arg in self._chain:
+                    return True
+                seen.add(arg)
+                stack.append(arg)
+        return False
 
     def _price(self, number: int) -> tuple[int, int, int]:
         """Vectors more than before, vectors to be computed first, the original's order."""
-        missing = set(self._missing(number))
+        missing = self._missing(number)
         fresh = sum(map(self._graph.is_vector, missing))
         freed = sum(
             self._left[n] == count and self._graph.is_vector(n) and n not in self._chain
@@ -155,14 +161,21 @@ class _Scheduler:
         )
         return (fresh - freed if not self._ahead else fresh, fresh, number)
 
-    def _missing(self, number: int) -> Iterator[int]:
-        for arg in self._needs[number]:
-            if arg in self._shared and arg not in self._done:
-                yield from self._missing(arg)
-                yield arg
+    def _missing(self, number: int) -> dict[int, None]:
+        """Shared values to be computed first, operands before users."""
+        found: dict[int, None] = {}
+
+        def visit(value: int) -> None:
+            for arg in self._needs[value]:
+                if arg in self._shared and arg not in self._done and arg not in found:
+                    visit(arg)
+                    found[arg] = None
+
+        visit(number)
+        return found
 
     def _compute(self, number: int) -> Iterator[int]:
-        for arg in (*dict.fromkeys(self._missing(number)), number):
+        for arg in (*self._missing(number), number):
             self._done[arg] = None
             self._left.subtract(self._needs[arg])
             yield arg

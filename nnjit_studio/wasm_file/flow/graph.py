@@ -49,6 +49,7 @@ class _Builder:
     def __init__(self, body: Body) -> None:
         self.code = body.instructions
         blocks = nest(body)
+        self.catches = any(block.opcode in (TRY, TRY_TABLE) for block in blocks)
         self.end_of = {block.start: block.end for block in blocks}
         self.arms: dict[int, list[int]] = {}
         self._find_arms()
@@ -117,6 +118,8 @@ class _Builder:
 
     def _handlers(self) -> tuple[int, ...]:
         """Where an exception can go from within the blocks that are open."""
+        if not self.catches:
+            return ()
         found: list[int] = []
         for n, (opening, in_body) in enumerate(self.open):
             instruction = self.code[opening]

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from byte_products import byte_product
 from kernel_harness import run_kernel
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
@@ -36,26 +37,23 @@ def _save(path: Path, nodes, inputs, outputs, weights, domains=()) -> onnx.Model
     return model
 
 
-def _integer_model(path: Path, shape, n, dtype, zero_a=None, zero_b=None, seed=0):
-    """y = MatMulInteger(a, W, zero_a, zero_b)."""
-    rng = np.random.default_rng(seed)
-    kind = np.uint8 if dtype == TensorProto.UINT8 else np.int8
-    info = np.iinfo(np.int8 if zero_b is None else zero_b.dtype)
-    weights = {"W": rng.integers(info.min, info.max + 1, (shape[-1], n)).astype(info.dtype)}
-    if zero_b is not None and info.min == 0:
-        weights["W"] = np.clip(weights["W"], 0, 240)
-    names = ["a", "W", "", ""]
-    if zero_a is not None:
-        weights["za"], names[2] = np.array(zero_a, kind), "za"
-    if zero_b is not None:
-        weights["zb"], names[3] = zero_b, "zb"
+def _integer_model(path: Path, a: np.ndarray, b: np.ndarray, zero_a=None, zero_b=None) -> None:
+    """y = MatMulInteger(a, b, zero_a, zero_b), the weight b constant."""
+    weights, names = {"b": b}, ["a", "b", "", ""]
+    for i, (name, zero) in enumerate((("za", zero_a), ("zb", zero_b)), 2):
+        if zero is not None:
+            weights[name], names[i] = zero, name
     while not names[-1]:
         names.pop()
     nodes = [helper.make_node("MatMulInteger", names, ["y"])]
-    out = ("y", TensorProto.INT32, [*shape[:-1], n])
-    model = _save(path, nodes, [("a", dtype, shape)], [out], weights)
-    feeds = {"a": rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)}
-    return model, feeds, weights
+    out = ("y", TensorProto.INT32, [*a.shape[:-1], b.shape[1]])
+    kind = helper.np_dtype_to_tensor_dtype(a.dtype)
+    _save(path, nodes, [("a", kind, a.shape)], [out], weights)
+
+
+def _bytes(rng: np.random.Generator, kind, *shape: int) -> np.ndarray:
+    info = np.iinfo(kind)
+    return rng.integers(info.min, info.max + 1, shape).astype(kind)
 
 
 def _matmul(built: BuiltModel) -> Program:
@@ -80,78 +78,117 @@ def _weights(built: BuiltModel, file: Path) -> list[np.ndarray]:
     return [blob[b.offset : b.offset + b.nbytes] for b in buffers if b.region == "weight"]
 
 
+def _words(b: np.ndarray) -> np.ndarray:
+    """K x N as words of four along k."""
+    k, n = b.shape
+    return np.ascontiguousarray(b.reshape(k // 4, 4, n).transpose(0, 2, 1))
+
+
+def _exact(m: int, k: int, n: int, kind, symmetric: bool, candidate, tier: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = _bytes(rng, kind, m, k), _bytes(rng, np.int8, k, n)
+    b = np.maximum(b, -127) if symmetric else b
+    program = byte_product(m, k, n, "u8" if kind is np.uint8 else "i8", symmetric=symmetric)
+    made = compile_program(program, candidate, tier)
+    parts = min(3, made.parallel_extent)
+    inputs = {"a": a, "b": _words(b)}
+    got = run_kernel(program, made.data, made.parallel_extent, inputs, made.panels, parts)["y"]
+    assert np.array_equal(got, a.astype(np.int32) @ b.astype(np.int32)), (
+        m,
+        k,
+        n,
+        kind,
+        symmetric,
+        candidate,
+    )
+
+
 @pytest.mark.parametrize(
-    ("shape", "n", "dtype"),
+    ("m", "k", "n", "kind"),
     [
-        ((5, 24), 16, TensorProto.UINT8),
-        ((7, 36), 19, TensorProto.INT8),
-        ((1, 64), 48, TensorProto.UINT8),
-        ((13, 4), 5, TensorProto.UINT8),
-        ((9, 132), 7, TensorProto.INT8),
+        (5, 24, 16, np.uint8),
+        (7, 36, 19, np.int8),
+        (1, 64, 48, np.uint8),
+        (13, 4, 5, np.uint8),
+        (9, 132, 7, np.int8),
     ],
 )
+@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
-def test_int8_is_exact(tmp_path: Path, shape, n, dtype, tier: str) -> None:
-    _, feeds, weights = _integer_model(tmp_path / "m.onnx", shape, n, dtype)
-    built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
-    program = _matmul(built)
-    (packed,) = _weights(built, tmp_path / "w.bin")
-    inputs = {"in0": feeds["a"], "in1": packed[: weights["W"].size].view(np.int8)}
-    expected = feeds["a"].astype(np.int32) @ weights["W"].astype(np.int32)
-    k = shape[-1]
+def test_int8_is_exact(m: int, k: int, n: int, kind, symmetric: bool, tier: str) -> None:
     settings = [(4, 1, 1, "nm"), (8, 3, 2, "mn"), (16, 2, 4, "nm"), (4, 5, 8, "mn")]
     for x0, y0, r0, order in settings:
         candidate = Candidate(x0, y0, r0, x0, y0, k, order, True)
-        assert np.array_equal(_run(program, inputs, candidate, tier), expected), candidate
-    assert np.array_equal(_run(program, inputs, None, tier), expected)
+        _exact(m, k, n, kind, symmetric, candidate, tier, 0)
+    _exact(m, k, n, kind, symmetric, None, tier, 1)
 
 
-def test_largest_sums_wrap(tmp_path: Path) -> None:
-    shape, n = (2, 256), 8
-    _integer_model(tmp_path / "m.onnx", shape, n, TensorProto.UINT8)
-    program = _matmul(import_model(tmp_path / "m.onnx", tmp_path / "w.bin"))
-    inputs = {"in0": np.full(shape, 255), "in1": np.full((64, n, 4), -128)}
-    candidate = Candidate(8, 2, 4, 8, 2, 256)
-    result = _run(program, inputs, candidate, "simd128")
-    assert (result == -255 * 128 * 256).all()
+def test_random_products_of_bytes_are_exact() -> None:
+    rng = np.random.default_rng(11)
+    for seed in range(40):
+        m, n = int(rng.integers(1, 20)), int(rng.integers(2, 40))
+        k = 4 * int(rng.integers(1, 30))
+        x0 = int(rng.choice([w for w in (4, 8, 16) if -(-n // w) * w <= -(-n // 16) * 16]))
+        y0, r0 = int(rng.integers(1, 7)), int(rng.choice([1, 2, 4]))
+        order = str(rng.choice(["nm", "mn"]))
+        candidate = Candidate(x0, y0, r0, x0, y0, k, order, True)
+        kind = (np.uint8, np.int8)[int(rng.integers(2))]
+        symmetric, tier = bool(rng.integers(2)), ("simd128", "relaxed-simd")[int(rng.integers(2))]
+        _exact(m, k, n, kind, symmetric, candidate, tier, seed)
 
 
-@pytest.mark.parametrize(
-    ("zero_a", "zero_b"),
-    [
-        (7, None),
-        (None, np.array(0, np.int8)),
-        (255, np.array(120, np.uint8)),
-        (131, np.arange(116, 124, dtype=np.uint8)),
-        ([9], np.array([0], np.int8)),
-    ],
-)
-def test_zero_points_are_folded(tmp_path: Path, zero_a, zero_b) -> None:
+def test_products_of_bytes_are_used_where_they_are_exact() -> None:
+    candidate = Candidate(4, 2, 1, 4, 2, 32, "nm", True)
+
+    def found(dtype: str, symmetric: bool, tier: str) -> bool:
+        program = byte_product(4, 32, 8, dtype, symmetric=symmetric)
+        text = compile_program(program, candidate, tier, dump_after="encode").dump
+        return "fd 93 02" in text  # i32x4.relaxed_dot_i8x16_i7x16_add_s
+
+    assert found("i8", True, "relaxed-simd")
+    for other in (
+        ("u8", True, "relaxed-simd"),
+        ("i8", False, "relaxed-simd"),
+        ("i8", True, "simd128"),
+    ):
+        assert not found(*other)
+
+
+def test_largest_sums_wrap() -> None:
+    m, k, n = 2, 256, 8
+    candidate = Candidate(8, 2, 4, 8, 2, k)
+    for dtype, a, symmetric, b in (("u8", 255, False, -128), ("i8", -128, True, -127)):
+        program = byte_product(m, k, n, dtype, symmetric=symmetric)
+        inputs = {"a": np.full((m, k), a), "b": np.full((k // 4, n, 4), b)}
+        for tier in ("simd128", "relaxed-simd"):
+            made = compile_program(program, candidate, tier)
+            got = run_kernel(program, made.data, made.parallel_extent, inputs, made.panels)["y"]
+            assert (got == a * b * k).all()
+
+
+_PAIRS = [(a, b) for a in (np.uint8, np.int8) for b in (np.uint8, np.int8)]
+
+
+@pytest.mark.parametrize("k", [20, 22, 3])
+@pytest.mark.parametrize(("kind_a", "kind_b"), _PAIRS)
+@pytest.mark.parametrize("zeros", ["none", "tensors", "columns", "rows and columns", "of a alone"])
+def test_zero_points_are_folded(tmp_path: Path, k: int, kind_a, kind_b, zeros: str) -> None:
+    rng = np.random.default_rng(k)
+    a, b = _bytes(rng, kind_a, 3, k), _bytes(rng, kind_b, k, 8)
+    b[:2, 0] = np.iinfo(kind_b).min, np.iinfo(kind_b).max  # one column of the whole range
+    zero_a = _bytes(rng, kind_a, 3)[: 3 if "rows" in zeros else 1]
+    zero_b = _bytes(rng, kind_b, 8 if "columns" in zeros else 1)
+    given_a = None if zeros in ("none",) else zero_a if "rows" in zeros else zero_a[0]
+    given_b = None if zeros in ("none", "of a alone") else zero_b if zero_b.size > 1 else zero_b[0]
     path = tmp_path / "m.onnx"
-    model, feeds, _ = _integer_model(path, (2, 3, 20), 8, TensorProto.UINT8, zero_a, zero_b)
+    _integer_model(path, a, b, given_a, given_b)
     built = import_model(path, tmp_path / "w.bin")
-    assert [w.kind for w in built.workloads] == ["matmul_int8"]
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
-    result = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
-    assert np.array_equal(result, expected)
-
-
-@pytest.mark.parametrize(
-    ("k", "zero_a", "zero_b"),
-    [
-        (22, None, None),
-        (24, None, np.array(0, np.uint8)),
-    ],
-)
-def test_what_does_not_fit_runs_untuned(tmp_path: Path, k: int, zero_a, zero_b) -> None:
-    path = tmp_path / "m.onnx"
-    model, feeds, _ = _integer_model(path, (2, k), 8, TensorProto.UINT8, zero_a, zero_b)
-    built = import_model(path, tmp_path / "w.bin")
-    assert not any(w.tunable for w in built.workloads)
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
-    assert np.array_equal(
-        run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"], expected
-    )
+    assert [w.kind for w in built.workloads if w.tunable] == ["matmul_int8"]
+    left = a.astype(np.int32) - (0 if given_a is None else zero_a.astype(np.int32)[:, None])
+    right = b.astype(np.int32) - (0 if given_b is None else zero_b.astype(np.int32))
+    for tier in ("simd128", "relaxed-simd"):
+        result = run_by_kernels(built, tmp_path / "w.bin", {"a": a}, tier)["y"]
+        assert np.array_equal(result, left @ right)
 
 
 def _dynamic_model(
@@ -235,9 +272,8 @@ def test_untuned_kernels_come_from_the_template(tmp_path: Path, bits: int, m: in
         assert made.data == compile_program(program, guess, tier).data
 
 
-def test_candidates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    _integer_model(tmp_path / "m.onnx", (4, 32), 16, TensorProto.UINT8)
-    program = _matmul(import_model(tmp_path / "m.onnx", tmp_path / "w.bin"))
+def test_candidates_that_do_not_fit_are_refused() -> None:
+    program = byte_product(4, 32, 16, "u8")
     good = Candidate(8, 2, 2, 8, 2, 32)
     for changed in ({"x0": 32}, {"pack": False}, {"r1": 16}, {"y0": 16, "r0": 8}):
         with pytest.raises(CompileError):

@@ -1,0 +1,1 @@
+"""Models of any size: probed at sample sizes, imported at some, unified into one program."""

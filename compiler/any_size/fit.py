@@ -1,0 +1,148 @@
+"""Formulas over open dimensions for numbers that are known at sample sizes.
+
+The shapes of a model's tensors, at many sizes, tell its atoms: what a convolution leaves of a
+width, what a Concat adds. The numbers of imported programs, at few sizes, are products of these.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.model.size import Dim, Size, size
+
+Vector = tuple[int, ...]
+"""One number for each sample."""
+_SMALL = 64
+"""A constant beside a product: what padding and positions add."""
+_DIVISORS = (2, 3, 4, 5, 6, 8, 16, 32)
+_DEGREE = 3
+_MOST_ATOMS = 80
+
+
+class Fit:
+    """Formulas by vector; what is found serves as an atom of later ones.
+
+    Parameters
+    ----------
+    samples
+        The sizes of the samples, by the dimensions' names.
+    """
+
+    def __init__(self, dims: Sequence[Dim], samples: Sequence[Mapping[str, int]]) -> None:
+        self.samples = samples
+        self.found: dict[Vector, Size] = {}
+        for dim in dims:
+            self._keep(size(dim))
+
+    def _keep(self, value: Size) -> Size:
+        vector = tuple(value.at(s) for s in self.samples)
+        return self.found.setdefault(vector, value)
+
+    def learn(self, vectors: Iterable[Vector]) -> None:
+        """Take sizes of tensors, in order of execution, for atoms where a formula explains them."""
+        for vector in vectors:
+            if len(set(vector)) > 1 and vector not in self.found:
+                made = self._shape(vector)
+                if made is not None:
+                    self.found[vector] = made
+
+    def _shape(self, vector: Vector) -> Size | None:
+        """A size that one operator makes of sizes before it."""
+        atoms = list(self.found.items())
+        v = np.array(vector)
+        for other, formula in atoms:
+            made = _line(v, np.array(other), formula)
+            if made is not None:
+                return made
+        for (a, x), (b, y) in itertools.combinations_with_replacement(atoms, 2):
+            both = tuple(i + j for i, j in zip(a, b, strict=True))
+            if both == vector:
+                return x + y
+            made = _line(v, np.array(a) * np.array(b), x * y)
+            if made is not None:
+                return made
+        for by in _DIVISORS:
+            shifts = (0, by - 1, *range(1, by - 1), *range(-1, -by, -1))
+            for (other, formula), shift in itertools.product(reversed(atoms), shifts):
+                if tuple((n + shift) // by for n in other) == vector:
+                    rounded: Size = (formula + shift) // by
+                    return rounded
+        return None
+
+
+class Numbers:
+    """Formulas for the numbers of programs: a multiple of a product of atoms, plus a constant."""
+
+    def __init__(self, atoms: Mapping[Vector, Size]) -> None:
+        self._atoms = dict(list(atoms.items())[:_MOST_ATOMS])
+        self._known: dict[Vector, Size | None] = dict(atoms)
+        self._multiply()
+
+    def _multiply(self) -> None:
+        values = np.array(list(self._atoms), np.int64)
+        places = np.arange(len(values))[:, None]
+        self._products = [(values, places)]  # of one degree each: values, and their factors
+        for _ in range(1, _DEGREE):
+            last, parts = self._products[-1]
+            i, j = np.nonzero(parts[:, -1:] <= np.arange(len(values)))
+            self._products.append((last[i] * values[j], np.column_stack((parts[i], j))))
+
+    def learn(self, vectors: Iterable[Vector]) -> None:
+        """Sizes with a little added, such as those of padded tensors, become atoms too."""
+        for vector in dict.fromkeys(vectors):
+            if len(set(vector)) > 1 and vector not in self._atoms:
+                for other, formula in list(self._known.items()):
+                    made = formula and _line(np.array(vector), np.array(other), formula)
+                    if formula and made and (made - formula).constant is not None:
+                        self._known[vector] = made
+                        if len(self._atoms) < _MOST_ATOMS:
+                            self._atoms[vector] = made
+                        break
+        self._multiply()
+
+    def formula(self, vector: Vector) -> Size | None:
+        """A formula for one number at all samples; None when nothing explains it."""
+        if vector not in self._known:
+            self._known[vector] = self._formula(np.array(vector, np.int64))
+        return self._known[vector]
+
+    def _formula(self, v: NDArray[np.int64]) -> Size | None:
+        for constant in (0, _SMALL, 1 << 30):
+            for values, parts in self._products:
+                run = values[:, 1] - values[:, 0]
+                factor = np.zeros(len(values), np.int64)
+                if constant:
+                    np.floor_divide(v[1] - v[0], run, out=factor, where=run != 0)
+                else:
+                    np.floor_divide(v[0], values[:, 0], out=factor, where=values[:, 0] != 0)
+                rest = v - factor[:, None] * values
+                fits = (factor != 0) & (rest == rest[:, :1]).all(1)
+                found = np.flatnonzero(fits & (abs(rest[:, 0]) <= constant))
+                if len(found):
+                    at = found[0]
+                    return self._product(parts[at]) * int(factor[at]) + int(rest[at, 0])
+        return None
+
+    def _product(self, places: NDArray[np.intp]) -> Size:
+        formulas = list(self._atoms.values())
+        product = size(1)
+        for place in places.tolist():
+            product = product * formulas[place]
+        return product
+
+
+def _line(v: NDArray[np.int64], x: NDArray[np.int64], formula: Size) -> Size | None:
+    """``factor * formula + constant`` for a small constant."""
+    moved = np.flatnonzero(x != x[0])
+    if not len(moved):
+        return None
+    at = moved[0]
+    factor, rest = divmod(int(v[at] - v[0]), int(x[at] - x[0]))
+    constant = int(v[0]) - factor * int(x[0])
+    if rest or factor < 1 or abs(constant) > _SMALL or (factor * x + constant != v).any():
+        return None
+    return formula * factor + constant

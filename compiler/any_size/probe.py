@@ -1,0 +1,235 @@
+"""What a model does at other sizes than those at hand, asked of native ONNX Runtime.
+
+A dimension that is declared open may be baked in by the exporter, or want multiples of 32. So
+each is tried at other sizes, alone; then sizes are drawn for all, and the shapes of every tensor
+at these are what formulas are made from.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
+from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
+from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.model.size import Dim
+
+Feeds = Mapping[str, NDArray[Any]]
+Sizes = Mapping[str, int]
+Shapes = Mapping[str, tuple[int, ...]]
+
+SAMPLES = 10
+_ENOUGH = 8
+_TRIES = 60
+_STEPS = (1, 2, 4, 8, 16, 32, 64)
+_RESIDUES = 8
+_BLOCKS = 3
+"""Sizes are drawn from as many times all residues, above the smallest."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What was found of a model."""
+
+    inputs: Mapping[str, tuple[int | str, ...]]
+    """A number or the name of a dimension for each axis of each input."""
+    dims: tuple[Dim, ...]
+    """Those that are open indeed."""
+    fixed: Sizes
+    """Those that are declared open, but run at one size only."""
+    samples: tuple[Sizes, ...]
+    shapes: tuple[Shapes, ...]
+    """Of every tensor, in order of execution, at each of the samples."""
+
+    def input_shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """Of all inputs at sizes of the open dimensions."""
+        return _input_shapes(self.inputs, {**self.fixed, **sizes})
+
+    def vectors(self) -> list[tuple[int, ...]]:
+        """Each size of each tensor at all samples, in order of execution."""
+        if not self.shapes:
+            return []
+        first = self.shapes[0]
+        steady = [n for n in first if all(len(s[n]) == len(first[n]) for s in self.shapes)]
+        return [v for n in steady for v in zip(*(s[n] for s in self.shapes), strict=True)]
+
+    def without(self, dim: Dim, n: int) -> Probe:
+        """The same where a dimension keeps a size: its samples tell nothing then."""
+        dims = tuple(d for d in self.dims if d != dim)
+        return replace(self, dims=dims, fixed={**self.fixed, dim.name: n})
+
+
+def sizes_of(inputs: Mapping[str, tuple[int | str, ...]], feeds: Feeds) -> dict[str, int]:
+    """The sizes of the dimensions that arrays have.
+
+    Raises
+    ------
+    UserError
+        When an array is missing, has another rank, or two disagree on a dimension.
+    """
+    sizes: dict[str, int] = {}
+    for name, dims in inputs.items():
+        if name not in feeds:
+            raise UserError(
+                f"The input {name!r} is missing.", f"The model's inputs are {', '.join(inputs)}."
+            )
+        shape = feeds[name].shape
+        if len(shape) != len(dims):
+            raise UserError(
+                f"The input {name!r} has {len(shape)} dimensions, the model wants {len(dims)}.",
+                "Correct the array.",
+            )
+        for dim, n in zip(dims, shape, strict=True):
+            wanted = dim if isinstance(dim, int) else sizes.setdefault(dim, n)
+            if n != wanted:
+                raise UserError(
+                    f"The input {name!r} has the shape {list(shape)}, but {dim} is {wanted}.",
+                    "Give arrays whose sizes agree.",
+                )
+            if n < 1:
+                raise UserError(f"The input {name!r} is empty.", "Every size is at least 1.")
+    return sizes
+
+
+def probe(trial: Trial, feeds: Feeds) -> Probe:
+    """Find which dimensions of a model are open, beginning at the sizes of arrays at hand.
+
+    Raises
+    ------
+    ModelError, UserError
+        When ONNX Runtime does not run the model on these arrays, or too few other sizes.
+    """
+    example = sizes_of(trial.inputs, feeds)
+    trial.run(example)
+    dims = [_explored(trial, [name], example) for name in example]
+    if _unite(trial, [d.name for d in dims if not d.step], example):
+        example = sizes_of(trial.inputs, feeds)
+        dims = [_explored(trial, [name], example) for name in example]
+    opened = tuple(d for d in dims if d.step)
+    fixed = {d.name: d.low for d in dims if not d.step}
+    samples, shapes = _samples(trial, opened, fixed, example)
+    return Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes))
+
+
+class Trial:
+    """A model in ONNX Runtime, run on arrays like those at hand."""
+
+    def __init__(self, path: Path, feeds: Feeds) -> None:
+        model = check.load_model(path)
+        weights = {t.name for t in model.graph.initializer}
+        ports = [p for p in model.graph.input if p.name not in weights]
+        self.inputs: dict[str, tuple[int | str, ...]] = {}
+        for port in ports:
+            if port.type.tensor_type.HasField("shape"):
+                self.inputs[port.name] = tuple(dims_of(port))
+            elif port.name in feeds:
+                rank = feeds[port.name].ndim
+                self.inputs[port.name] = tuple(f"{port.name}.{i}" for i in range(rank))
+        self._feeds = feeds
+        self._reference = OnnxReference(path)
+        made = [o for _, outputs in self._reference.nodes for o in outputs]
+        self.tensors = list(dict.fromkeys(o for o in made if o in self._reference.tensors))
+        self.outputs = [port.name for port in model.graph.output]
+
+    def run(self, sizes: Sizes, names: Sequence[str] = ()) -> Shapes:
+        """Shapes of the inputs, and of the named tensors or else of the outputs."""
+        names = names or self.outputs
+        shapes = _input_shapes(self.inputs, sizes)
+        feeds = {n: np.resize(self._feeds[n], shape) for n, shape in shapes.items()}
+        found = self._reference.run(feeds, names)
+        return {**shapes, **{name: found[name].shape for name in names}}
+
+    def runs(self, sizes: Sizes) -> bool:
+        try:
+            self.run(sizes)
+        except UserError:
+            return False
+        return True
+
+
+def _input_shapes(
+    inputs: Mapping[str, tuple[int | str, ...]], sizes: Sizes
+) -> dict[str, tuple[int, ...]]:
+    return {
+        name: tuple(d if isinstance(d, int) else sizes[d] for d in dims)
+        for name, dims in inputs.items()
+    }
+
+
+def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
+    """What several names of one size may be: their smallest size and their step.
+
+    The step is 0 where the model runs at this size alone, or at none below it: then larger ones
+    may run without having any effect.
+    """
+    n = example[names[0]]
+
+    def runs(size: int) -> bool:
+        return trial.runs({**example, **dict.fromkeys(names, size)})
+
+    for step in _STEPS:
+        if n % step == 0 and all(runs(m * n + k * step) for m, k in ((1, 1), (1, 3), (2, 1))):
+            below = (k * step for k in _STEPS if k * step < n)
+            low = next((size for size in below if runs(size)), n)
+            if low < n or n == step:
+                return Dim(names[0], low, step=step)
+    return Dim(names[0], n, n, 0)
+
+
+def _unite(trial: Trial, names: Sequence[str], example: Sizes) -> bool:
+    """Make one dimension of those that can change together alone; whether there are any."""
+    united = False
+    for size in sorted({example[name] for name in names}):
+        group = [name for name in names if example[name] == size]
+        if len(group) > 1 and _explored(trial, group, example).step:
+            one = dict.fromkeys(group, group[0])
+            for port, dims in trial.inputs.items():
+                trial.inputs[port] = tuple(one.get(d, d) if isinstance(d, str) else d for d in dims)
+            united = True
+    return united
+
+
+def _samples(
+    trial: Trial, dims: Sequence[Dim], fixed: Sizes, example: Sizes
+) -> tuple[list[Sizes], list[Shapes]]:
+    """Sizes of all open dimensions at once, apart from each other and from 1."""
+    rng = random.Random(0)
+    residues: dict[str, list[int]] = {d.name: [] for d in dims}
+    samples: list[Sizes] = []
+    shapes: list[Shapes] = []
+    for attempt in range(_TRIES if dims else 0):
+        far = dims[attempt % len(dims)].name if attempt % 4 == 3 else ""
+        drawn = {}
+        for dim in dims:
+            blocks = min(example[dim.name] // (dim.step * _RESIDUES), _BLOCKS)
+            above = 2 * example[dim.name] if dim.name == far else 0
+            above += rng.randint(0, blocks) * _RESIDUES * dim.step
+            residues[dim.name] = residues[dim.name] or rng.sample(range(_RESIDUES), _RESIDUES)
+            drawn[dim.name] = _drawn(dim, above, residues[dim.name].pop())
+        if len(set(drawn.values())) == len(drawn) and trial.runs({**fixed, **drawn}):
+            samples.append(drawn)
+            shapes.append(trial.run({**fixed, **drawn}, trial.tensors))
+        if len(samples) == SAMPLES:
+            break
+    if dims and len(samples) < _ENOUGH:
+        raise ModelError(
+            "ONNX Runtime runs the model at too few sizes to tell how it depends on them: "
+            f"{', '.join(d.name for d in dims)}.",
+            "Fix some of them with --dim.",
+        )
+    return samples, shapes
+
+
+def _drawn(dim: Dim, above: int, residue: int) -> int:
+    """A size at least ``above`` whose steps leave this residue: roundings show in some sample."""
+    first = max(dim.low // dim.step, above // dim.step, 2)
+    first += (residue - first) % _RESIDUES
+    return first * dim.step

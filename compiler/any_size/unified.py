@@ -1,0 +1,200 @@
+"""Static imports at sample sizes, unified number by number into one program for any size."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.any_size.constants import Repeated
+from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, with_numbers
+from nnjit_studio.compiler.importer.buffers import Lifetime, Weights, plan_offsets
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.errors import ModelError
+from nnjit_studio.model import Plan, PlanBuffer, PlanStep, TensorSpec, Workload
+from nnjit_studio.model.size import Size
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What depends on sizes: the plan without places, each call's program, the tensors."""
+
+    plan: Plan
+    programs: tuple[Program, ...]
+    tensors: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class Unified:
+    """The program for any size: one sample, and formulas for the numbers that vary.
+
+    ``formulas`` are by the place of a number in the sample; a float is that of its size or,
+    with ``inverse``, one over it.
+    """
+
+    sample: BuiltModel
+    parts: _Parts
+    formulas: Mapping[int, Size]
+    inverse: frozenset[int]
+    constants: Mapping[int, Repeated]
+
+    def over(self, store: Weights, content: NDArray[np.uint8]) -> Unified:
+        """The same with the sample's weights in a common file."""
+        buffers = []
+        for i, b in enumerate(self.sample.plan.buffers):
+            if b.region == "weight" and i not in self.constants:
+                data = content[b.offset : b.offset + b.nbytes]
+                b = replace(b, offset=store.place(data, b.nbytes, b.pack))
+            buffers.append(b)
+        plan = replace(self.sample.plan, buffers=tuple(buffers))
+        return replace(self, sample=replace(self.sample, plan=plan))
+
+    def at(self, sizes: Mapping[str, int], store: Weights) -> BuiltModel:
+        """The static form at these sizes: what an import there would give, with a memory plan.
+
+        Constants that depend on sizes are added to the weights.
+        """
+        parts = with_numbers(self.parts, self._numbers(sizes))
+        shapes = {
+            place: buffer.shape
+            for step, program in zip(_calls(self.sample.plan), parts.programs, strict=True)
+            for place, buffer in zip(step.args, program.buffers, strict=True)
+        }
+        buffers = list(parts.plan.buffers)
+        for i, b in enumerate(self.sample.plan.buffers):
+            if b.region == "weight":
+                offset = b.offset
+                if i in self.constants:
+                    data = self.constants[i].at(shapes[i])
+                    offset = store.place(data, data.nbytes, None)
+                buffers[i] = replace(buffers[i], offset=offset)
+        plan = replace(parts.plan, buffers=tuple(buffers))
+        return _built(self.sample, replace(parts, plan=plan))
+
+    def _numbers(self, sizes: Mapping[str, int]) -> Iterator[Number]:
+        for place, number in enumerate(numbers(self.parts)):
+            formula = self.formulas.get(place)
+            if formula is None:
+                yield number
+            elif isinstance(number, int):
+                yield formula.at(sizes)
+            else:
+                value = float(formula.at(sizes))
+                yield _f32(1 / value) if place in self.inverse else value
+
+
+def unify(
+    samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, Repeated]
+) -> Unified:
+    """One program of imports at several sizes, of which each number has a formula.
+
+    Raises
+    ------
+    ModelError
+        When the imports differ in more than numbers, or a number has no formula.
+    """
+    parts = [_parts(sample) for sample in samples]
+    first = skeleton(parts[0])
+    if any(skeleton(other) != first for other in parts[1:]):
+        raise refused("its steps differ from size to size")
+    rows = list(zip(*map(numbers, parts), strict=True))
+    fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
+    formulas: dict[int, Size] = {}
+    inverse: set[int] = set()
+    for place, row in enumerate(rows):
+        if len(set(row)) == 1:
+            continue
+        formula = fit.formula(tuple(map(int, row)))
+        if isinstance(row[0], float) and any(n != int(n) for n in row):
+            formula = fit.formula(tuple(round(1 / n) for n in row))
+            if any(_f32(1 / round(1 / n)) != _f32(n) for n in row):
+                formula = None
+            inverse.add(place)
+        if formula is None:
+            raise refused(f"there is no formula for a number that is {', '.join(map(str, row))}")
+        formulas[place] = formula
+    return Unified(samples[0], parts[0], formulas, frozenset(inverse), constants)
+
+
+def refused(why: str) -> ModelError:
+    return ModelError(
+        f"The model cannot be compiled for any size: {why}.", "Fix its sizes with --dim."
+    )
+
+
+def _f32(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def _calls(plan: Plan) -> list[PlanStep]:
+    return [step for step in plan.steps if step.op == "call"]
+
+
+def _parts(built: BuiltModel) -> _Parts:
+    plan = built.plan
+    buffers = tuple(replace(b, offset=0) for b in plan.buffers)
+    steps = tuple(replace(step, workload="") for step in plan.steps)
+    programs = tuple(built.programs[s.workload] for s in _calls(plan))
+    bare = replace(plan, buffers=buffers, steps=steps, arena_bytes=0, weights_bytes=0)
+    return _Parts(bare, programs, tuple(built.graph.tensors.values()))
+
+
+def _built(sample: BuiltModel, parts: _Parts) -> BuiltModel:
+    workloads: dict[str, Workload] = {}
+    programs: dict[str, Program] = {}
+    packable: list[str] = []
+    keys = []
+    # Equal programs of the sample stay equal: each is looked at once.
+    known: dict[str, str] = {}
+    for step, program in zip(_calls(sample.plan), parts.programs, strict=True):
+        if step.workload not in known:
+            workload = workload_for(program, subject_of(program))
+            known[step.workload] = workload.key
+            if workload.key not in workloads:
+                workloads[workload.key], programs[workload.key] = replace(workload, uses=0), program
+                if step.workload in sample.packable:
+                    packable.append(workload.key)
+        key = known[step.workload]
+        workloads[key] = replace(workloads[key], uses=workloads[key].uses + 1)
+        keys.append(key)
+    given = iter(keys)
+    steps = tuple(
+        replace(step, workload=next(given)) if step.op == "call" else step
+        for step in parts.plan.steps
+    )
+    plan = _placed(replace(parts.plan, steps=steps))
+    nodes = tuple(
+        replace(node, workload=key, flops=workloads[key].flops)
+        for node, key in zip(sample.graph.nodes, keys, strict=True)
+    )
+    tensors = dict(zip(sample.graph.tensors, parts.tensors, strict=True))
+    graph = replace(sample.graph, nodes=nodes, tensors=tensors)
+    return BuiltModel(graph, tuple(workloads.values()), plan, programs, tuple(packable))
+
+
+def _placed(plan: Plan) -> Plan:
+    """The plan with offsets for its arena, which follow from sizes and from who uses what when."""
+    steps: list[PlanStep] = [s for s in plan.steps if s.op != "return"]
+    end = len(steps)
+    spans: dict[int, tuple[int, int]] = {p.buffer: (0, end) for p in plan.inputs}
+    for position, step in enumerate(steps):
+        for buffer in step.args:
+            first, last = spans.get(buffer, (position, position))
+            spans[buffer] = first, max(last, position)
+    for port in plan.outputs:
+        spans[port.buffer] = spans.get(port.buffer, (0, 0))[0], end
+    arena = [i for i, b in enumerate(plan.buffers) if b.region == "arena"]
+    lives = [Lifetime(plan.buffers[i].nbytes, *spans.get(i, (0, end))) for i in arena]
+    offsets, total = plan_offsets(lives)
+    at = dict(zip(arena, offsets, strict=True))
+    buffers: tuple[PlanBuffer, ...] = tuple(
+        replace(b, offset=at[i]) if i in at else b for i, b in enumerate(plan.buffers)
+    )
+    return replace(plan, buffers=buffers, arena_bytes=total)

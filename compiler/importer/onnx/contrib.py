@@ -1,0 +1,210 @@
+"""ONNX Runtime's own operators whose results need no shapes, written with ONNX ones.
+
+They come first, so that types and shapes are known behind them. Formulas: ONNX Runtime,
+docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
+
+LAST_AXES_SWAPPED = "...ij->...ji"
+"""Equation of a transposition whose rank is known later."""
+
+
+def expand(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model itself, with every node that has a rule replaced.
+
+    Raises
+    ------
+    UnsupportedOpError
+        When a node uses a form that its rule does not cover.
+    """
+    if not any(_rule(node) for node in model.graph.node):
+        return model
+    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    rewriter = Rewriter(opset, _known_types(model.graph), {})
+    for node in model.graph.node:
+        rewriter.node = node
+        if (rule := _rule(node)) is None:
+            rewriter.nodes.append(node)
+        else:
+            rule(rewriter)
+    del model.graph.node[:]
+    model.graph.node.extend(rewriter.nodes)
+    model.graph.initializer.extend(rewriter.weights)
+    return model
+
+
+def _known_types(graph: onnx.GraphProto) -> Types:
+    ports = (*graph.input, *graph.value_info, *graph.output)
+    types: Types = {p.name: (p.type.tensor_type.elem_type, None) for p in ports}
+    return types | {t.name: (t.data_type, tuple(t.dims)) for t in graph.initializer}
+
+
+def _rule(node: onnx.NodeProto) -> Callable[[Rewriter], None] | None:
+    if node.op_type in _RULES and node.domain == "com.microsoft":
+        return _RULES[node.op_type]
+    return _simplified if node.op_type == "SimplifiedLayerNormalization" else None
+
+
+def _inputs(r: Rewriter, count: int) -> list[str]:
+    return [*r.node.input, *[""] * count][:count]
+
+
+def _number(r: Rewriter, value: float, *alike: str) -> str:
+    """A number in the dtype of the first tensor whose dtype is known."""
+    dtype = next((r.types[n][0] for n in (*alike, *r.node.input) if n in r.types), None)
+    if dtype not in (TensorProto.FLOAT16, TensorProto.DOUBLE):
+        dtype = TensorProto.FLOAT
+    return r.weight(value, helper.tensor_dtype_to_np_dtype(dtype))
+
+
+def _mean(r: Rewriter, x: str) -> str:
+    if r.opset < 18:
+        return r.op("ReduceMean", x, axes=[-1], keepdims=1)
+    return r.op("ReduceMean", x, r.weight([-1], np.int64), keepdims=1)
+
+
+def _over_root(r: Rewriter, x: str, squares: str, scale: str, default: float) -> str:
+    epsilon = _number(r, r.attribute("epsilon", default), scale)
+    return r.op("Div", x, r.op("Sqrt", r.op("Add", _mean(r, squares), epsilon)))
+
+
+def _unused(r: Rewriter, first: int, last: int) -> None:
+    if any(r.node.output[first:last]):
+        raise r.refuse("to leave out its outputs for training, mean and deviation")
+
+
+def _simplified(r: Rewriter) -> None:
+    if r.attribute("axis", -1) != -1:
+        raise r.refuse("axis -1")
+    _unused(r, 1, 2)
+    x, scale = r.node.input
+    normal = _over_root(r, x, r.op("Mul", x, x), scale, 1e-5)
+    r.op("Mul", normal, scale, out=r.node.output[0])
+
+
+def _sum_with_skip(r: Rewriter, bias: str) -> str:
+    """Input and skip connection added, which is the fourth output too."""
+    _unused(r, 1, 3)
+    out = (*r.node.output, "", "", "")[3]
+    total = r.op("Add", *r.node.input[:2], out=out if not bias else "")
+    return r.op("Add", total, bias, out=out) if bias else total
+
+
+def _skip_simplified(r: Rewriter) -> None:
+    scale, bias = _inputs(r, 4)[2:]
+    x = _sum_with_skip(r, bias)
+    normal = _over_root(r, x, r.op("Mul", x, x), scale, 1e-12)
+    r.op("Mul", normal, scale, out=r.node.output[0])
+
+
+def _skip_layer_norm(r: Rewriter) -> None:
+    scale, beta, bias = _inputs(r, 5)[2:]
+    x, out = _sum_with_skip(r, bias), r.node.output[0]
+    if r.opset >= 17:
+        epsilon = r.attribute("epsilon", 1e-12)
+        given = (x, scale, beta) if beta else (x, scale)
+        r.op("LayerNormalization", *given, out=out, axis=-1, epsilon=epsilon)
+        return
+    centred = r.op("Sub", x, _mean(r, x))
+    normal = _over_root(r, centred, r.op("Mul", centred, centred), scale, 1e-12)
+    scaled = r.op("Mul", normal, scale, out="" if beta else out)
+    if beta:
+        r.op("Add", scaled, beta, out=out)
+
+
+def _gelu(r: Rewriter) -> None:
+    x, bias = _inputs(r, 2)
+    if bias:
+        x = r.op("Add", x, bias)
+    half, one, root = (_number(r, v, bias) for v in (0.5, 1.0, math.sqrt(2)))
+    curve = r.op("Add", r.op("Erf", r.op("Div", x, root)), one)
+    r.op("Mul", r.op("Mul", x, curve), half, out=r.node.output[0])
+
+
+def _fast_gelu(r: Rewriter) -> None:
+    x, bias = _inputs(r, 2)
+    if bias:
+        x = r.op("Add", x, bias)
+    factor = math.sqrt(2 / math.pi)
+    half, one, first, third = (_number(r, v, bias) for v in (0.5, 1.0, factor, 0.044715 * factor))
+    cube = r.op("Mul", r.op("Mul", x, x), x)
+    inner = r.op("Add", r.op("Mul", x, first), r.op("Mul", cube, third))
+    curve = r.op("Add", r.op("Tanh", inner), one)
+    r.op("Mul", r.op("Mul", x, half), curve, out=r.node.output[0])
+
+
+def _quick_gelu(r: Rewriter) -> None:
+    (x,) = r.node.input
+    alpha = _number(r, r.attribute("alpha", 1.702))
+    r.op("Mul", x, r.op("Sigmoid", r.op("Mul", x, alpha)), out=r.node.output[0])
+
+
+def _fused_matmul(r: Rewriter) -> None:
+    if r.attribute("transBatchA", 0) or r.attribute("transBatchB", 0):
+        raise r.refuse("transBatchA 0 and transBatchB 0")
+    operands = []
+    for name, side in zip(r.node.input, "AB", strict=True):
+        turned = r.attribute(f"trans{side}", 0)
+        operands.append(_transposed(r, name) if turned else name)
+    alpha, out = r.attribute("alpha", 1.0), r.node.output[0]
+    product = r.op("MatMul", *operands, out=out if alpha == 1.0 else "")
+    if alpha != 1.0:
+        r.op("Mul", product, _number(r, alpha), out=out)
+
+
+def _transposed(r: Rewriter, x: str) -> str:
+    """The last two axes swapped, whatever the rank."""
+    if r.opset < 12:
+        raise r.refuse("opset 12 or later to be transposed")
+    return r.op("Einsum", x, equation=LAST_AXES_SWAPPED)
+
+
+def _dynamic_quantize_matmul(r: Rewriter) -> None:
+    x, weight, scale, zero, bias = _inputs(r, 5)
+    a, a_scale, a_zero = _quantised(r, x)
+    _to_float(r, (a, weight, a_zero, zero), r.op("Mul", a_scale, scale), bias)
+
+
+def _matmul_integer_to_float(r: Rewriter) -> None:
+    a, b, a_scale, b_scale, a_zero, b_zero, bias = _inputs(r, 7)
+    _to_float(r, (a, b, a_zero, b_zero), r.op("Mul", a_scale, b_scale), bias)
+
+
+def _quantised(r: Rewriter, x: str) -> tuple[str, str, str]:
+    names = [f"{r.node.output[0]}//{part}" for part in ("bytes", "scale", "zero")]
+    r.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], names))
+    return names[0], names[1], names[2]
+
+
+def _to_float(r: Rewriter, operands: tuple[str, ...], scale: str, bias: str) -> None:
+    given = list(operands)
+    while not given[-1]:
+        given.pop()
+    total = r.op("Cast", r.op("MatMulInteger", *given), to=TensorProto.FLOAT)
+    out = r.node.output[0]
+    scaled = r.op("Mul", total, scale, out="" if bias else out)
+    if bias:
+        r.op("Add", scaled, bias, out=out)
+
+
+_RULES: dict[str, Callable[[Rewriter], None]] = {
+    "BiasGelu": _gelu,
+    "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
+    "FastGelu": _fast_gelu,
+    "FusedMatMul": _fused_matmul,
+    "Gelu": _gelu,
+    "MatMulIntegerToFloat": _matmul_integer_to_float,
+    "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skip_layer_norm,
+    "SkipSimplifiedLayerNormalization": _skip_simplified,
+}

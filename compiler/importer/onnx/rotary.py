@@ -1,0 +1,68 @@
+"""RotaryEmbedding of ONNX 23 and of ONNX Runtime: halves or pairs of each head, turned.
+
+``(x1 cos - x2 sin, x2 cos + x1 sin)``; ONNX operator page RotaryEmbedding and ONNX Runtime's
+docs/ContribOperators.md. The two differ in the order of their inputs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+
+
+def onnx_rotary(r: Rewriter) -> bool:
+    x, cos, sin, places = [*r.node.input, ""][:4]
+    return _rotary(r, x, places, cos, sin)
+
+
+def microsoft_rotary(r: Rewriter) -> bool:
+    x, places, cos, sin = r.node.input
+    if r.attribute("scale", 1.0) != 1.0 or r.attribute("is_packed_batching", 0):
+        raise r.refuse("scale 1 and no packed batches")
+    if len(r.shape(places)) == 1:
+        places = _counted_from(r, places, r.shape(x)[-2])
+    return _rotary(r, x, places, cos, sin)
+
+
+def _counted_from(r: Rewriter, first: str, count: int) -> str:
+    return r.op("Add", r.along("Unsqueeze", first, [0]), r.weight(np.arange(count)[None], np.int64))
+
+
+def _rotary(r: Rewriter, x: str, places: str, cos: str, sin: str) -> bool:
+    shape, half = r.shape(x), r.shape(cos)[-1]
+    heads = len(shape) - 3  # the axis that cosines are the same along
+    if len(shape) == 3:
+        width = shape[-1] // (r.attribute("num_heads", 0) or shape[-1] // (2 * half))
+        # Here the heads stand behind the positions.
+        heads, shape = 2, (*shape[:2], shape[-1] // width, width)
+        x = r.op("Reshape", x, r.weight(shape, np.int64))
+    turned, rest = _slice(r, x, 0, 2 * half), ""
+    if 2 * half < shape[-1]:
+        rest = _slice(r, x, 2 * half, shape[-1])
+    pairs = bool(r.attribute("interleaved", 0))
+    bounds = ((0, 2 * half, 2), (1, 2 * half, 2)) if pairs else ((0, half, 1), (half, 2 * half, 1))
+    first, second = (_slice(r, turned, *b) for b in bounds)
+    c, s = (_angles(r, table, places, heads) for table in (cos, sin))
+    low = r.op("Sub", r.op("Mul", first, c), r.op("Mul", second, s))
+    high = r.op("Add", r.op("Mul", second, c), r.op("Mul", first, s))
+    if pairs:
+        both = r.op("Concat", *(r.along("Unsqueeze", v, [4]) for v in (low, high)), axis=4)
+        whole = r.op("Reshape", both, r.weight((*shape[:3], 2 * half), np.int64))
+    else:
+        whole = r.op("Concat", low, high, axis=3)
+    if rest:
+        whole = r.op("Concat", whole, rest, axis=3)
+    r.op("Reshape", whole, r.weight(r.shape(r.node.input[0]), np.int64), out=r.node.output[0])
+    return True
+
+
+def _angles(r: Rewriter, table: str, places: str, heads: int) -> str:
+    if places:
+        table = r.op("Gather", table, places, axis=0)
+    return r.along("Unsqueeze", table, [heads])
+
+
+def _slice(r: Rewriter, x: str, begin: int, end: int, step: int = 1) -> str:
+    numbers = (r.weight([n], np.int64) for n in (begin, end, 3, step))
+    return r.op("Slice", x, *numbers)

@@ -1,0 +1,97 @@
+"""``nnjit inspect FILE --compile``: what engines need to compile a file's functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnjit_studio.cli.common import note
+from nnjit_studio.cli.verbs import COUNT, option
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.errors import UserError
+from nnjit_studio.inspection.survey import Survey
+from nnjit_studio.support.files import write_json
+from nnjit_studio.wasm_cost.engines import Engine
+from nnjit_studio.wasm_cost.in_browser import BrowserEngine
+from nnjit_studio.wasm_cost.measure import isolated, traced
+from nnjit_studio.wasm_cost.records import CompileCost
+from nnjit_studio.wasm_cost.shells import find_shell
+from nnjit_studio.wasm_cost.trace import trace_events
+from nnjit_studio.wasm_file.module import read
+
+ISOLATED = 10
+"""Functions measured by isolation where none are named: the largest."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Who compiles, what, and how often."""
+
+    compile: bool = option(
+        False, "Compile it with each tier of an engine: time, memory and code of every function."
+    )
+    engine: str = option(
+        "chromium", "Of --compile and --page: chromium, chrome, edge, firefox, node, or a path."
+    )
+    isolate: bool = option(
+        False,
+        "Compile functions alone, less a stub in their place; always so with Firefox and "
+        "SpiderMonkey's shell, which tell nothing themselves.",
+    )
+    function: tuple[int, ...] = option(
+        (), "Isolate this function; may be given several times.", type=int, multiple=True
+    )
+    whole: bool = option(
+        True, "With isolation, also compile the whole file.", flag="--whole/--no-whole"
+    )
+    rounds: int | None = option(
+        None, "How often each is compiled; by default once, isolated functions 5 times.", type=COUNT
+    )
+    top: int = option(20, "Functions shown.", type=COUNT)
+    trace: Path | None = option(None, "Write Chrome trace events of --compile, for Perfetto.")
+
+    @property
+    def isolates(self) -> bool:
+        return self.isolate or bool(self.function)
+
+
+def find_engine(name: str, no_sandbox: bool) -> Engine:
+    """The engine of that name or path.
+
+    Raises
+    ------
+    TargetError
+        When there is none.
+    """
+    return find_shell(name) or BrowserEngine(browsers.find(name), no_sandbox)
+
+
+def compile_cost(survey: Survey, options: CompileOptions, no_sandbox: bool) -> CompileCost:
+    """Measure, and write the files that the options ask for.
+
+    Raises
+    ------
+    UserError
+        When the file has no such function.
+    TargetError, PageError, WasmError
+        When the engine does not start, is lost, or refuses the file.
+    """
+    if options.trace is not None:
+        options.trace.parent.mkdir(parents=True, exist_ok=True)  # refused before the work
+    engine = find_engine(options.engine, no_sandbox)
+    module = read(survey.path.read_bytes())
+    if unknown := [i for i in options.function if i not in module.defined]:
+        raise UserError(
+            f"The file defines no function {unknown[0]}.",
+            f"Its own are {module.defined.start} to {module.defined.stop - 1}.",
+        )
+    if engine.kind == "v8" and not options.isolates:
+        cost = traced(engine, module, note, options.rounds or 1)
+    else:
+        largest = sorted(survey.functions, key=lambda f: -f.bytes)[:ISOLATED]
+        functions = options.function or tuple(f.index for f in largest)
+        cost = isolated(engine, module, functions, note, options.rounds or 5, options.whole)
+    if options.trace is not None:
+        write_json(options.trace, trace_events(cost, survey.name))
+        note(f"Wrote {options.trace}.")
+    return cost

@@ -1,0 +1,164 @@
+"""One import for several sizes: equal to imports at each, and right by ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from run_plan import run_by_kernels
+
+from nnjit_studio.compiler.any_size.imports import import_sizes
+from nnjit_studio.compiler.importer.model import import_with
+from nnjit_studio.compiler.importer.passes import Import
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import GivenShapes
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+node, port = helper.make_node, helper.make_tensor_value_info
+RNG = np.random.default_rng(3)
+
+
+def rand(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def written(folder: Path, nodes: list[Any], inputs: list[Any], rank: int, **weights: Any) -> Path:
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
+    graph = helper.make_graph(nodes, "g", inputs, [port("y", FLOAT, [None] * rank)], tensors)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = folder / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def pyramid(folder: Path) -> Path:
+    """Two convolutions that halve, flattened through its own shape, projected, and a mean."""
+    nodes = [
+        node("Conv", ["x", "k1"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "k2"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Shape", ["c"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["n"]),
+        node("Concat", ["n", "rest"], ["to"], axis=0),
+        node("Reshape", ["c", "to"], ["d"]),
+        node("Transpose", ["d"], ["e"], perm=[0, 2, 1]),
+        node("MatMul", ["e", "w"], ["f"]),
+        node("ReduceMean", ["f"], ["m"], axes=[1], keepdims=1),
+        node("Sub", ["f", "m"], ["y"]),
+    ]
+    inputs = [port("x", FLOAT, ["n", 3, "?", "?"])]
+    kernels = {"k1": rand(6, 3, 3, 3), "k2": rand(8, 6, 3, 3), "w": rand(8, 5)}
+    sizes = {"zero": np.array([0]), "rest": np.array([8, -1])}
+    return written(folder, nodes, inputs, 3, **kernels, **sizes)
+
+
+def checked(path: Path, folder: Path, inputs: list[dict[str, np.ndarray]]) -> tuple[str, ...]:
+    """The notes of an import for these inputs, whose outputs are those of ONNX Runtime."""
+    weights = folder / "w.bin"
+    many = import_sizes(path, weights, inputs)
+    session = onnxruntime.InferenceSession(path)
+    assert {m.plan.weights_bytes for m in many.models} == {weights.stat().st_size}
+    for built, feeds in zip(many.models, inputs, strict=True):
+        (expected,) = session.run(None, feeds)
+        got = run_by_kernels(built, weights, feeds, "simd128")["y"]
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    return many.notes
+
+
+def test_sizes_with_every_residue_come_from_one_import(tmp_path: Path) -> None:
+    path = pyramid(tmp_path)
+    sizes = [(1, 16, 24), (2, 17, 33), (3, 30, 19)]
+    inputs = [{"x": rand(n, 3, h, w)} for n, h, w in sizes]
+    assert checked(path, tmp_path, inputs) == ()
+
+
+def test_programs_are_those_of_an_import_at_that_size(tmp_path: Path) -> None:
+    path = pyramid(tmp_path)
+    (made,) = import_sizes(path, tmp_path / "w.bin", [{"x": rand(5, 3, 21, 50)}]).models
+    given, imports = (
+        GivenShapes(shapes={"x": (5, 3, 21, 50)}),
+        Import(winograd=False, any_size=True),
+    )
+    alone = import_with(path, tmp_path / "v.bin", lambda phase: None, given, False, imports)
+    assert made.programs == alone.programs
+    assert [w.key for w in made.workloads] == [w.key for w in alone.workloads]
+    assert made.plan.arena_bytes == alone.plan.arena_bytes
+    assert made.plan.output_specs == alone.plan.output_specs
+
+
+def test_names_that_have_to_agree_become_one_dimension(tmp_path: Path) -> None:
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["y"])]
+    inputs = [port("x", FLOAT, [None, 4]), port("b", FLOAT, [None, 6])]
+    path = written(tmp_path, nodes, inputs, 2, w=rand(4, 6))
+    given = [{"x": rand(n, 4), "b": rand(n, 6)} for n in (7, 3, 12)]
+    assert checked(path, tmp_path, given) == ()
+
+
+def test_a_dimension_that_was_baked_in_is_said(tmp_path: Path) -> None:
+    nodes = [node("Reshape", ["x", "to"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
+    path = written(
+        tmp_path, nodes, [port("x", FLOAT, ["n", "s"])], 2, to=np.array([-1, 6]), w=rand(6, 3)
+    )
+    # Rows of 12 run with any number of them, rows of 13 never.
+    notes = checked(path, tmp_path, [{"x": rand(n, 12)} for n in (5, 2)])
+    assert all("declared open" in note for note in notes)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_an_lstm_of_any_length_is_one_step_in_a_loop(tmp_path: Path, direction: str) -> None:
+    ways = 2 if direction == "bidirectional" else 1
+    nodes = [
+        node("LSTM", ["x", "w", "r", "b"], ["h", "hn", "cn"], hidden_size=6, direction=direction),
+        node("Add", ["hn", "cn"], ["last"]),
+        node(*(("Squeeze", ["h", "one"]) if ways == 1 else ("Identity", ["h"])), ["flat"]),
+        node("ReduceSum", ["last"], ["all"], keepdims=0),
+        node("Add", ["flat", "all"], ["y"]),
+    ]
+    weights = {"w": rand(ways, 24, 3), "r": rand(ways, 24, 6), "b": rand(ways, 48)}
+    inputs = [port("x", FLOAT, ["t", 2, 3])]
+    path = written(tmp_path, nodes, inputs, 3 if ways == 1 else 4, one=np.array([1]), **weights)
+    assert checked(path, tmp_path, [{"x": rand(t, 2, 3)} for t in (1, 3, 200)]) == ()
+
+
+def test_a_layer_that_is_laid_out_is_imported_for_each_size_and_said(tmp_path: Path) -> None:
+    nodes = [node("GRU", ["x", "w", "r"], ["h"], hidden_size=4), node("Relu", ["h"], ["y"])]
+    inputs = [port("x", FLOAT, ["t", 1, 3])]
+    path = written(tmp_path, nodes, inputs, 4, w=rand(1, 12, 3), r=rand(1, 12, 4))
+    (note,) = checked(path, tmp_path, [{"x": rand(t, 1, 3)} for t in (3, 5)])
+    assert "imported for itself" in note
+
+
+@pytest.mark.parametrize(
+    ("feeds", "wrong"),
+    [
+        ({}, "input 'x' is missing"),
+        ({"x": rand(1, 3, 8)}, "has 3 dimensions, the model wants 4"),
+        ({"x": rand(1, 2, 8, 8)}, r"has the shape \[1, 2, 8, 8\], but 3 is 3"),
+        ({"x": rand(0, 3, 8, 8)}, "is empty"),
+    ],
+)
+def test_wrong_inputs_get_a_sentence(
+    tmp_path: Path, feeds: dict[str, np.ndarray], wrong: str
+) -> None:
+    with pytest.raises(UserError, match=wrong):
+        import_sizes(pyramid(tmp_path), tmp_path / "w.bin", [feeds])
+
+
+def test_a_model_that_onnx_runtime_refuses_at_a_size_gets_its_words(tmp_path: Path) -> None:
+    nodes = [node("Reshape", ["x", "to"], ["y"])]
+    path = written(tmp_path, nodes, [port("x", FLOAT, ["n", "s"])], 2, to=np.array([-1, 12]))
+    with pytest.raises(UserError):
+        import_sizes(path, tmp_path / "w.bin", [{"x": rand(1, 12)}, {"x": rand(1, 7)}])
+
+
+def test_the_file_is_read_as_a_stranger_s(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"no model")
+    with pytest.raises(UserError):
+        import_sizes(path, tmp_path / "w.bin", [{"x": rand(1)}])
+    assert onnx.__version__

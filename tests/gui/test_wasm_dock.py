@@ -1,0 +1,150 @@
+"""The dock of a Wasm file: dropped, shown, filtered, compared, coloured, exported."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import wasm_builder as build
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.ui.wasm import jobs
+from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
+from nnjit_studio.ui.wasm.layout import Box, squarified
+from nnjit_studio.wasm_cost.records import Compilation, CompileCost, TierCost
+
+BODIES = (build.products(8, 8), build.ifs(10, 4), build.nops(100_500))
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "kernels.wasm"
+    path.write_bytes(build.module(BODIES, {0: "gemm"}))
+    return path
+
+
+@pytest.fixture
+def shown(qtbot, window, file):
+    assert window.dropped.drop([file])
+    qtbot.waitUntil(lambda: window.wasm.survey is not None and not window.wasm.busy)
+    return window.wasm
+
+
+def indices(panel):
+    return [row.facts.index for row in panel.functions.model.rows]
+
+
+def test_before_a_file_the_dock_says_what_to_do(window):
+    assert "Drop a .wasm" in window.wasm.caption.text()
+    assert not window.wasm.compare_button.isEnabled() and not window.wasm.trace_button.isEnabled()
+    assert window.wasm.parts.isHidden()
+
+
+def test_a_dropped_file_fills_the_dock(window, shown):
+    assert "3 functions" in shown.caption.text()
+    assert indices(shown) == [2, 0, 1]
+    assert [w.rule for w in shown.findings.model.rows] == ["large-body", "vector-spills"]
+    assert shown.tabs.tabText(0) == "Functions  3"
+    assert [n for n, dock in window.docks.items() if not dock.isHidden()] == ["wasm"]
+    assert "Called by" not in shown.details.text()
+
+
+def test_rows_sort_and_filter(shown):
+    titles = [c.title for c in shown.functions.model.columns]
+    shown.functions.view.sortByColumn(titles.index("vector ops"), Qt.SortOrder.DescendingOrder)
+    assert indices(shown)[0] == 0
+    shown.functions.view.sortByColumn(titles.index("spills"), Qt.SortOrder.AscendingOrder)
+    assert indices(shown)[0] == 0
+    shown.functions.filter.setText("gemm SPILLS")
+    assert indices(shown) == [0]
+    assert "gemm" in shown.functions.as_text([0], "excel")
+
+
+def test_treemap_and_table_show_the_same_function(shown):
+    treemap = shown.treemap
+    treemap.resize(600, 300)
+    assert [cell.index for cell in treemap.cells] == [2, 0, 1]
+    QTest.mouseClick(treemap, Qt.MouseButton.LeftButton, pos=QPoint(20, 20))
+    assert treemap.selected == 2
+    QTest.keyClick(treemap, Qt.Key.Key_Right)
+    assert treemap.selected == 0
+    (index,) = shown.functions.view.selectionModel().selectedRows()
+    assert shown.functions.row_at(index).facts.index == 0
+    assert "2 spill" in shown.details.text()
+    shown.findings.picked.emit(shown.findings.model.rows[0])
+    assert treemap.selected == 2
+    assert not treemap.grab().isNull()
+
+
+def test_two_builds(qtbot, shown, tmp_path):
+    other = tmp_path / "older.wasm"
+    other.write_bytes(build.module((build.products(4, 4), *BODIES[1:]), {0: "gemm"}))
+    assert shown.compare_with(other)
+    qtbot.waitUntil(lambda: shown.comparison is not None)
+    assert "2 functions the same, 1 changed" in shown.builds_caption.text()
+    assert [p.after.index for p in shown.builds.model.rows] == [0]
+
+
+def test_what_cannot_be_read_is_said(qtbot, window, tmp_path):
+    path = tmp_path / "broken.wasm"
+    path.write_bytes(b"\0asm\1\0\0\0\x0a\xff\x7f")
+    assert window.dropped.drop([path])
+    qtbot.waitUntil(lambda: "ends too early" in window.message.text.text())
+    assert window.wasm.survey is None and not window.wasm.busy
+
+
+def costs(path, name, unsafe, note):
+    note("compiling")
+    times = {0: TierCost((0.5,), 900), 1: TierCost((5.0,), 700), 2: TierCost((500.0,), 50)}
+    return CompileCost(name, f"{name} 1", (Compilation("turbofan", "trace", times, 600.0),))
+
+
+def test_compile_times_become_columns_colours_and_a_trace(
+    qtbot, window, shown, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(jobs, "compile_times", costs)
+    shown.turbo.engines.addItem("toy")
+    shown.turbo.show_file(shown.survey.path)
+    with qtbot.waitSignal(shown.turbo.compiled):
+        shown.turbo.compile_button.click()
+    titles = [c.title for c in shown.functions.model.columns]
+    assert {"turbofan ms", "turbofan code"} <= set(titles)
+    choices = [shown.colours.itemText(i) for i in range(shown.colours.count())]
+    assert choices == ["turbofan compile time", FINDINGS, VECTORS]
+    heat = window.themes.current.heat
+    assert [shown.treemap.colour(i).name() for i in (2, 0)] == [heat[-1], heat[0]]
+    shown.colours.setCurrentText(FINDINGS)
+    assert shown.treemap.colour(0).name() == window.themes.current.bad
+    saved = tmp_path / "trace.json"
+    monkeypatch.setattr(window.host.saver, "ask", lambda title, name, write: write(saved))
+    shown.trace_button.click()
+    assert len(json.loads(saved.read_text())["traceEvents"]) == 2 + 3
+
+
+def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
+    qtbot, window, shown, monkeypatch, tmp_path
+):
+    def nothing(*given):
+        raise UserError("Nothing in it gains.", "Try another engine.")
+
+    monkeypatch.setattr(jobs, "faster", nothing)
+    shown.turbo.engines.addItem("toy")
+    shown.turbo.write(tmp_path / "out.wasm")
+    qtbot.waitUntil(lambda: not shown.turbo.busy)
+    assert "Nothing in it gains." in window.message.text.text()
+    assert shown.turbo.turbo_button.isEnabled()
+
+
+@pytest.mark.parametrize("frame", [Box(0, 0, 300, 200), Box(5, 7, 40, 900)])
+def test_a_treemap_fills_its_frame_in_proportion(frame):
+    areas = [50, 20, 10, 10, 5, 3, 1, 1]
+    boxes = squarified(areas, frame)
+    whole = frame.width * frame.height
+    for area, box in zip(areas, boxes, strict=True):
+        assert box.width * box.height == pytest.approx(whole * area / 100)
+        assert frame.x - 1e-6 <= box.x and box.x + box.width <= frame.x + frame.width + 1e-6
+        assert frame.y - 1e-6 <= box.y and box.y + box.height <= frame.y + frame.height + 1e-6
+    assert squarified([], frame) == []
+    assert squarified([1, 2], Box(0, 0, 0, 0))[1].width == 0

@@ -1,0 +1,104 @@
+"""Real engines on a module with one planted heavy function; our own kernels show none."""
+
+import os
+from pathlib import Path
+
+import pytest
+from replay_groups import GROUPS
+from wasm_builder import ifs, nops
+from wasm_builder import module as build
+
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.errors import PageError, WasmError
+from nnjit_studio.wasm_cost.engines import Engine, Job
+from nnjit_studio.wasm_cost.in_browser import BrowserEngine
+from nnjit_studio.wasm_cost.measure import isolated, traced
+from nnjit_studio.wasm_cost.shells import Shell, find_shell
+from nnjit_studio.wasm_cost.verdict import blamed, slowest
+from nnjit_studio.wasm_file.module import Module, read
+
+HEAVY = 1
+NO_SANDBOX = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def node() -> Engine:
+    found = find_shell("node")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def planted() -> Module:
+    return read(build([ifs(3, 5), ifs(4000, 5), ifs(5, 5), nops(4)], {HEAVY: "heavy"}))
+
+
+def test_v8_tells_every_function_of_both_tiers(planted: Module) -> None:
+    said: list[str] = []
+    cost = traced(node(), planted, said.append)
+    assert [t.tier for t in cost.tiers] == ["liftoff", "turbofan"]
+    for tier in cost.tiers:
+        assert set(tier.functions) == set(planted.defined)
+        assert all(c.code_bytes and c.memory_bytes for c in tier.functions.values())
+        assert tier.peak_rss_bytes is not None
+    assert slowest(cost, 1) == [HEAVY]
+    assert {"ms", "bytes"} <= cost.of(HEAVY)["turbofan"].keys()
+    assert said
+
+
+def test_isolation_finds_the_same_function(planted: Module) -> None:
+    cost = isolated(node(), planted, [*planted.defined], lambda line: None, rounds=2)
+    assert slowest(cost, 1) == [HEAVY]
+    assert all(tier.whole_ms for tier in cost.tiers)
+    assert len(cost.tiers[0].functions[HEAVY].samples_ms) == 2, "the first round only warms up"
+
+
+@pytest.mark.chromium
+def test_a_browser_compiles_with_the_same_flags(planted: Module) -> None:
+    engine = BrowserEngine(browsers.find("chromium"), NO_SANDBOX)
+    cost = traced(engine, planted, lambda line: None)
+    assert slowest(cost, 1) == [HEAVY]
+    assert set(cost.tiers[1].functions) == set(planted.defined)
+
+
+def test_a_function_that_the_engine_refuses_is_told(planted: Module) -> None:
+    broken = read(build([nops(2), b"\0\x6a\x0b"], {}))  # i32.add of nothing
+    cost = isolated(node(), broken, [0, 1], lambda line: None, rounds=1, whole=False)
+    assert list(cost.failed) == [1]
+    assert "CompileError" in cost.failed[1]
+    with pytest.raises(WasmError, match="does not compile the module"):
+        traced(node(), broken, lambda line: None)
+
+
+def test_an_engine_that_dies_is_an_error(planted: Module, tmp_path: Path) -> None:
+    dying = tmp_path / "node-dying"
+    dying.write_text("#!/bin/sh\nexit 3\n")
+    dying.chmod(0o755)
+    (tmp_path / "m.wasm").write_bytes(planted.data)
+    engine = Shell("node-dying", "v8", dying)
+    with pytest.raises(PageError, match="ended with code 3"):
+        list(engine.compile(Job("turbofan", [tmp_path / "m.wasm"])))
+
+
+def test_closing_ends_the_engine(planted: Module, tmp_path: Path) -> None:
+    endless = tmp_path / "node-endless"
+    endless.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho '@row [1.0]'\nsleep 600\n")
+    endless.chmod(0o755)
+    running = Shell("node-endless", "v8", endless).compile(Job("turbofan", [Path("m")], 2))
+    assert next(running) == [1.0]
+    running.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_no_function_of_our_kernels_is_to_blame() -> None:
+    kernels = [
+        data
+        for group in ("wasm_matmul", "wasm_attention", "wasm_softmax")
+        for name, data in GROUPS[group]()
+        if name.endswith("| default | relaxed-simd")
+    ]
+    for data in kernels[::4]:
+        cost = traced(node(), read(data), lambda line: None)
+        assert [blamed(cost, tier) for tier in cost.tiers] == [[], []]
+    assert len(kernels) > 8

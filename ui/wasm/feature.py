@@ -1,0 +1,40 @@
+"""The dock Wasm file: opened by an action, or by a .wasm that is dropped on the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nnjit_studio.ui.dock.feature import WASM_FILE, Action, Feature
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.wasm.dock import WasmPanel
+
+HEIGHT = 420
+"""Pixels that a file gets in a window that shows a model too; without one it gets all."""
+
+
+def open_wasm(host: Host, path: Path) -> bool:
+    """Show a Wasm file in its dock; False while another one is being read."""
+    host.message.hide()
+    alone = host.session.state.model is None
+    if alone and WASM.panel(host).survey is None:
+        host.actions[WASM_FILE].trigger()
+    WASM.show(host)
+    host.docks.heighten(WASM.key, host.window.height() if alone else HEIGHT)
+    return WASM.panel(host).open(path)
+
+
+def _ask(host: Host) -> None:
+    WASM.show(host).ask()
+
+
+WASM: Feature[WasmPanel] = Feature(
+    "wasm", "Wasm file", WasmPanel,
+    actions=(
+        Action(
+            "wasm", "&File", "Open &Wasm file…", "Ctrl+Shift+W",
+            tip="Functions of anybody's .wasm: size, compile cost, vectors that spill",
+            command="nnjit inspect FILE.wasm", do=_ask,
+        ),
+    ),
+    layouts=(WASM_FILE,),
+)  # fmt: skip

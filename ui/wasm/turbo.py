@@ -1,0 +1,153 @@
+"""The tab Turbo: the faster form of a file, measured function by function, and compile times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox
+
+from nnjit_studio.turbo.job import Turbo
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.wasm import jobs
+from nnjit_studio.ui.widgets.labels import caption
+from nnjit_studio.ui.widgets.panel import chooser, named, push_button
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
+from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.wasm_cost.records import CompileCost
+from nnjit_studio.wasm_cost.verdict import verdict
+
+COMPILE, TURBO = "compile", "turbo"
+EMPTY = "Loops that hold too many vectors are re-scheduled, and kept where measured faster."
+PASSES = {"order": "order of instructions", "fma": "fused multiply-adds"}
+
+
+def _gain(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}×"  # noqa: RUF001
+
+
+COLUMNS = (
+    Column("function", lambda r: r["index"], str, True, width=70),
+    Column("name", lambda r: r["name"], width=150, middle=True),
+    Column("change", lambda r: r["pass"], lambda v: PASSES.get(v, v), width=170),
+    Column("times as fast", lambda r: r["gain"], _gain, True, "of its loops alone, median", 96),
+    Column(
+        "outcome", lambda r: "kept" if r["kept"] else "left as it was", width=120,
+        tone=lambda r: "good" if r["kept"] else "muted",
+    ),
+)  # fmt: skip
+
+
+class TurboPanel(TablePanel):
+    """Chooses an engine, starts the two long jobs, shows what became of each function.
+
+    Signals
+    -------
+    compiled(object)
+        The :class:`~nnjit_studio.wasm_cost.records.CompileCost` of the file.
+    changed()
+        A job began or ended.
+    """
+
+    compiled = Signal(object)
+    changed = Signal()
+
+    def __init__(self, host: Host) -> None:
+        super().__init__("Turbo", COLUMNS, host.theme)
+        self._host = host
+        self.path: Path | None = None
+        self.made: Turbo | None = None
+        self.caption = caption(EMPTY)
+        self._worker = Worker(self)
+        self._worker.yielded.connect(lambda lines: self.caption.setText(str(lines[-1]).strip()))
+        self._worker.returned.connect(self._returned)
+        self._worker.failed.connect(self._failed)
+        self.engines = chooser("Engine that measures", "Where the file is compiled and measured")
+        self.fused = named(
+            QCheckBox("fuse"), "Also fuse multiply-adds",
+            "Also write a module with fused multiply-adds: faster, with another rounding",
+        )  # fmt: skip
+        self.compile_button = push_button(
+            "Compile times", "Measure compile times", "Of every function, in both tiers of the "
+            "engine; a large file takes minutes", self.measure,
+        )  # fmt: skip
+        self.turbo_button = push_button(
+            "Turbo…", "Write the faster module",
+            "A faster module beside the original, with certificate and loader", self.ask,
+        )  # fmt: skip
+        self.lead(self.engines, self.fused, self.turbo_button, self.compile_button, self.caption)
+        self._follow()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is running."""
+        return bool(self._worker.job)
+
+    def show_file(self, path: Path) -> None:
+        """Offer the jobs for a file."""
+        self.path, self.made = path, None
+        if not self.engines.count():
+            self.engines.addItems(jobs.engine_names())
+        self.model.set_rows([], keep=False)
+        self.caption.setText(EMPTY)
+        self._follow()
+
+    def measure(self) -> None:
+        """Measure compile times in the chosen engine."""
+        path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
+        if path is not None:
+            self._start(COMPILE, lambda note: jobs.compile_times(path, name, unsafe, note))
+
+    def ask(self) -> None:
+        """Have the user choose where the faster module goes, then make it."""
+        if self.path is not None:
+            name = f"{self.path.stem}.turbo.wasm"
+            self._host.saver.ask("Write the faster module", name, self.write)
+
+    def write(self, out: Path) -> None:
+        """Make the faster module."""
+        path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
+        fused = self.fused.isChecked()
+        if path is not None:
+            self._start(TURBO, lambda note: jobs.faster(path, out, name, unsafe, fused, note))
+
+    @property
+    def _no_sandbox(self) -> bool:
+        return self._host.session.workbench.page.sandbox.asked_off
+
+    def _start(self, job: str, work: Callable[[Callable[[Any], None]], Any]) -> None:
+        if self._worker.start(job, work):
+            self._follow()
+            self.changed.emit()
+
+    def _returned(self, job: str, result: Turbo | CompileCost) -> None:
+        self._follow()
+        if isinstance(result, CompileCost):
+            self.caption.setText(verdict(result).replace("\n", " "))
+            self.compiled.emit(result)
+        else:
+            self._show(result)
+        self.changed.emit()
+
+    def _show(self, made: Turbo) -> None:
+        self.made = made
+        rows = made.certificate["functions"]
+        self.model.set_rows(sorted(rows, key=lambda r: -(r["gain"] or 0)), keep=False)
+        kept = sum(1 for row in rows if row["kept"])
+        files = " and ".join(path.name for path in made.modules.values())
+        self.caption.setText(f"{kept} of {len(rows)} functions are faster: {files} written.")
+        self._host.message.say(f"Written: {made.outputs.plain}. {made.licence}", "good")
+
+    def _failed(self, job: str, error: BaseException) -> None:
+        self._follow()
+        self.caption.setText(EMPTY)
+        self._host.tell(JobProblem.of(job, error))
+        self.changed.emit()
+
+    def _follow(self) -> None:
+        ready = self.path is not None and not self.busy and self.engines.count() > 0
+        for widget in (self.engines, self.fused, self.compile_button, self.turbo_button):
+            widget.setEnabled(ready)
