@@ -13,10 +13,8 @@ from nnjit_studio.compiler.programs.parts import f32
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.offload.dependence import reach
-from nnjit_studio.offload.nest import RESULT, Nest
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.reroll import Loops, Output
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Const,
     Expr,
@@ -28,6 +26,8 @@ from nnjit_studio.offload.terms import (
     Sum,
     walk,
 )
+from nnjit_studio.offload.nest import RESULT, Nest
+from nnjit_studio.offload.reroll import Loops, Output
 
 ELEMENT = 4
 LEAST_POINTS = 64

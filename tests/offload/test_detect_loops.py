@@ -9,8 +9,8 @@ import wasmtime
 
 from nnjit_studio.offload.detect import Verdict, verdicts
 from nnjit_studio.offload.extract import extract
+from nnjit_studio.offload.lift.refusal import REASONS
 from nnjit_studio.offload.plan import kernel_of
-from nnjit_studio.offload.refusal import REASONS
 from nnjit_studio.offload.rewrite import TABLE, rewrite
 from nnjit_studio.wasm_file.module import read
 
