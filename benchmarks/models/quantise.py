@@ -2,7 +2,7 @@
 
     python benchmarks/models/quantise.py MODEL.onnx FOLDER
 
-MODEL.f16, .dynamic (int8 weights, MatMulInteger and ConvInteger), .qdq (static, pairs of
+MODEL.f16, .dynamic and .uint8 (8-bit weights, MatMulInteger and ConvInteger), .qdq (static, pairs of
 QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul) and .4bit
 (MatMulNBits). Calibrated on seeded images: what counts is the operators, not the accuracy.
 """
@@ -23,6 +23,7 @@ import onnxruntime
 from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
+    QuantType,
     quantize_dynamic,
     quantize_static,
 )
@@ -59,6 +60,7 @@ def four_bits(source: Path, out: Path) -> None:
 FORMATS: dict[str, Callable[[Path, Path], None]] = {
     "f16": half,
     "dynamic": quantize_dynamic,
+    "uint8": lambda source, out: quantize_dynamic(source, out, weight_type=QuantType.QUInt8),
     "qdq": static(QuantFormat.QDQ),
     "qoperator": static(QuantFormat.QOperator),
     "4bit": four_bits,

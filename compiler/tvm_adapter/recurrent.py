@@ -53,7 +53,8 @@ def lstm_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
     b, t, j, k = Var("b"), Var("t"), Var(LANES_VAR), Var("k")
 
     def row(at: Expr, along: Expr) -> Expr:
-        return (at * batch + b) * hidden + along
+        place: Expr = (at * batch + b) * hidden + along
+        return place
 
     first = int32(last if backward else 0)
     cell = row(int32(0 if backward else last), j)

@@ -73,7 +73,8 @@ def _looped(r: Rewriter, names: list[str]) -> bool:
     hidden = int(r.attribute("hidden_size", 0))
     w, u = r.constant(1, "weight W"), r.constant(2, "weight R")
     bias = r.constant(3, "bias") if names[3] else np.zeros((count, 8 * hidden), np.float32)
-    outputs, last = [], []
+    outputs: list[str] = []
+    last: list[tuple[str, str]] = []
     for d in range(count):
         backward = direction == b"reverse" or d == 1
         product = r.op("MatMul", x, r.weight(w[d].T.copy()))
@@ -94,9 +95,9 @@ def _looped(r: Rewriter, names: list[str]) -> bool:
     if whole:
         parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
         r.op("Concat", *parts, axis=1, out=whole)
-    for position, name in enumerate(finals):
+    for place, name in enumerate(finals):
         if name:
-            parts = [r.along("Unsqueeze", state[position], [0]) for state in last]
+            parts = [r.along("Unsqueeze", state[place], [0]) for state in last]
             r.op("Concat", *parts, axis=0, out=name)
     return True
 

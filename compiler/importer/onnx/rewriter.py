@@ -22,8 +22,8 @@ class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names;
-    ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves recurrent
-    layers as loops, for sizes that stay open.
+    ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves
+    recurrent layers as loops, for sizes that stay open.
     """
 
     opset: int
