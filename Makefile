@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants
 
 setup: .venv/ready
 
@@ -179,6 +179,10 @@ endurance: .venv/ready $(MODEL)
 # 1,000 random loops rewritten and run, 500 wrong rewrites offered to the proof; some minutes.
 turbo-campaign: .venv/ready
 	PYTHONPATH=tests/turbo $(BIN)/python tests/turbo/campaign.py | tee -a benchmarks/turbo/campaign.jsonl
+
+# Changed loops against Wasmtime: 630 mutants, some minutes.
+offload-mutants: .venv/ready
+	$(BIN)/python benchmarks/offload/mutants.py 3
 
 # Turbo modules of public packages, made and measured in a browser; half an hour on an idle machine.
 BROWSER ?= chromium

@@ -31,7 +31,7 @@ exec ./node --experimental-wasm-jspi benchmarks/offload/run.mjs
 
 
 def cases() -> list[dict[str, object]]:
-    """The cases of the page's runtime (resources/bench/gpu/offload_case.js)."""
+    """The cases of the page's runtime (resources/bench/offload/case.js)."""
     module = read((HERE / "loops.wasm").read_bytes())
     rows: list[dict[str, object]] = []
     for name in sorted(set(module.names.values()) - {"memory"}):

@@ -8,7 +8,7 @@ Object.defineProperty(globalThis, "navigator", { value: { gpu }, configurable: t
 
 const root = new URL("../../", import.meta.url);
 const file = (name) => readFile(new URL(`files/${name}`, root));
-const { run } = await import(new URL("resources/bench/gpu/offload_case.js", root));
+const { run } = await import(new URL("resources/bench/offload/case.js", root));
 const job = JSON.parse(await file("job.json"));
 const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
 const { vendor, architecture, device, description, driver } = adapter.info;

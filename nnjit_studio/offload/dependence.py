@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.terms import Atom, Linear
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import Atom, Linear
 
 WIDTH = 4
 """Bytes of a float32: accesses closer than that overlap."""

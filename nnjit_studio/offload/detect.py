@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.offload.code import Code
 from nnjit_studio.offload.holders import check_held
-from nnjit_studio.offload.liveness import live_behind
+from nnjit_studio.offload.lift.code import Code
+from nnjit_studio.offload.lift.liveness import live_behind
+from nnjit_studio.offload.lift.refusal import REASONS, Refused
+from nnjit_studio.offload.lift.walk import Lifted, Walk
 from nnjit_studio.offload.lower import Lowered, lower
 from nnjit_studio.offload.nest import Nest, normalise
-from nnjit_studio.offload.refusal import REASONS, Refused
-from nnjit_studio.offload.walk import Lifted, Walk
 from nnjit_studio.wasm_file.instructions import decode
 from nnjit_studio.wasm_file.module import Module
 

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.offload.dependence import reach
 from nnjit_studio.offload.detect import Found
-from nnjit_studio.offload.lower import ELEMENT
-from nnjit_studio.offload.nest import RESULT
-from nnjit_studio.offload.sections import section, text
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.terms import (
     WRAP,
     Atom,
     Const,
@@ -22,6 +19,9 @@ from nnjit_studio.offload.terms import (
     Value,
     as_integer,
 )
+from nnjit_studio.offload.lower import ELEMENT
+from nnjit_studio.offload.nest import RESULT
+from nnjit_studio.offload.sections import section, text
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.module import MAGIC

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import Atom, Lanes, Linear, Scalar
+from nnjit_studio.offload.lift.walk import Lifted
 from nnjit_studio.offload.lower import Lowered
 from nnjit_studio.offload.nest import RESULT, Nest
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.terms import Atom, Lanes, Linear, Scalar
-from nnjit_studio.offload.walk import Lifted
 
 
 @dataclass(frozen=True)

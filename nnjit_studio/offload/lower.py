@@ -13,10 +13,8 @@ from nnjit_studio.compiler.programs.parts import f32
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.offload.dependence import reach
-from nnjit_studio.offload.nest import RESULT, Nest
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.reroll import Loops, Output
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Const,
     Expr,
@@ -28,9 +26,14 @@ from nnjit_studio.offload.terms import (
     Sum,
     walk,
 )
+from nnjit_studio.offload.nest import RESULT, Nest
+from nnjit_studio.offload.reroll import Loops, Output
 
 ELEMENT = 4
 LEAST_POINTS = 64
+MOST_BYTES = 1 << 32
+"""What a module's memory can have."""
+
 MOST_BUFFERS = 8
 """Storage buffers that every device binds at once."""
 
@@ -273,6 +276,8 @@ def windows(
             end = max(end, high)
             found[-1] = Window(found[-1].base, end - start)
             places[address] = len(found) - 1
+            if end - start > MOST_BYTES:
+                raise Refused("size")
             steps = [c for _, c in address.of_kind("iter").terms]
             if any(step % ELEMENT for step in (low - start, *steps)):
                 raise Refused("index")

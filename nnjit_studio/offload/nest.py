@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nnjit_studio.offload.dependence import WIDTH, check_order, reach
-from nnjit_studio.offload.machine import Store
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.reroll import Loops, Output, Reroller
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.machine import Store
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Expr,
     Lanes,
@@ -26,7 +25,8 @@ from nnjit_studio.offload.terms import (
     walk,
     with_addresses,
 )
-from nnjit_studio.offload.walk import Lifted
+from nnjit_studio.offload.lift.walk import Lifted
+from nnjit_studio.offload.reroll import Loops, Output, Reroller
 
 RESULT = Atom("entry", 0)
 """The base of sums that stay in locals: 4 bytes for each."""

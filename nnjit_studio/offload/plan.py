@@ -11,10 +11,10 @@ from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.errors import CompileError
 from nnjit_studio.offload.detect import Found, Verdict
 from nnjit_studio.offload.hooks import hooks
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import Load, Reduce, walk
 from nnjit_studio.offload.lower import ELEMENT, Lowered
-from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.rewrite import slots
-from nnjit_studio.offload.terms import Load, Reduce, walk
 
 VERSION = 1
 TIER = "wgsl"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Expr,
     Linear,

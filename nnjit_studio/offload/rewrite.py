@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.holders import Held, holders
+from nnjit_studio.offload.lift.terms import Atom, Linear
 from nnjit_studio.offload.nest import RESULT
 from nnjit_studio.offload.sections import appended, count_of, section, text
-from nnjit_studio.offload.terms import Atom, Linear
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.instructions import CODES, encode

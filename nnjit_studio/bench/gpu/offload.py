@@ -11,8 +11,8 @@ from nnjit_studio.bench.gpu.page import gpu_page
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.offload.detect import Found, Verdict, verdicts
 from nnjit_studio.offload.extract import ENTRY, extract
+from nnjit_studio.offload.lift.refusal import Refused
 from nnjit_studio.offload.plan import kernel_of, plan
-from nnjit_studio.offload.refusal import Refused
 from nnjit_studio.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import Module, read
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnjit_studio.offload.detect import Verdict
-from nnjit_studio.offload.refusal import REASONS
+from nnjit_studio.offload.lift.refusal import REASONS
 from nnjit_studio.support.tables import text_table
 
 Rows = Sequence[Mapping[str, Any]]

@@ -5,7 +5,7 @@ import { begin, conductGpu } from "./page.js";
 await conductGpu(async () => {
   const { job, gpu } = await begin();
   gpu.destroy();
-  const worker = new Worker(new URL("offload_worker.js", import.meta.url), { type: "module" });
+  const worker = new Worker(new URL("../offload/worker.js", import.meta.url), { type: "module" });
   await new Promise((resolve, reject) => {
     worker.addEventListener("error", (e) => reject(new Error(e.message)));
     worker.addEventListener("message", ({ data }) => {

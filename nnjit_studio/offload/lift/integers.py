@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.offload.terms import Linear, Unknown, Value, number
+from nnjit_studio.offload.lift.terms import Linear, Unknown, Value, number
 
 
 def why(*values: Value) -> str:

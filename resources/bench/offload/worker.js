@@ -1,8 +1,8 @@
 /** Runs the cases of a job (see offload.js). */
 import { hasJspi } from "../../offload/jspi.js";
-import { run } from "./offload_case.js";
+import { run } from "./case.js";
 
-/** @import { Job } from "./offload_case.js" */
+/** @import { Job } from "./case.js" */
 
 self.addEventListener("message", async ({ data: { job, files } }) => {
   try {

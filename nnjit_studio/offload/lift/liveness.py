@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from nnjit_studio.offload.code import Code
+from nnjit_studio.offload.lift.code import Code
 
 _ENDS = ("return", "unreachable", "throw", "rethrow", "throw_ref")
 _HANDLERS = ("try", "try_table", "delegate")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnjit_studio.offload.code import EMPTY, Code, literal_of, offset_of
-from nnjit_studio.offload.machine import Machine, Store
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.code import EMPTY, Code, literal_of, offset_of
+from nnjit_studio.offload.lift.machine import Machine, Store
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Expr,
     Lanes,
@@ -26,7 +26,7 @@ from nnjit_studio.offload.terms import (
     total,
     walk,
 )
-from nnjit_studio.offload.trips import trip_count
+from nnjit_studio.offload.lift.trips import trip_count
 
 I32, F32, V128 = 0x7F, 0x7D, 0x7B
 MAX_STORES = 256

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 
-from nnjit_studio.offload.code import Code, literal_of, offset_of
-from nnjit_studio.offload.loops import EFFECTS, F32, I32, V128, run_loop
-from nnjit_studio.offload.machine import MOST_STEPS, Machine
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.code import Code, literal_of, offset_of
+from nnjit_studio.offload.lift.loops import EFFECTS, F32, I32, V128, run_loop
+from nnjit_studio.offload.lift.machine import MOST_STEPS, Machine
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Const,
     Lanes,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nnjit_studio.offload.integers import integers, why
-from nnjit_studio.offload.lanes import MOST_PARTS, vector_operation
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.integers import integers, why
+from nnjit_studio.offload.lift.lanes import MOST_PARTS, vector_operation
+from nnjit_studio.offload.lift.terms import (
     Atom,
     Compare,
     Const,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Protocol
 
-from nnjit_studio.offload.integers import integers, why
-from nnjit_studio.offload.terms import (
+from nnjit_studio.offload.lift.integers import integers, why
+from nnjit_studio.offload.lift.terms import (
     NOTHING,
     Const,
     Expr,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnjit_studio.offload.refusal import Refused
-from nnjit_studio.offload.terms import WRAP, Atom, Compare, Linear, Value, number
+from nnjit_studio.offload.lift.refusal import Refused
+from nnjit_studio.offload.lift.terms import WRAP, Atom, Compare, Linear, Value, number
 
 MOST = 1 << 31
 
