@@ -20,8 +20,9 @@ from nnjit_studio.compiler.wasm.ir import (
     Op,
     Store,
 )
-from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.wasm_file.leb import signed, unsigned
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text, vector
 
 _I32 = VALUE_TYPES["i32"]
 
@@ -30,7 +31,7 @@ def encode_module(function: Function) -> bytes:
     """A module that imports ``env.memory`` and exports the function as ``run``."""
     return b"".join(
         (
-            HEADER,
+            MAGIC,
             section(1, _type_section(len(function.params))),
             section(2, _import_section()),
             section(3, vector([unsigned(0)])),

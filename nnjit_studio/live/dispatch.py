@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.live.layout import (
     CHOSEN,
     CURSOR,
@@ -24,6 +23,8 @@ from nnjit_studio.live.layout import (
 from nnjit_studio.turbo.kernels.module import SIGNATURE, function_type
 from nnjit_studio.turbo.kernels.sgemm import COUNT_K, COUNT_M, COUNT_N, LDA, LDC, PARAMS
 from nnjit_studio.wasm_file.leb import signed, unsigned
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text, vector
 
 _CALL, _CALL_INDIRECT, _IF, _END = b"\x10", b"\x11", b"\x04\x40", b"\x0b"
 _ADD, _SHL, _LESS, _STORE, _RETURN = b"\x6a", b"\x74", b"\x49", b"\x36", b"\x0f"
@@ -45,7 +46,7 @@ def dispatch_module(kernels: int) -> bytes:
     types = [function_type(*SIGNATURE), function_type(SIGNATURE[1], b"")]
     return b"".join(
         (
-            HEADER,
+            MAGIC,
             section(1, vector(types)),
             section(2, vector(_imports(kernels))),
             section(3, vector([unsigned(_KERNEL_TYPE)] * len(bodies))),

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.rewrite import F32, I32, RESULT_SLOT, slots
-from nnjit_studio.offload.sections import section, text
+from nnjit_studio.offload.sections import number_of
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, text, vector
 
 WAIT = 3
 SPACE = "nnjit"
@@ -39,7 +40,9 @@ def hooks(nests: Sequence[Found]) -> bytes:
         exports.append(_export(str(slots(number).after), leave))
     parts = {"type": types, "import": imports, "function": functions}
     parts |= {"export": exports, "code": codes}
-    return MAGIC + b"".join(_section(name, items) for name, items in parts.items())
+    return MAGIC + b"".join(
+        section(number_of(name), vector(items)) for name, items in parts.items()
+    )
 
 
 def _before(params: int, enter: int) -> bytes:
@@ -63,8 +66,3 @@ def _import(name: str, type_: int) -> bytes:
 
 def _export(name: str, index: int) -> bytes:
     return text(name) + _FUNCTION + leb.unsigned(index)
-
-
-def _section(name: str, items: Sequence[bytes]) -> bytes:
-    body = leb.unsigned(len(items)) + b"".join(items)
-    return bytes([section(name)]) + leb.unsigned(len(body)) + body

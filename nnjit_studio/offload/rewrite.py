@@ -14,17 +14,20 @@ from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.holders import Held, holders
 from nnjit_studio.offload.lift.terms import Atom, Linear
 from nnjit_studio.offload.nest import RESULT
-from nnjit_studio.offload.sections import appended, count_of, section, text
+from nnjit_studio.offload.sections import appended, count_of, number_of
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.module import Module, read
+from nnjit_studio.wasm_file.sections import text
 
 TABLE = "nnjit_offload"
 """The name that the table is exported by."""
 
 RESULT_SLOT = 0
 I32, F32 = 0x7F, 0x7D
+_START = b"\x41\x00\x0b\x00"
+"""Of an element segment: offset 0, and that its members are functions."""
 _RUN = bytes([0x41, 0, 0x0B])
 """The end of a default's code: 0, run the loop."""
 
@@ -64,10 +67,10 @@ def rewrite(module: Module, nests: Sequence[tuple[int, Found]]) -> bytes:
     members = b"".join(leb.unsigned(first + i) for i in range(len(defaults)))
     size = leb.unsigned(len(defaults))
     entries = {
-        section("type"): types.made,
-        section("table"): [b"\x70\x01" + size + size],
-        section("export"): [text(TABLE) + b"\x01" + leb.unsigned(table)],
-        section("element"): [b"\x02" + leb.unsigned(table) + b"\x41\x00\x0b\x00" + size + members],
+        number_of("type"): types.made,
+        number_of("table"): [b"\x70\x01" + size + size],
+        number_of("export"): [text(TABLE) + b"\x01" + leb.unsigned(table)],
+        number_of("element"): [b"\x02" + leb.unsigned(table) + _START + size + members],
     }
     return replace(read(appended(module, entries)), bodies, defaults)
 

@@ -6,29 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module
+from nnjit_studio.wasm_file.sections import section
 
-ORDER = tuple(
-    SECTIONS.index(name)
-    for name in [
-        "type",
-        "import",
-        "function",
-        "table",
-        "memory",
-        "tag",
-        "global",
-        "export",
-        "start",
-        "element",
-        "data_count",
-        "code",
-        "data",
-    ]
-)
+_NAMES = "type import function table memory tag global export start element data_count code data"
+ORDER = tuple(SECTIONS.index(name) for name in _NAMES.split())
 """The sections of a module, in the order of the binary format."""
 
 
-def section(name: str) -> int:
+def number_of(name: str) -> int:
     return SECTIONS.index(name)
 
 
@@ -55,15 +40,9 @@ def appended(module: Module, entries: Mapping[int, Sequence[bytes]]) -> bytes:
 
 def count_of(module: Module, name: str) -> int:
     """Entries of a section."""
-    found = next((s for s in module.sections if s.id == section(name)), None)
+    found = next((s for s in module.sections if s.id == number_of(name)), None)
     return leb.read_unsigned(module.data, found.start)[0] if found else 0
 
 
 def _made(number: int, count: int, old: bytes, new: Sequence[bytes]) -> bytes:
-    body = leb.unsigned(count + len(new)) + old + b"".join(new)
-    return bytes([number]) + leb.unsigned(len(body)) + body
-
-
-def text(name: str) -> bytes:
-    data = name.encode()
-    return leb.unsigned(len(data)) + data
+    return section(number, leb.unsigned(count + len(new)) + old + b"".join(new))

@@ -9,6 +9,7 @@ from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.instructions import CODES, Instruction, decode, encode
 from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module, Section
 from nnjit_studio.wasm_file.opcodes import NAMES
+from nnjit_studio.wasm_file.sections import sized, text, vector
 
 TYPE, IMPORT, FUNCTION, MEMORY, GLOBAL, EXPORT, CODE = (
     SECTIONS.index(name)
@@ -158,18 +159,18 @@ def lift(module: Module, indices: Sequence[int], pages: int | None = None) -> by
     places = {index: n for n, index in enumerate(globals_)}
     type_section = _section(module, TYPE)
     types = module.data[type_section.start : type_section.end] if type_section else b"\0"
-    new = [_sized(_relinked(codes[index], decoded[index], order, places)) for index in indices]
+    new = [sized(_relinked(codes[index], decoded[index], order, places)) for index in indices]
     memory = _memory(module, pages)
     parts = (
         (TYPE, types),
         (IMPORT, _imports(module, outside, memory if pages is None else b"")),
-        (FUNCTION, _vector([leb.unsigned(module.type_index(index)) for index in indices])),
-        (MEMORY, _vector([memory] if pages is not None and memory else [])),
-        (GLOBAL, _vector([_zero_global(module, index) for index in globals_])),
+        (FUNCTION, vector([leb.unsigned(module.type_index(index)) for index in indices])),
+        (MEMORY, vector([memory] if pages is not None and memory else [])),
+        (GLOBAL, vector([_zero_global(module, index) for index in globals_])),
         (EXPORT, _exports(indices, order, globals_, pages is not None and bool(memory))),
-        (CODE, _vector(new)),
+        (CODE, vector(new)),
     )
-    return MAGIC + b"".join(bytes([code]) + _sized(data) for code, data in parts if data != b"\0")
+    return MAGIC + b"".join(bytes([code]) + sized(data) for code, data in parts if data != b"\0")
 
 
 def _relinked(
@@ -191,18 +192,6 @@ def _relinked(
     return b"".join(pieces())
 
 
-def _sized(data: bytes) -> bytes:
-    return leb.unsigned(len(data)) + data
-
-
-def _vector(items: Sequence[bytes]) -> bytes:
-    return leb.unsigned(len(items)) + b"".join(items)
-
-
-def _text(text: str) -> bytes:
-    return _sized(text.encode())
-
-
 def _memory(module: Module, pages: int | None) -> bytes:
     """The type of the lifted module's memory; empty when the module has none."""
     if not module.memories:
@@ -215,12 +204,12 @@ def _memory(module: Module, pages: int | None) -> bytes:
 
 def _imports(module: Module, functions: Sequence[int], memory: bytes) -> bytes:
     items = [
-        _text("env") + _text(f"f{index}") + b"\0" + leb.unsigned(module.type_index(index))
+        text("env") + text(f"f{index}") + b"\0" + leb.unsigned(module.type_index(index))
         for index in functions
     ]
     if memory:
-        items.append(_text("env") + _text("memory") + b"\2" + memory)
-    return _vector(items)
+        items.append(text("env") + text("memory") + b"\2" + memory)
+    return vector(items)
 
 
 def _zero_global(module: Module, index: int) -> bytes:
@@ -234,8 +223,8 @@ def _zero_global(module: Module, index: int) -> bytes:
 def _exports(
     indices: Sequence[int], order: Mapping[int, int], globals_: Sequence[int], memory: bool
 ) -> bytes:
-    items = [_text(f"f{index}") + b"\0" + leb.unsigned(order[index]) for index in indices]
-    items += [_text(f"g{index}") + b"\3" + leb.unsigned(n) for n, index in enumerate(globals_)]
+    items = [text(f"f{index}") + b"\0" + leb.unsigned(order[index]) for index in indices]
+    items += [text(f"g{index}") + b"\3" + leb.unsigned(n) for n, index in enumerate(globals_)]
     if memory:
-        items.append(_text("memory") + b"\2\0")
-    return _vector(items)
+        items.append(text("memory") + b"\2\0")
+    return vector(items)

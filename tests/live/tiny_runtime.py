@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.turbo.kernels.module import SIGNATURE, function_type
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file.leb import signed, unsigned
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text, vector
 
 ZERO, ADD, WALK, ROWS = range(4)
 """Indices: the two kernels, a caller that walks over all rows with ``ZERO``, and an export that
@@ -34,7 +35,7 @@ def runtime(keeps: bool = True, in_table: bool = False, exported: bool = False) 
     elements = [section(9, vector([b"\x00\x41\x00\x0b" + vector([unsigned(ADD)])]))]
     return b"".join(
         (
-            HEADER,
+            MAGIC,
             section(1, vector([function_type(*SIGNATURE)])),
             section(3, vector([b"\x00"] * len(bodies))),
             *table,

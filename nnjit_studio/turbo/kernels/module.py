@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from nnjit_studio.compiler.wasm.encode import encode_body
 from nnjit_studio.compiler.wasm.instructions import VALUE_TYPES
 from nnjit_studio.compiler.wasm.ir import Function
-from nnjit_studio.compiler.wasm.sections import HEADER, section, sized, text, vector
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file.leb import unsigned
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text, vector
 
 _I32, _F32 = VALUE_TYPES["i32"], VALUE_TYPES["f32"]
 SIGNATURE = (_I32 * (len(PARAMS) - 1) + _F32, _I32)
@@ -42,7 +43,7 @@ def module_of(functions: Mapping[str, Function], shared: bool) -> bytes:
     exports = [text(name) + b"\x00" + unsigned(i) for i, name in enumerate(functions)]
     return b"".join(
         (
-            HEADER,
+            MAGIC,
             section(1, vector([function_type(*SIGNATURE)])),
             section(2, vector([memory])),
             section(3, vector([unsigned(0)] * len(functions))),

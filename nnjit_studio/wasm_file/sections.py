@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from nnjit_studio.wasm_file.leb import unsigned
 
-HEADER = b"\0asm\x01\0\0\0"
-
 
 def sized(payload: bytes) -> bytes:
     return unsigned(len(payload)) + payload
