@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime
 
 HERE = Path(__file__).parent

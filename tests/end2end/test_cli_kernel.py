@@ -56,7 +56,7 @@ def test_changes_tell_what_each_pass_did() -> None:
 def test_graph_passes_of_a_model(tmp_path: Path) -> None:
     model = write_model("mobilenet-v2", tmp_path / "m.onnx", small=True)
     (made,) = json_lines(nnjit("compile", model, "--changes", "--json"))
-    assert [p["name"] for p in made["passes"]][:2] == ["inline_functions", "fold"]
+    assert {"inline_functions", "fold", "decompose"} <= {p["name"] for p in made["passes"]}
     assert "merge_products " in nnjit("compile", model, "--changes").stdout
     text = nnjit("compile", model, "--dump-after", "fuse_pointwise").stdout
     assert text.startswith("inputs ") and "conv2d" in text

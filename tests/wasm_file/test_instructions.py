@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from nnjit_studio.errors import WasmError
+from nnjit_studio.support.programs import find_program
 from nnjit_studio.wasm_file import edit, flow, instructions
 from nnjit_studio.wasm_file.module import Module, read
 from nnjit_studio.wasm_file.opcodes import CODES, NAMES, SHAPES
@@ -12,7 +13,9 @@ from nnjit_studio.wasm_file.opcodes import CODES, NAMES, SHAPES
 
 def assemble(text: str) -> bytes:
     """A module from text, by wasm-tools, which does not ask whether it is valid."""
-    done = subprocess.run(["wasm-tools", "parse"], input=text.encode(), capture_output=True)
+    done = subprocess.run(
+        [str(find_program("wasm-tools")), "parse"], input=text.encode(), capture_output=True
+    )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 

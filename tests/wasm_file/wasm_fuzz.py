@@ -19,6 +19,7 @@ from pathlib import Path
 from nnjit_studio.errors import WasmError
 from nnjit_studio.inspection.facts import facts
 from nnjit_studio.inspection.rules import warnings
+from nnjit_studio.support.programs import find_program
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.module import read
 from nnjit_studio.wasm_file.round_trip import round_trip
@@ -33,7 +34,15 @@ def smith(seed: int) -> bytes:
     noise = random.Random(seed).randbytes(12_000)
     flags = [f"--{name}-enabled=true" for name in FEATURES.split()]
     done = subprocess.run(
-        ["wasm-tools", "smith", *flags, "--max-memories", "2", "--min-funcs", "6"],
+        [
+            str(find_program("wasm-tools")),
+            "smith",
+            *flags,
+            "--max-memories",
+            "2",
+            "--min-funcs",
+            "6",
+        ],
         input=noise,
         capture_output=True,
     )

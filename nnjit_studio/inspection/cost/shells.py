@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Generator
@@ -17,6 +16,7 @@ from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.inspection.cost.engines import Job, Row
 from nnjit_studio.inspection.cost.memory import watched
 from nnjit_studio.inspection.cost.v8_lines import TIERS as V8_TIERS
+from nnjit_studio.support.programs import find_program
 
 _MARK = "@row "
 _VERSION_TIMEOUT_S = 10.0
@@ -75,11 +75,11 @@ class Shell:
 
 def find_shell(name: str) -> Shell | None:
     """Node or a SpiderMonkey shell, by the name of its command or by its path."""
-    found = shutil.which(name)
+    found = find_program(name)
     short = Path(name).name
     if found is None or not short.startswith(("node", "js", "mozjs")):
         return None
-    return Shell(short, "v8" if short.startswith("node") else "spidermonkey", Path(found))
+    return Shell(short, "v8" if short.startswith("node") else "spidermonkey", found)
 
 
 @contextlib.contextmanager

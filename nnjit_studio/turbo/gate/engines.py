@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.support.programs import find_program
 
 ROW_TIMEOUT_S = 120.0
 """For one loop or function."""
@@ -130,7 +130,7 @@ def engine_of(target: str, no_sandbox: bool) -> Engine:
     """
     if target != "node":
         return BrowserEngine(browsers.find(target), no_sandbox)
-    program = shutil.which("node")
+    program = find_program("node")
     if program is None:
         raise TargetError("No node was found on this machine.", "Use --target chromium.")
-    return Node(program)
+    return Node(str(program))

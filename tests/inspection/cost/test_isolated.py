@@ -10,6 +10,7 @@ from wasm_builder import module as build
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.inspection.cost.isolated import isolate
+from nnjit_studio.support.programs import find_program
 from nnjit_studio.wasm_file.module import read
 
 EVERYTHING = """(module
@@ -36,7 +37,10 @@ EVERYTHING = """(module
 
 def from_text(text: str, folder: Path) -> bytes:
     (folder / "m.wat").write_text(text)
-    subprocess.run(["wasm-tools", "parse", folder / "m.wat", "-o", folder / "m.wasm"], check=True)
+    subprocess.run(
+        [str(find_program("wasm-tools")), "parse", folder / "m.wat", "-o", folder / "m.wasm"],
+        check=True,
+    )
     return (folder / "m.wasm").read_bytes()
 
 
