@@ -21,10 +21,9 @@ from nnjit_studio.offload.lift.terms import (
 )
 from nnjit_studio.offload.lower import ELEMENT
 from nnjit_studio.offload.nest import RESULT
-from nnjit_studio.offload.sections import number_of
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.instructions import CODES, encode
-from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.module import MAGIC, SECTIONS
 from nnjit_studio.wasm_file.sections import section, text
 
 ENTRY = "run"
@@ -154,4 +153,4 @@ def _module(body: bytes, pages: int) -> bytes:
         "export": b"\2" + text(ENTRY) + b"\0\0" + text("memory") + b"\2\0",
         "code": b"\1" + leb.unsigned(len(body)) + body,
     }
-    return MAGIC + b"".join(section(number_of(name), data) for name, data in parts.items())
+    return MAGIC + b"".join(section(SECTIONS.index(name), data) for name, data in parts.items())

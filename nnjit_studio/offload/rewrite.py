@@ -14,18 +14,18 @@ from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.holders import Held, holders
 from nnjit_studio.offload.lift.terms import Atom, Linear
 from nnjit_studio.offload.nest import RESULT
-from nnjit_studio.offload.sections import appended, count_of, number_of
 from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.append import appended, table_count
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.module import Module, read
-from nnjit_studio.wasm_file.sections import text
+from nnjit_studio.wasm_file.sections import function_type, text
 
 TABLE = "nnjit_offload"
 """The name that the table is exported by."""
 
 RESULT_SLOT = 0
-I32, F32 = 0x7F, 0x7D
+I32, F32 = b"\x7f", b"\x7d"
 _START = b"\x41\x00\x0b\x00"
 """Of an element segment: offset 0, and that its members are functions."""
 _RUN = bytes([0x41, 0, 0x0B])
@@ -53,8 +53,8 @@ def rewrite(module: Module, nests: Sequence[tuple[int, Found]]) -> bytes:
         The function of each, and what was found; their numbers are their places.
     """
     types = _Types(len(module.types))
-    result = types.of((I32,), (F32,))
-    table = count_of(module, "table") + sum(i.kind == "table" for i in module.imports)
+    result = types.of(I32, F32)
+    table = table_count(module)
     defaults: list[tuple[int, bytes]] = [(result, b"\0" + bytes([0x43]) + bytes(4) + b"\x0b")]
     by_function: dict[int, list[tuple[int, Found]]] = {}
     for number, (function, found) in enumerate(nests):
@@ -67,10 +67,10 @@ def rewrite(module: Module, nests: Sequence[tuple[int, Found]]) -> bytes:
     members = b"".join(leb.unsigned(first + i) for i in range(len(defaults)))
     size = leb.unsigned(len(defaults))
     entries = {
-        number_of("type"): types.made,
-        number_of("table"): [b"\x70\x01" + size + size],
-        number_of("export"): [text(TABLE) + b"\x01" + leb.unsigned(table)],
-        number_of("element"): [b"\x02" + leb.unsigned(table) + _START + size + members],
+        "type": types.made,
+        "table": [b"\x70\x01" + size + size],
+        "export": [text(TABLE) + b"\x01" + leb.unsigned(table)],
+        "element": [b"\x02" + leb.unsigned(table) + _START + size + members],
     }
     return replace(read(appended(module, entries)), bodies, defaults)
 
@@ -82,8 +82,8 @@ class _Types:
         self._first = first
         self._known: dict[bytes, int] = {}
 
-    def of(self, params: Sequence[int], results: Sequence[int]) -> int:
-        code = b"\x60" + b"".join(leb.unsigned(len(t)) + bytes(t) for t in (params, results))
+    def of(self, params: bytes, results: bytes) -> int:
+        code = function_type(params, results)
         return self._first + self._known.setdefault(code, len(self._known))
 
     @property
@@ -93,9 +93,14 @@ class _Types:
 
 def hook_types(types: _Types, found: Found) -> tuple[int, int]:
     """The types of the calls before and behind a nest."""
+    before, after = parameters(found)
+    return types.of(before, I32), types.of(after, b"")
+
+
+def parameters(found: Found) -> tuple[bytes, bytes]:
+    """Types of what the calls before and behind a nest pass."""
     bases = len(found.lowered.inputs) + sum(not t.is_result for t in found.lowered.targets)
-    params = (I32,) * bases + (F32,) * len(found.lowered.scalars)
-    return types.of(params, (I32,)), types.of((F32,) * len(found.nest.results), ())
+    return I32 * bases + F32 * len(found.lowered.scalars), F32 * len(found.nest.results)
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def _body(body: bytes, members: Sequence[tuple[int, Found]], calls: _Calls) -> b
     code = members[0][1].code
     mode = len(code.types)
     first = code.instructions[0].start
-    groups = (*code.body.groups, (1, bytes([I32])))
+    groups = (*code.body.groups, (1, I32))
     out = [leb.unsigned(len(groups)), *(leb.unsigned(n) + t for n, t in groups)]
     at = first
     for number, found in sorted(members, key=lambda m: m[1].nest.begin):
@@ -187,7 +192,7 @@ def _linear(value: Linear, held: dict[Atom, Held]) -> bytes:
     return b"".join(out)
 
 
-def _get(where: Held, type_: int) -> bytes:
+def _get(where: Held, type_: bytes) -> bytes:
     if where.lane < 0:
         return _local("get", where.local)
     name = "f32x4.extract_lane" if type_ == F32 else "i32x4.extract_lane"
