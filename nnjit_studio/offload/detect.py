@@ -96,9 +96,9 @@ def of_function(module: Module, index: int) -> list[Verdict]:
     walk = Walk(code, lambda f: _arity(module, module.type_index(f)), lambda t: _arity(module, t))
     try:
         walk.run(len(type_.params))
+        live = live_behind(code, [lifted.end for lifted in walk.lifted]) if walk.lifted else {}
     except (WasmError, KeyError, IndexError):
         return [_stays(code, place, i, "instruction") for i in loops]
-    live = live_behind(code, [lifted.end for lifted in walk.lifted]) if walk.lifted else {}
     results = [_stays(code, place, i, r) for i, r in walk.refused.items()]
     for lifted in walk.lifted:
         results += _lifted(data, code, place, lifted, live[lifted.end])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from nnjit_studio.wasm_file.flow.nest import nest
 from nnjit_studio.wasm_file.instructions import NAMES, Body, Instruction
 from nnjit_studio.wasm_file.opcodes import SHAPES
 
@@ -36,13 +37,7 @@ class Code:
     @cached_property
     def ends(self) -> dict[int, int]:
         """The ``end`` of each block, by the instruction that opens it."""
-        found, opened = {}, []
-        for i, name in enumerate(self.names):
-            if name in OPENING:
-                opened.append(i)
-            elif name in ("end", "delegate") and opened:
-                found[opened.pop()] = i
-        return found
+        return {block.start: block.end for block in nest(self.body)}
 
     @cached_property
     def reached(self) -> frozenset[int]:
@@ -62,7 +57,7 @@ class Code:
         return frozenset(found)
 
     def loops(self) -> Iterator[int]:
-        return (i for i, name in enumerate(self.names) if name == "loop" and i in self.ends)
+        return (i for i, name in enumerate(self.names) if name == "loop")
 
     def written(self, begin: int, end: int) -> list[int]:
         """Locals that these instructions set."""
@@ -70,10 +65,6 @@ class Code:
         return sorted(
             {self.instructions[i].immediates[0] for i in within if self.names[i] in WRITES}
         )
-
-    def inner(self, begin: int) -> list[int]:
-        """Loops in the loop at ``begin``."""
-        return [i for i in range(begin + 1, self.ends[begin]) if self.names[i] == "loop"]
 
 
 def offset_of(instruction: Instruction) -> int:

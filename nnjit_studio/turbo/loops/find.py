@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from nnjit_studio.turbo.loops.graph import LoopGraph, Nodes, given, of_roots, reach, reachable
 from nnjit_studio.turbo.loops.lift import NotLiftable, lift
 from nnjit_studio.turbo.loops.operators import BR_IF, V128
-from nnjit_studio.wasm_file.flow.graph import basic_blocks
-from nnjit_studio.wasm_file.flow.liveness import live_locals
+from nnjit_studio.wasm_file.flow.liveness import live_at
 from nnjit_studio.wasm_file.flow.nest import loops
 from nnjit_studio.wasm_file.instructions import Body, decode
 from nnjit_studio.wasm_file.module import Module
@@ -74,19 +73,12 @@ def vector_loops(function: Function) -> Iterator[Loop | str]:
             continue
         if not any(graph.nodes[n].type == V128 for n in graph.finals.values()):
             continue
-        live = live or _live_at(function.body)
+        live = live or live_at(function.body)
         graph = _without_dead(graph, live[loop.end])
         if reach(of_roots(graph.nodes, graph.finals, graph.condition)) != reach(graph):
             yield "what it loads and never uses lies further than the rest, and may trap"
             continue
         yield Loop(first, stop, graph)
-
-
-def _live_at(body: Body) -> dict[int, int]:
-    """Locals that are read later, as bits, by the position where a block begins."""
-    blocks = basic_blocks(body)
-    before = live_locals(body, blocks).live_in
-    return {block.start: bits for block, bits in zip(blocks, before, strict=True)}
 
 
 def _without_dead(graph: LoopGraph, live: int) -> LoopGraph:

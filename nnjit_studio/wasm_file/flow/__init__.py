@@ -2,7 +2,7 @@
 
 from nnjit_studio.wasm_file.flow.calls import callees, callers
 from nnjit_studio.wasm_file.flow.graph import BasicBlock, basic_blocks
-from nnjit_studio.wasm_file.flow.liveness import Liveness, live_locals
+from nnjit_studio.wasm_file.flow.liveness import Liveness, live_at, live_locals
 from nnjit_studio.wasm_file.flow.nest import Block, Loop, loops, nest
 from nnjit_studio.wasm_file.flow.vectors import V8_VECTORS, VectorPeaks, vector_peaks
 
@@ -16,6 +16,7 @@ __all__ = [
     "basic_blocks",
     "callees",
     "callers",
+    "live_at",
     "live_locals",
     "loops",
     "nest",

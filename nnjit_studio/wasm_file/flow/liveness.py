@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nnjit_studio.wasm_file.flow.graph import BasicBlock
+from nnjit_studio.wasm_file.flow.graph import BasicBlock, basic_blocks
 from nnjit_studio.wasm_file.instructions import CODES, Body
 
 GET, SET, TEE = (CODES[f"local.{name}"] for name in ("get", "set", "tee"))
@@ -51,6 +51,19 @@ def live_locals(body: Body, blocks: Sequence[BasicBlock], mask: int = -1) -> Liv
                     waiting.add(predecessor)
                     work.append(predecessor)
     return Liveness(tuple(before), tuple(after))
+
+
+def live_at(body: Body) -> dict[int, int]:
+    """Locals that are read later, as bits, by the position where a basic block begins.
+
+    Raises
+    ------
+    WasmError
+        When the nest is broken or a branch leads out of the function.
+    """
+    blocks = basic_blocks(body)
+    before = live_locals(body, blocks).live_in
+    return {block.start: bits for block, bits in zip(blocks, before, strict=True)}
 
 
 def _effects(body: Body, block: BasicBlock, mask: int) -> tuple[int, int]:
