@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
 
@@ -23,16 +24,6 @@ _SCRIPTS = {"": "wasm", "jsep": "all", "jspi": "jspi", "asyncify": "webgpu"}
 """Script of ONNX Runtime Web, ``ort.NAME.min.mjs``, that loads a flavour of the module."""
 _STEM = "ort-wasm-simd-threaded"
 _TYPES = ("float32", "float64", "int64", "int32", "uint8", "int8", "bool")
-
-
-@dataclass(frozen=True)
-class RoundsPolicy:
-    """How the page samples (``resources/bench/rounds.js``); times in ms."""
-
-    rounds: int = 21
-    min_sample_ms: float = 5.0
-    warmup_ms: float = 700.0
-    max_warmup_ms: float = 6000.0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from nnjit_studio.bench.statistics import geomean, ratios, relative_error, sprea
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
+from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.workbench import Workbench
@@ -46,16 +47,7 @@ SHAPES = {
 """Measured by default: the paper's K0 to K3, a row, odd shapes, a fused layer."""
 MATMULS = ("matmul", "matmul_var", "batch_matmul")
 SHAPE_TIMEOUT_S = 180.0
-
-
-@dataclass(frozen=True)
-class RoundsPolicy:
-    """How the page samples (``resources/bench/rounds.js``); times in ms."""
-
-    rounds: int = 15
-    min_sample_ms: float = 20.0
-    warmup_ms: float = 700.0
-    max_warmup_ms: float = 3000.0
+POLICY = RoundsPolicy(rounds=15, min_sample_ms=20.0, warmup_ms=700.0, max_warmup_ms=3000.0)
 
 
 @dataclass(frozen=True)
@@ -165,7 +157,7 @@ def compare(
     peak: Mapping[str, float],
     options: BenchOptions,
     note: Note,
-    policy: RoundsPolicy | None = None,
+    policy: RoundsPolicy = POLICY,
 ) -> dict[str, Any]:
     """Measure ours and the peers in one page of one browser; the benchmark's JSON document.
 
@@ -176,7 +168,7 @@ def compare(
     job = {
         "threads": threads,
         "peers": options.peers,
-        "policy": asdict(policy or RoundsPolicy()),
+        "policy": asdict(policy),
         "shapes": [_shape_json(i, p) for i, p in enumerate(prepared)],
     }
     (options.folder / "job.json").write_text(json.dumps(job))

@@ -17,9 +17,9 @@ import numpy as np
 
 from nnjit_studio.bench.conditions import measured_now
 from nnjit_studio.bench.options import BenchOptions
-from nnjit_studio.bench.peers.kernels import RoundsPolicy
 from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds

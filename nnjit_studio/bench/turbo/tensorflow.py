@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
-from nnjit_studio.turbo.models import ModelRun, RoundsPolicy
+from nnjit_studio.turbo.models import ModelRun
 
 CASES = {
     "matmul-384x768x768": ((384, 768), (768, 768)),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 CONFIDENCE = 0.95
 
@@ -28,6 +27,8 @@ def gain_of(before_ms: Sequence[float], after_ms: Sequence[float]) -> Gain:
 
     The interval is that of order statistics: it assumes nothing of how times are distributed.
     """
+    from scipy.stats import binom  # takes 0.6 s, which no command is to wait for before it measures
+
     ratios = np.sort(np.asarray(before_ms) / np.asarray(after_ms))
     n = len(ratios)
     below = int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
