@@ -8,7 +8,7 @@ const SPECIAL = [NaN, Infinity, -Infinity, 1e-40, -0];
 
 /** Marsaglia's xorshift: the same cases in every engine. @param {number} seed @returns {() => number} in [0, 1) */
 export function randomBy(seed) {
-  let state = seed | 1;
+  let state = seed >>> 0 || 1;
   return () => {
     state ^= state << 13;
     state ^= state >>> 17;

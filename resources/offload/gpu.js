@@ -2,6 +2,7 @@
 import { words } from "../engine/gpu/commands.js";
 import { callOf, Kernels } from "../engine/gpu/kernels.js";
 import { openNative } from "../engine/gpu/native/device.js";
+import { median } from "../engine/quantile.js";
 import { bytesOf } from "./memory.js";
 
 /** @import { GpuBuf, GpuDevice } from "../types/gpu.js" */
@@ -127,7 +128,7 @@ async function transferCost(device) {
     down.push(await timed(() => device.read(buffer, 0, PROBE_BYTES)));
   }
   device.destroyBuffer(buffer);
-  const middle = (/** @type {number[]} */ all) => all.slice(1).sort((a, b) => a - b)[PROBES >> 1];
+  const middle = (/** @type {number[]} */ all) => median(all.slice(1)); // the first one warms up
   const fixedMs = middle(fixed);
   const each = (/** @type {number[]} */ all) => Math.max(0, middle(all) - fixedMs) / PROBE_BYTES;
   return { fixedMs, upMs: each(up), downMs: each(down) };

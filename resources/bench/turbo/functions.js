@@ -1,6 +1,7 @@
 /** Whole functions, before and after, on random memory and arguments. */
+import { randomBy } from "../../live/images.js";
 import { identical } from "./loops.js";
-import { address, fill, randomOf, whole } from "./random.js";
+import { address, fill, whole } from "./random.js";
 
 /** @import { Random } from "./random.js" */
 /** @typedef {{index: number, before: string, after: string, params: number[], imports: string[]}} PairJob */
@@ -57,7 +58,7 @@ export async function compare({ index, before, after, params, imports }, { seed,
   const [old, changed] = await Promise.all(
     [before, after].map(async (file) => (await WebAssembly.instantiate(await fetchBytes(file), { env })).instance),
   );
-  const random = randomOf(seed + index);
+  const random = randomBy(seed + index);
   const [expected, words] = [old, changed].map(({ exports }) => new Uint32Array(/** @type {any} */ (exports.memory).buffer));
   const image = new Uint32Array(words.length);
   let ended = 0;

@@ -1,5 +1,6 @@
 /** Loops of a module and their other bodies: compared on random memory, and timed in turns. */
-import { address, fill, randomOf, whole } from "./random.js";
+import { randomBy } from "../../live/images.js";
+import { address, fill, whole } from "./random.js";
 
 /** @import { Random } from "./random.js" */
 /**
@@ -189,7 +190,7 @@ export async function* rows(job, settings, fetchBytes) {
   const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, shared: job.shared });
   const { instance } = await WebAssembly.instantiate(await fetchBytes(job.file), { e: { m: memory } });
   for (const loop of job.loops) {
-    const lab = new Laboratory(instance, memory, loop, randomOf(settings.seed + loop.first));
+    const lab = new Laboratory(instance, memory, loop, randomBy(settings.seed + loop.first));
     const proof = prove(lab, settings.cases);
     yield { file: job.file, first: loop.first, proof, ...time(lab, settings) };
   }

@@ -4,17 +4,6 @@
 export const DATA = 65536;
 const SPECIAL = [NaN, Infinity, -Infinity, 1e-40, -0, 3.4e38];
 
-/** Marsaglia's xorshift: numbers in [0, 1) that are the same for the same seed. @param {number} seed */
-export function randomOf(seed) {
-  let state = seed >>> 0 || 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
-
 /** @typedef {() => number} Random */
 
 /** A whole number. @param {Random} random @param {number} low @param {number} high inclusive */

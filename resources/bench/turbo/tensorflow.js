@@ -1,7 +1,7 @@
 /** The page of `nnjit bench turbo` for TensorFlow.js: products and a convolution with each build of its module. */
+import { randomBy } from "../../live/images.js";
 import { conduct, fetchJob, file, post, report } from "../page.js";
 import { interleave } from "../rounds.js";
-import { randomOf } from "./random.js";
 
 /** @import { Contender, Policy } from "../rounds.js" */
 /** @typedef {{name: string, a: number[], b: number[]}} Case with four dimensions a convolution */
@@ -44,7 +44,7 @@ await conduct(async () => {
   const libraries = {};
   for (const name of Object.keys(job.builds)) libraries[name] = await start(job, name);
   for (const [index, { name, a, b }] of job.cases.entries()) {
-    const random = randomOf(index + 1);
+    const random = randomBy(index + 1);
     const [x, y] = [drawn(random, a), drawn(random, b)];
     /** @type {Contender[]} */
     const contenders = [];
