@@ -20,20 +20,13 @@ from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.turbo.kernels.callers import refused
 from nnjit_studio.turbo.kernels.find import find
+from nnjit_studio.turbo.kernels.gate import REFERENCE, SCRATCH_PAGES
 from nnjit_studio.turbo.kernels.module import donor_module
-from nnjit_studio.turbo.kernels.sgemm import Tile
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.module import Module, read
 
-REFERENCE = Tile(4, 8)
-SCRATCH_PAGES = 320
-"""Of the memory that donors are proven and rated on: 20 MiB."""
-_SHARED = 2
-"""Bit of a memory's limits (core spec with threads, 5.3.8)."""
 LIBRARIES = {"": "ort.wasm.min.mjs", ".jspi": "ort.jspi.min.mjs"}
 """Of ONNX Runtime Web's package, by what stands behind the module's first name."""
-_TYPES = {"f32": "float32", "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8"}
-"""Names of ONNX Runtime Web for the dtypes of inputs; ``bool`` is itself."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,7 @@ class Runtime:
     @property
     def shared(self) -> bool:
         """Whether its memory is shared."""
-        return bool(self.module.memories and self.module.memories[0].flags & _SHARED)
+        return bool(self.module.memories) and self.module.memories[0].shared
 
     @property
     def folder(self) -> Path:
@@ -175,7 +168,7 @@ def _written(number: int, name: str, data: NDArray[Any], folder: Path) -> dict[s
     (folder / file).write_bytes(np.ascontiguousarray(data).tobytes())
     return {
         "name": name,
-        "type": _TYPES.get(dtype, dtype),
+        "type": data.dtype.name,
         "dims": list(data.shape),
         "file": f"files/{file}",
     }

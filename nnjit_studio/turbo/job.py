@@ -15,7 +15,6 @@ from nnjit_studio.turbo.certificate import Evidence, certificate
 from nnjit_studio.turbo.choose import best, bodies
 from nnjit_studio.turbo.gate.engines import Engine, engine_of
 from nnjit_studio.turbo.gate.gate import Settings, confirmed, measure
-from nnjit_studio.turbo.gate.loop_module import MEMORY_64
 from nnjit_studio.turbo.gate.pairs import Executed, executed
 from nnjit_studio.turbo.kernels.gate import Judged, judge, with_donors
 from nnjit_studio.turbo.kernels.gate import best as best_donors
@@ -180,7 +179,7 @@ def _read(file: Path) -> Module:
         raise WasmError(f"{file.name}: {error.error}", error.hint) from error
     if not module.memories:
         raise UserError(f"{file.name} has no memory, so nothing in it loops over data.")
-    if module.memories[0].flags & MEMORY_64:
+    if module.memories[0].in_64_bits:
         raise UserError(
             f"{file.name} has a 64-bit memory, which the gate cannot run yet.",
             "Use the 32-bit build of the library.",

@@ -31,6 +31,14 @@ class Limits(NamedTuple):
     minimum: int
     maximum: int | None
 
+    @property
+    def shared(self) -> bool:
+        return bool(self.flags & 2)
+
+    @property
+    def in_64_bits(self) -> bool:
+        return bool(self.flags & 4)
+
 
 class GlobalType(NamedTuple):
     """Type bytes of a global and whether it can be set."""

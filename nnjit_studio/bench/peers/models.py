@@ -32,8 +32,6 @@ MODEL_TIMEOUT_S = 600.0
 COLD_ROUNDS = 3
 POLICY = RoundsPolicy(rounds=7, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
 """Fewer and longer samples than for kernels: one run of a model lasts up to seconds."""
-_TYPES = {"f32": "float32", "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8"}
-"""Names of ONNX Runtime Web for the dtypes of inputs; ``bool`` is itself."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ def _job(
     inputs = [
         {
             "name": spec.name,
-            "type": _TYPES.get(spec.dtype, spec.dtype),
+            "type": NUMPY_DTYPES[spec.dtype].name,
             "dims": spec.shape,
             "file": f"{_file_name(spec.name)}.bin",
         }

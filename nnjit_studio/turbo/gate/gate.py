@@ -11,7 +11,7 @@ from nnjit_studio.errors import BugError
 from nnjit_studio.turbo.candidates import Candidate
 from nnjit_studio.turbo.gate.engines import Engine
 from nnjit_studio.turbo.gate.gain import Gain, gain_of
-from nnjit_studio.turbo.gate.loop_module import MOST_SLOTS, SHARED, loop_module, read_locals
+from nnjit_studio.turbo.gate.loop_module import MOST_SLOTS, loop_module, read_locals
 from nnjit_studio.turbo.loops.find import Loop
 from nnjit_studio.turbo.loops.operators import F64X2_MADD, F64X2_NMADD
 from nnjit_studio.turbo.loops.variants import FMA, Variant
@@ -103,7 +103,7 @@ def measure(
         (folder / name).write_bytes(loop_module(candidate.function, memory, candidate.loops))
     job = {
         "settings": asdict(settings),
-        "functions": [_job(name, c, memory.flags) for name, c in by_file.items()],
+        "functions": [_job(name, c, memory.shared) for name, c in by_file.items()],
         "pairs": [],
         "modules": [],
     }
@@ -140,7 +140,7 @@ def confirmed(
     return list(measure(module, narrowed, engine, folder, once_more, note))
 
 
-def _job(name: str, candidate: Candidate, flags: int) -> dict[str, Any]:
+def _job(name: str, candidate: Candidate, shared: bool) -> dict[str, Any]:
     loops = []
     for loop, variants in candidate.loops:
         graph = loop.graph
@@ -150,7 +150,7 @@ def _job(name: str, candidate: Candidate, flags: int) -> dict[str, Any]:
             raise BugError(f"A loop of function {candidate.function.index} has too many locals.")
         fused = [_fused(v) for v in variants]
         loops.append({"first": loop.first, "given": given, "results": results, "fused": fused})
-    return {"file": name, "shared": bool(flags & SHARED), "loops": loops}
+    return {"file": name, "shared": shared, "loops": loops}
 
 
 def _tried(

@@ -20,19 +20,17 @@ from nnjit_studio.turbo.loops.operators import F32, F64, I32, I64, LOCAL_GET, LO
 from nnjit_studio.turbo.loops.variants import Variant
 from nnjit_studio.wasm_file.module import MAGIC
 from nnjit_studio.wasm_file.parts import Limits
+from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 GIVEN, RESULTS, SLOT = 64, 32768, 16
 MOST_SLOTS = (RESULTS - GIVEN) // SLOT
 DATA = 2 * RESULTS
 """Memory from here on is the loop's."""
 MOST_PAGES = 65536
-SHARED, MEMORY_64 = 2, 4
-"""Flags of a memory's limits."""
 _LOAD = {I32: b"\x28", I64: b"\x29", F32: b"\x2a", F64: b"\x2b", V128: b"\xfd\x00"}
 _STORE = {I32: b"\x36", I64: b"\x37", F32: b"\x38", F64: b"\x39", V128: b"\xfd\x0b"}
 _LOOP, _END, _BR_IF = b"\x03\x40", b"\x0b", b"\x0d\x00"
 _IS_NOT_ZERO, _OR, _AND, _LESS_ONE = b"\x45\x45", b"\x72", b"\x71", b"\x41\x01\x6b"
-_TYPE_OF_RUNS = b"\x60\0\0"
 
 
 def read_locals(graph: LoopGraph) -> dict[int, int]:
@@ -55,21 +53,15 @@ def loop_module(
         runs[f"o{loop.first}"] = _run(function, loop, None)
         for n, variant in enumerate(variants):
             runs[f"v{loop.first}_{n}"] = _run(function, loop, variant)
-    shared = memory.flags & SHARED
-    limits = bytes((1 | shared,)) + leb(1) + leb(MOST_PAGES)
-    exports = [_name(name) + b"\0" + leb(n) for n, name in enumerate(runs)]
-    sections = (
-        (1, b"\x01" + _TYPE_OF_RUNS),
-        (2, b"\x01" + _name("e") + _name("m") + b"\x02" + limits),
-        (3, leb(len(runs)) + bytes(len(runs))),
-        (7, leb(len(runs)) + b"".join(exports)),
-        (10, leb(len(runs)) + b"".join(leb(len(b)) + b for b in runs.values())),
-    )
-    return MAGIC + b"".join(bytes((code,)) + leb(len(data)) + data for code, data in sections)
-
-
-def _name(text: str) -> bytes:
-    return leb(len(text)) + text.encode()
+    limits = (b"\x03" if memory.shared else b"\x01") + leb(1) + leb(MOST_PAGES)
+    sections = {
+        1: [function_type(b"", b"")],
+        2: [text("e") + text("m") + b"\x02" + limits],
+        3: [b"\0"] * len(runs),
+        7: [text(name) + b"\0" + leb(n) for n, name in enumerate(runs)],
+        10: [*map(sized, runs.values())],
+    }
+    return MAGIC + b"".join(section(code, vector(items)) for code, items in sections.items())
 
 
 def _run(function: Function, loop: Loop, variant: Variant | None) -> bytes:

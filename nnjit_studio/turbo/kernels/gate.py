@@ -27,7 +27,7 @@ REFERENCE = Tile(4, 8)
 CASES = 500
 """Of a proof, for each function."""
 SCRATCH_PAGES = 320
-_SHARED = 2
+"""Of the memory that donors are proven and rated on: 20 MiB."""
 _BLOCKS = (("add", 256, 128, 1536), ("add", 128, 128, 384), ("zero", 128, 128, 128),
            ("zero", 32, 128, 32), ("zero", 128, 32, 128))  # fmt: skip
 _ROWS = 128
@@ -96,7 +96,7 @@ def judge(
     twins = (False, True) if fma else (False,)
     donors = {f"donor{n}-{tile.rows}x{tile.columns}{'-fused' * twin}.wasm": (tile, twin)
               for twin in twins for n, tile in enumerate(TILES)}  # fmt: skip
-    shared = bool(module.memories[0].flags & _SHARED)
+    shared = module.memories[0].shared
     for name, (tile, twin) in donors.items():
         (folder / name).write_bytes(donor_module(tile, twin, shared))
     (folder / "originals.wasm").write_bytes(edit.lift(module, functions, SCRATCH_PAGES))
