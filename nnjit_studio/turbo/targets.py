@@ -50,6 +50,6 @@ def target_of(engine: str, machine: str) -> Target:
     if found is None:
         raise UserError(
             f"The registers of {engine} on {machine} are not known.",
-            f"Give one of {', '.join(TARGETS)} with --registers.",
+            "Give the number of its vector registers with --registers.",
         )
     return found

@@ -6,12 +6,13 @@ import random
 from collections.abc import Callable
 
 from nnjit_studio.turbo.loops.find import Function, Loop
-from nnjit_studio.turbo.loops.graph import LoopGraph, Node, leb, memory_offset, of_roots, unsigned
+from nnjit_studio.turbo.loops.graph import LoopGraph, Node, memory_offset, of_roots
 from nnjit_studio.turbo.loops.operators import LOADS, LOCAL_GET
 from nnjit_studio.turbo.loops.rewrite import rebuilt
 from nnjit_studio.turbo.loops.rules import simd
 from nnjit_studio.turbo.loops.schedule import plans
 from nnjit_studio.turbo.loops.variants import SCHEDULE, Variant
+from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.opcodes import CODES
 
 Change = Callable[[random.Random, LoopGraph, int], "Node | None"]
@@ -37,9 +38,9 @@ def _move(rng: random.Random, graph: LoopGraph, number: int) -> Node | None:
     if node.code not in LOADS:
         return None
     start = 2 if node.text[0] == 0xFD else 1
-    _, after = unsigned(node.text, start)
+    _, after = leb.read_unsigned(node.text, start)
     offset = memory_offset(node.text) + rng.choice((1, 4, 16))
-    return Node(node.code, node.text[:after] + leb(offset), node.args, node.type)
+    return Node(node.code, node.text[:after] + leb.unsigned(offset), node.args, node.type)
 
 
 def _operator(rng: random.Random, graph: LoopGraph, number: int) -> Node | None:

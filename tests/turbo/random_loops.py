@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
-from nnjit_studio.turbo.loops.graph import leb
+from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.instructions import encode
 from nnjit_studio.wasm_file.module import MAGIC
 from nnjit_studio.wasm_file.opcodes import CODES
+from nnjit_studio.wasm_file.sections import section, sized, vector
 
 I32, V128 = 0x7F, 0x7B
 P, Q, N, SUM = 0, 1, 2, 3
@@ -136,7 +137,8 @@ class LoopWriter:
             code("i32.const", RESULTS + 16 * n) + get(v) + code("v128.store", 0, 0, 0)
             for n, v in enumerate(kept)
         )
-        locals_ = leb(2) + leb(1) + bytes((I32,)) + leb(len(self.vectors)) + bytes((V128,))
+        vectors = leb.unsigned(len(self.vectors)) + bytes((V128,))
+        locals_ = vector([leb.unsigned(1) + bytes((I32,)), vectors])
         return locals_ + b"".join(masked) + started + loop + stored + get(SUM) + code("end")
 
 
@@ -145,8 +147,8 @@ def random_module(count: int, seed: int) -> bytes:
     bodies = [LoopWriter(random.Random(f"{seed}/{n}")).body() for n in range(count)]
     sections = (
         (1, b"\x01\x60\x03\x7f\x7f\x7f\x01\x7f"),
-        (3, leb(count) + bytes(count)),
+        (3, vector([b"\0"] * count)),
         (5, b"\x01\x00\x10"),
-        (10, leb(count) + b"".join(leb(len(b)) + b for b in bodies)),
+        (10, vector([*map(sized, bodies)])),
     )
-    return MAGIC + b"".join(bytes((number,)) + leb(len(data)) + data for number, data in sections)
+    return MAGIC + b"".join(section(number, data) for number, data in sections)

@@ -8,7 +8,6 @@ from random_loops import I32, V128, N, P, Q, code, get, put
 from nnjit_studio.errors import UserError
 from nnjit_studio.turbo.candidates import find
 from nnjit_studio.turbo.loops.find import Loop, decoded, vector_loops
-from nnjit_studio.turbo.loops.graph import leb
 from nnjit_studio.turbo.loops.operators import F32X4_MADD, LOAD32_SPLAT, OPERATORS
 from nnjit_studio.turbo.loops.prove import difference
 from nnjit_studio.turbo.loops.rewrite import rebuilt
@@ -16,8 +15,10 @@ from nnjit_studio.turbo.loops.rules import broadcasts
 from nnjit_studio.turbo.loops.schedule import peak_of, plans
 from nnjit_studio.turbo.loops.variants import FMA, SCHEDULE, variants
 from nnjit_studio.turbo.targets import target_of
+from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC, Module, read
 from nnjit_studio.wasm_file.opcodes import NAMES
+from nnjit_studio.wasm_file.sections import section, sized, vector
 
 ROWS, COLUMNS = 4, 2
 A, B, ACC = 3, 3 + ROWS, 3 + ROWS + COLUMNS
@@ -30,16 +31,16 @@ def module_of(loop: bytes, vectors: int = 24) -> Module:
         for n in range(ACC - 3, vectors)
     )
     count = get(N) + code("i32.const", -1) + code("i32.add") + code("local.tee", N)
-    body = leb(1) + leb(vectors) + bytes((V128,))
+    body = leb.unsigned(1) + leb.unsigned(vectors) + bytes((V128,))
     body += code("loop", -64) + loop + count + code("br_if", 0) + code("end") + stores
     body += code("end")
     sections = (
         (1, b"\x01\x60\x03" + bytes((I32,)) * 3 + b"\x00"),
         (3, b"\x01\x00"),
         (5, b"\x01\x00\x10"),
-        (10, b"\x01" + leb(len(body)) + body),
+        (10, vector([sized(body)])),
     )
-    return read(MAGIC + b"".join(bytes((n,)) + leb(len(d)) + d for n, d in sections))
+    return read(MAGIC + b"".join(section(n, data) for n, data in sections))
 
 
 def splat_kernel(rows: int = ROWS, columns: int = COLUMNS) -> bytes:

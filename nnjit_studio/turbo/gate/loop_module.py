@@ -15,9 +15,10 @@ from collections.abc import Sequence
 
 from nnjit_studio.turbo.loops.emit import FreshLocals, emit
 from nnjit_studio.turbo.loops.find import Function, Loop
-from nnjit_studio.turbo.loops.graph import LoopGraph, leb, unsigned
+from nnjit_studio.turbo.loops.graph import LoopGraph
 from nnjit_studio.turbo.loops.operators import F32, F64, I32, I64, LOCAL_GET, LOCAL_SET, V128
 from nnjit_studio.turbo.loops.variants import Variant
+from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC
 from nnjit_studio.wasm_file.parts import Limits
 from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
@@ -36,7 +37,9 @@ _IS_NOT_ZERO, _OR, _AND, _LESS_ONE = b"\x45\x45", b"\x72", b"\x71", b"\x41\x01\x
 def read_locals(graph: LoopGraph) -> dict[int, int]:
     """The locals that a body reads from before, with their types."""
     nodes = (graph.nodes[n] for n in graph.order)
-    read = {unsigned(node.text, 1)[0]: node.type for node in nodes if node.code == LOCAL_GET}
+    read = {
+        leb.read_unsigned(node.text, 1)[0]: node.type for node in nodes if node.code == LOCAL_GET
+    }
     return dict(sorted(read.items()))
 
 
@@ -53,12 +56,12 @@ def loop_module(
         runs[f"o{loop.first}"] = _run(function, loop, None)
         for n, variant in enumerate(variants):
             runs[f"v{loop.first}_{n}"] = _run(function, loop, variant)
-    limits = (b"\x03" if memory.shared else b"\x01") + leb(1) + leb(MOST_PAGES)
+    limits = (b"\x03" if memory.shared else b"\x01") + leb.unsigned(1) + leb.unsigned(MOST_PAGES)
     sections = {
         1: [function_type(b"", b"")],
         2: [text("e") + text("m") + b"\x02" + limits],
         3: [b"\0"] * len(runs),
-        7: [text(name) + b"\0" + leb(n) for n, name in enumerate(runs)],
+        7: [text(name) + b"\0" + leb.unsigned(n) for n, name in enumerate(runs)],
         10: [*map(sized, runs.values())],
     }
     return MAGIC + b"".join(section(code, vector(items)) for code, items in sections.items())
@@ -92,7 +95,7 @@ def _run(function: Function, loop: Loop, variant: Variant | None) -> bytes:
     )
     # Locals that hold references are not the loop's.
     types = [*(kind if kind in _LOAD else I32 for kind in function.types), *fresh.types]
-    declared = leb(len(types)) + b"".join(b"\x01" + bytes((kind,)) for kind in types)
+    declared = leb.unsigned(len(types)) + b"".join(b"\x01" + bytes((kind,)) for kind in types)
     return declared + b"".join(b"".join(line) for line in whole)
 
 
@@ -103,16 +106,16 @@ def _fresh_one(fresh: FreshLocals) -> int:
 
 
 def _get(local: int) -> bytes:
-    return bytes((LOCAL_GET,)) + leb(local)
+    return bytes((LOCAL_GET,)) + leb.unsigned(local)
 
 
 def _set(local: int) -> bytes:
-    return bytes((LOCAL_SET,)) + leb(local)
+    return bytes((LOCAL_SET,)) + leb.unsigned(local)
 
 
 def _load(address: int, kind: int) -> bytes:
-    return b"\x41\x00" + _LOAD[kind] + b"\x00" + leb(address)
+    return b"\x41\x00" + _LOAD[kind] + b"\x00" + leb.unsigned(address)
 
 
 def _store(address: int, kind: int, local: int) -> bytes:
-    return b"\x41\x00" + _get(local) + _STORE[kind] + b"\x00" + leb(address)
+    return b"\x41\x00" + _get(local) + _STORE[kind] + b"\x00" + leb.unsigned(address)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nnjit_studio.turbo.loops.graph import LoopGraph, leb
+from nnjit_studio.turbo.loops.graph import LoopGraph
 from nnjit_studio.turbo.loops.operators import BR_IF, LOCAL_GET, LOCAL_SET, LOCAL_TEE
+from nnjit_studio.wasm_file import leb
 
 
 class FreshLocals:
@@ -46,7 +47,7 @@ class FreshLocals:
                 groups[-1][0] += 1
             else:
                 groups.append([1, kind])
-        return [leb(count) + bytes((kind,)) for count, kind in groups]
+        return [leb.unsigned(count) + bytes((kind,)) for count, kind in groups]
 
 
 def emit(graph: LoopGraph, steps: Iterable[int], fresh: FreshLocals) -> bytes:
@@ -63,7 +64,7 @@ def emit(graph: LoopGraph, steps: Iterable[int], fresh: FreshLocals) -> bytes:
     for number in graph.finals.values():
         writer.push(number)
     for local in reversed(graph.finals):
-        writer.out += bytes((LOCAL_SET,)) + leb(local)
+        writer.out += bytes((LOCAL_SET,)) + leb.unsigned(local)
     return bytes(writer.out) + bytes((BR_IF, 0))
 
 
@@ -86,7 +87,7 @@ class _Writer:
 
     def push(self, number: int) -> None:
         if number in self._held:
-            self.out += bytes((LOCAL_GET,)) + leb(self._held[number])
+            self.out += bytes((LOCAL_GET,)) + leb.unsigned(self._held[number])
             return
         self.compute(number)
         if self._uses[number] > 1 and not self._graph.nodes[number].given:
@@ -94,4 +95,4 @@ class _Writer:
 
     def _hold(self, number: int, code: int) -> None:
         local = self._held[number] = self._fresh.take(self._graph.nodes[number].type)
-        self.out += bytes((code,)) + leb(local)
+        self.out += bytes((code,)) + leb.unsigned(local)

@@ -8,10 +8,11 @@ old body with a new one a comparison of numbers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from nnjit_studio.turbo.loops.operators import CONSTANTS, LOADS, LOCAL_GET, V128
+from nnjit_studio.wasm_file import leb
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Nodes:
 
 def given(local: int, kind: int) -> Node:
     """What a local holds when the iteration begins."""
-    return Node(LOCAL_GET, bytes((LOCAL_GET,)) + leb(local), (), kind)
+    return Node(LOCAL_GET, bytes((LOCAL_GET,)) + leb.unsigned(local), (), kind)
 
 
 @dataclass(frozen=True)
@@ -153,27 +154,5 @@ def reach(graph: LoopGraph) -> dict[int, int]:
 
 def memory_offset(text: bytes) -> int:
     """Offset of a load: after the opcode and the alignment."""
-    _, after = unsigned(text, 2 if text[0] == 0xFD else 1)
-    return unsigned(text, after)[0]
-
-
-def unsigned(data: Sequence[int], at: int) -> tuple[int, int]:
-    """A LEB128 number and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def leb(value: int) -> bytes:
-    """LEB128 of an unsigned number."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    _, after = leb.read_unsigned(text, 2 if text[0] == 0xFD else 1)
+    return leb.read_unsigned(text, after)[0]

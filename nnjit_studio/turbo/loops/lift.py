@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnjit_studio.turbo.loops.graph import LoopGraph, Node, Nodes, given, reachable, unsigned
+from nnjit_studio.turbo.loops.graph import LoopGraph, Node, Nodes, given, reachable
 from nnjit_studio.turbo.loops.operators import (
     BR_IF,
     CONSTANTS,
@@ -17,6 +17,7 @@ from nnjit_studio.turbo.loops.operators import (
     OPERATORS,
     SELECT,
 )
+from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.instructions import Instruction
 
 MOST_INSTRUCTIONS, MOST_DEPTH = 1500, 250
@@ -78,7 +79,7 @@ class _Lifting:
         code = instruction.opcode
         text = self._data[instruction.start : instruction.end]
         if code in (LOCAL_GET, LOCAL_SET, LOCAL_TEE):
-            self._local(code, unsigned(text, 1)[0])
+            self._local(code, leb.read_unsigned(text, 1)[0])
         elif code == DROP:
             self._pop()
         elif code in CONSTANTS:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from nnjit_studio.turbo.loops.emit import FreshLocals, emit
 from nnjit_studio.turbo.loops.find import Function, Loop
-from nnjit_studio.turbo.loops.graph import leb
 from nnjit_studio.turbo.loops.variants import Variant
+from nnjit_studio.wasm_file import leb
 
 Choice = Mapping[int, tuple[Loop, Variant]]
 """By the position of a loop's first instruction."""
@@ -26,5 +26,5 @@ def rebuilt(function: Function, choice: Choice) -> bytes:
         pieces.append(emit(variant.graph, variant.plan.steps, fresh))
         at = code[loop.stop - 1].end
     pieces.append(function.data[at:])
-    groups = [leb(count) + kind for count, kind in function.body.groups] + fresh.groups()
-    return b"".join((leb(len(groups)), *groups, *pieces))
+    groups = [leb.unsigned(count) + kind for count, kind in function.body.groups] + fresh.groups()
+    return b"".join((leb.unsigned(len(groups)), *groups, *pieces))

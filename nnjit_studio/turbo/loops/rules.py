@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.turbo.loops.graph import (
-    LoopGraph,
-    Node,
-    Nodes,
-    leb,
-    memory_offset,
-    reach,
-    rewritten,
-    unsigned,
-)
+from nnjit_studio.turbo.loops.graph import LoopGraph, Node, Nodes, memory_offset, reach, rewritten
 from nnjit_studio.turbo.loops.operators import (
     F32X4_ADD,
     F32X4_MADD,
@@ -28,6 +19,7 @@ from nnjit_studio.turbo.loops.operators import (
     V128,
     V128_LOAD,
 )
+from nnjit_studio.wasm_file import leb
 
 _MOST_ALIGNMENT = 2
 """log2 of 4 bytes: no alignment hint may exceed the size of the access."""
@@ -41,7 +33,7 @@ _UNFUSED = {
 
 def simd(code: int) -> bytes:
     """The bytes of a SIMD opcode."""
-    return b"\xfd" + leb(code & 0xFFFF)
+    return b"\xfd" + leb.unsigned(code & 0xFFFF)
 
 
 def broadcasts(graph: LoopGraph) -> LoopGraph:
@@ -70,11 +62,11 @@ def _broadcast(nodes: Nodes, node: Node) -> Node | None:
     first = lanes[0]
     if loaded.code != V128_LOAD or first % 4 or lanes != [first + k % 4 for k in range(16)]:
         return None
-    alignment = min(unsigned(loaded.text, 2)[0], _MOST_ALIGNMENT)
+    alignment = min(leb.read_unsigned(loaded.text, 2)[0], _MOST_ALIGNMENT)
     offset = memory_offset(loaded.text) + first
     if offset >= 2**32:
         return None
-    text = simd(LOAD32_SPLAT) + leb(alignment) + leb(offset)
+    text = simd(LOAD32_SPLAT) + leb.unsigned(alignment) + leb.unsigned(offset)
     return Node(LOAD32_SPLAT, text, loaded.args, V128)
 
 
