@@ -3,7 +3,7 @@
  * `?cold=NAME`, one contender from navigation to its first output.
  */
 import { memoryBytes, watchMemories } from "./memories.js";
-import { conduct, fetchBytes, fetchJob, file, post, report } from "./page.js";
+import { conduct, fetchInputs, fetchJob, file, post, report } from "./page.js";
 import { interleave } from "./rounds.js";
 import { openOnnxRuntime, openOurs } from "./sessions.js";
 
@@ -20,18 +20,6 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
  */
 
 const OPEN = { ours: openOurs, ort: openOnnxRuntime };
-/** @type {Record<string, any>} */
-const ARRAYS = { float32: Float32Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array, uint8: Uint8Array, int8: Int8Array };
-
-/**
- * @param {Job} job
- * @returns {Promise<{name: string, type: string, dims: number[], data: any}[]>}
- */
-function fetchInputs(job) {
-  return Promise.all(
-    job.inputs.map(async ({ name, type, dims, file: path }) => ({ name, type, dims, data: new ARRAYS[type](await fetchBytes(path)) })),
-  );
-}
 
 /** @param {Job} job @param {string} name @returns {Promise<Opened>} */
 function open(job, name) {

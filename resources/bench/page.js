@@ -16,6 +16,21 @@ export function report(message) {
 /** @param {string} path */
 export const fetchBytes = async (path) => (await fetch(file(path))).arrayBuffer();
 
+/** @type {Record<string, any>} by the types of ONNX Runtime Web */
+const ARRAYS = {
+  float32: Float32Array,
+  float64: Float64Array,
+  int64: BigInt64Array,
+  int32: Int32Array,
+  uint8: Uint8Array,
+  int8: Int8Array,
+  bool: Uint8Array,
+};
+
+/** A model's inputs with the numbers of their files. @param {{inputs: {name: string, type: string, dims: number[], file: string}[]}} job */
+export const fetchInputs = ({ inputs }) =>
+  Promise.all(inputs.map(async ({ name, type, dims, file: path }) => ({ name, type, dims, data: new ARRAYS[type](await fetchBytes(path)) })));
+
 /** @returns {Promise<any>} what is to be done */
 export const fetchJob = async () => (await fetch(file("job.json"))).json();
 

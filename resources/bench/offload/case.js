@@ -1,4 +1,5 @@
 /** Runs a case twice: the module as it is, and rewritten with a guard. */
+import { randomBy } from "../../live/images.js";
 import { instantiate as blocking } from "../../offload/blocking.js";
 import { difference } from "../../offload/guard.js";
 import { instantiate as suspending } from "../../offload/jspi.js";
@@ -12,15 +13,10 @@ import { parsePlan } from "../../offload/plan.js";
  */
 /** @typedef {{cases: Case[], mode: "jspi" | "blocking"}} Job */
 
-const TWO_32 = 2 ** 32;
-
 /** Numbers between -1 and 1, the same for a seed. @param {Float32Array} to @param {number} seed */
 function randomise(to, seed) {
-  let state = seed >>> 0;
-  for (let i = 0; i < to.length; i++) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    to[i] = (2 * state) / TWO_32 - 1;
-  }
+  const random = randomBy(seed);
+  for (let i = 0; i < to.length; i++) to[i] = 2 * random() - 1;
 }
 
 /** What a module may import: functions that do nothing, and memory. @param {WebAssembly.Module} module */

@@ -1,5 +1,5 @@
 /** The page of `nnjit turbo --check` and `nnjit bench turbo`: one model in ONNX Runtime Web, with each build of its module. */
-import { conduct, fetchBytes, fetchJob, file, post, report } from "../page.js";
+import { conduct, fetchInputs, fetchJob, file, post, report } from "../page.js";
 import { interleave } from "../rounds.js";
 
 /** @import { Contender, Policy } from "../rounds.js" */
@@ -15,16 +15,6 @@ import { interleave } from "../rounds.js";
  * @property {Policy | null} policy of timing; without it outputs alone are wanted
  */
 
-/** @type {Record<string, any>} */
-const ARRAYS = {
-  float32: Float32Array,
-  float64: Float64Array,
-  int64: BigInt64Array,
-  int32: Int32Array,
-  uint8: Uint8Array,
-  int8: Int8Array,
-  bool: Uint8Array,
-};
 const dist = (/** @type {string} */ path) => new URL(`../../dist/${path}`, import.meta.url).href;
 
 /** ONNX Runtime Web of its own, with that module. @param {Job} job @param {string} name */
@@ -39,11 +29,8 @@ async function open(job, name) {
 
 /** @param {any} ort @param {Job} job */
 async function feedsOf(ort, job) {
-  const entries = job.inputs.map(async ({ name, type, dims, file: path }) => {
-    const data = new ARRAYS[type](await fetchBytes(path));
-    return [name, new ort.Tensor(type, data, dims)];
-  });
-  return Object.fromEntries(await Promise.all(entries));
+  const read = await fetchInputs(job);
+  return Object.fromEntries(read.map(({ name, type, dims, data }) => [name, new ort.Tensor(type, data, dims)]));
 }
 
 /** Runs, reads the first value of every output. @param {any} session @param {any} feeds */
