@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -130,7 +129,7 @@ def refused(why: str) -> ModelError:
 
 
 def _f32(value: float) -> float:
-    return float(struct.unpack("f", struct.pack("f", value))[0])
+    return float(np.float32(value))
 
 
 def _calls(plan: Plan) -> list[PlanStep]:
