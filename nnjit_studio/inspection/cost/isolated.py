@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.instructions import CODES, Instruction, decode, encode
+from nnjit_studio.wasm_file.edit import relinked
+from nnjit_studio.wasm_file.instructions import CODES, decode
 from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module
 from nnjit_studio.wasm_file.sections import section, sized, vector
 
@@ -42,7 +43,8 @@ def isolate(module: Module, index: int) -> Isolated:
     instructions = decode(body).instructions
     targets = {i.immediates[0] for i in instructions if i.opcode in DIRECT} - {index}
     functions = [index, *sorted(t for t in targets if t >= module.imported_functions)]
-    order = {t: module.imported_functions + n for n, t in enumerate(functions)}
+    order = {t: t for t in targets}  # imported functions keep their places
+    order |= {t: module.imported_functions + n for n, t in enumerate(functions)}
     referred = sorted({i.immediates[0] for i in instructions if i.opcode == REFERENCE})
     stubs = [STUB] * (len(functions) - 1)
 
@@ -50,21 +52,12 @@ def isolate(module: Module, index: int) -> Isolated:
         return MAGIC + b"".join(
             section(code, contents)
             for code, contents in _sections(
-                module, functions, [first, *stubs], [order.get(i, i) for i in referred]
+                module, functions, [first, *stubs], [order[i] for i in referred]
             )
         )
 
-    return Isolated(written(_relinked(body, instructions, order)), written(STUB))
-
-
-def _relinked(body: bytes, instructions: Sequence[Instruction], order: Mapping[int, int]) -> bytes:
-    pieces = [body[: instructions[0].start]]
-    for opcode, immediates, start, end in instructions:
-        if opcode in DIRECT:
-            pieces.append(encode(opcode, (order.get(immediates[0], immediates[0]),)))
-        else:
-            pieces.append(body[start:end])
-    return b"".join(pieces)
+    alone = relinked(body, instructions, dict.fromkeys(DIRECT, order))
+    return Isolated(written(alone), written(STUB))
 
 
 def _sections(
