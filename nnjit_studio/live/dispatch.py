@@ -20,11 +20,11 @@ from nnjit_studio.live.layout import (
     RING,
     SLOTS,
 )
-from nnjit_studio.turbo.kernels.module import SIGNATURE, function_type
+from nnjit_studio.turbo.kernels.module import SIGNATURE
 from nnjit_studio.turbo.kernels.sgemm import COUNT_K, COUNT_M, COUNT_N, LDA, LDC, PARAMS
 from nnjit_studio.wasm_file.leb import signed, unsigned
 from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 _CALL, _CALL_INDIRECT, _IF, _END = b"\x10", b"\x11", b"\x04\x40", b"\x0b"
 _ADD, _SHL, _LESS, _STORE, _RETURN = b"\x6a", b"\x74", b"\x49", b"\x36", b"\x0f"

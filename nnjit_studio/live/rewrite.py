@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from nnjit_studio.errors import WasmError
 from nnjit_studio.live.layout import MOST_KERNELS, SLOTS, TABLE
 from nnjit_studio.wasm_file import edit, leb
-from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module, read
+from nnjit_studio.wasm_file.append import appended, table_count
+from nnjit_studio.wasm_file.module import Module, read
+from nnjit_studio.wasm_file.sections import text
 
 _FUNCREF, _WITH_MAXIMUM, _FULL = b"\x70", b"\x01", 1
 _OF_TABLE = b"\x02"
 """Form of an element segment that names its table (core spec, 5.5.12)."""
 _FUNC, _NO_LOCALS, _CALL_INDIRECT, _END = b"\x00", b"\x00", b"\x11", b"\x0b"
-ORDER = ("type", "import", "function", "table", "memory", "tag", "global", "export", "start",
-         "element", "data_count", "code", "data")  # fmt: skip
 
 
 def swappable(module: Module, kernels: Sequence[int]) -> bytes:
@@ -37,7 +37,7 @@ def swappable(module: Module, kernels: Sequence[int]) -> bytes:
     if len(kernels) > MOST_KERNELS:
         raise WasmError(f"The module has {len(kernels)} kernels; {MOST_KERNELS} have room.")
     first = module.defined.stop
-    table = _tables(module)
+    table = table_count(module)
     bodies = {f: _trampoline(module, f, k, table) for k, f in enumerate(kernels)}
     added = [(module.type_index(f), module.body(f)) for f in kernels]
     grown = read(edit.replace(module, bodies, added))
@@ -47,11 +47,11 @@ def swappable(module: Module, kernels: Sequence[int]) -> bytes:
         in_table + _constant(SLOTS * k) + _END + _FUNC + b"\x01" + leb.unsigned(first + k)
         for k in range(len(kernels))
     ]
-    return _with_items(
+    return appended(
         grown,
         {
             "table": [_FUNCREF + _WITH_MAXIMUM + size + size],
-            "export": [leb.unsigned(len(TABLE)) + TABLE.encode() + b"\x01" + leb.unsigned(table)],
+            "export": [text(TABLE) + b"\x01" + leb.unsigned(table)],
             "element": segments,
         },
     )
@@ -67,35 +67,3 @@ def _trampoline(module: Module, function: int, kernel: int, table: int) -> bytes
 
 def _constant(value: int) -> bytes:
     return b"\x41" + leb.signed(value)
-
-
-def _tables(module: Module) -> int:
-    """How many tables there are: the index of the next one."""
-    section = next((s for s in module.sections if s.name == "table"), None)
-    own = leb.read_unsigned(module.data, section.start)[0] if section else 0
-    return own + sum(i.kind == "table" for i in module.imports)
-
-
-def _with_items(module: Module, items: dict[str, list[bytes]]) -> bytes:
-    """The module with more items at the end of some of its vectors."""
-    out = [MAGIC]
-    missing = dict(items)
-    before = len(MAGIC)
-    for section in module.sections:
-        if section.name in ORDER:
-            place = ORDER.index(section.name)
-            early = [name for name in missing if ORDER.index(name) < place]
-            out += (_section(name, 0, b"", missing.pop(name)) for name in early)
-        if section.id and section.name in missing:
-            count, at = leb.read_unsigned(module.data, section.start)
-            rest = module.data[at : section.end]
-            out.append(_section(section.name, count, rest, missing.pop(section.name)))
-        else:
-            out.append(module.data[before : section.end])
-        before = section.end
-    return b"".join(out) + b"".join(_section(m, 0, b"", i) for m, i in missing.items())
-
-
-def _section(name: str, count: int, rest: bytes, items: Sequence[bytes]) -> bytes:
-    contents = leb.unsigned(count + len(items)) + rest + b"".join(items)
-    return bytes([SECTIONS.index(name)]) + leb.unsigned(len(contents)) + contents

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.rewrite import F32, I32, RESULT_SLOT, slots
-from nnjit_studio.offload.sections import number_of
 from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.append import number_of
 from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import section, text, vector
+from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 WAIT = 3
 SPACE = "nnjit"
@@ -22,7 +22,7 @@ _FUNCTION = b"\x00"
 
 def hooks(nests: Sequence[Found]) -> bytes:
     """The module, which imports ``wait``, ``result``, ``enterN``, ``leaveN`` and exports slots."""
-    types: list[bytes] = [_type((), (I32,)), _type((I32,), (F32,))]
+    types: list[bytes] = [function_type((), (I32,)), function_type((I32,), (F32,))]
     imports = [_import("wait", 0), _import("result", 1)]
     functions, codes = [], []
     first = 2 + 2 * len(nests)
@@ -30,7 +30,10 @@ def hooks(nests: Sequence[Found]) -> bytes:
     for number, found in enumerate(nests):
         bases = len(found.lowered.inputs) + sum(not t.is_result for t in found.lowered.targets)
         params = (I32,) * bases + (F32,) * len(found.lowered.scalars)
-        types += [_type(params, (I32,)), _type((F32,) * len(found.nest.results), ())]
+        types += [
+            function_type(params, (I32,)),
+            function_type((F32,) * len(found.nest.results), ()),
+        ]
         before, after = len(types) - 2, len(types) - 1
         enter, leave = len(imports), len(imports) + 1
         imports += [_import(f"enter{number}", before), _import(f"leave{number}", after)]
@@ -53,11 +56,7 @@ def _before(params: int, enter: int) -> bytes:
         b"\x01\x01\x7f" + given + b"\x10" + leb.unsigned(enter) + b"\x22" + mode
         + bytes([0x41, WAIT, 0x46, 0x04, 0x7F, 0x10, 0, 0x05, 0x20]) + mode + b"\x0b\x0b"
     )  # fmt: skip
-    return leb.unsigned(len(body)) + body
-
-
-def _type(params: Sequence[int], results: Sequence[int]) -> bytes:
-    return b"\x60" + b"".join(leb.unsigned(len(t)) + bytes(t) for t in (params, results))
+    return sized(body)
 
 
 def _import(name: str, type_: int) -> bytes:

@@ -14,12 +14,12 @@ from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.holders import Held, holders
 from nnjit_studio.offload.lift.terms import Atom, Linear
 from nnjit_studio.offload.nest import RESULT
-from nnjit_studio.offload.sections import appended, count_of, number_of
 from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.append import appended, table_count
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.module import Module, read
-from nnjit_studio.wasm_file.sections import text
+from nnjit_studio.wasm_file.sections import function_type, text, vector
 
 TABLE = "nnjit_offload"
 """The name that the table is exported by."""
@@ -54,7 +54,7 @@ def rewrite(module: Module, nests: Sequence[tuple[int, Found]]) -> bytes:
     """
     types = _Types(len(module.types))
     result = types.of((I32,), (F32,))
-    table = count_of(module, "table") + sum(i.kind == "table" for i in module.imports)
+    table = table_count(module)
     defaults: list[tuple[int, bytes]] = [(result, b"\0" + bytes([0x43]) + bytes(4) + b"\x0b")]
     by_function: dict[int, list[tuple[int, Found]]] = {}
     for number, (function, found) in enumerate(nests):
@@ -64,13 +64,13 @@ def rewrite(module: Module, nests: Sequence[tuple[int, Found]]) -> bytes:
     calls = _Calls(table, types, result)
     bodies = {f: _body(module.body(f), members, calls) for f, members in by_function.items()}
     first = module.imported_functions + len(module.bodies)
-    members = b"".join(leb.unsigned(first + i) for i in range(len(defaults)))
+    members = vector([leb.unsigned(first + i) for i in range(len(defaults))])
     size = leb.unsigned(len(defaults))
     entries = {
-        number_of("type"): types.made,
-        number_of("table"): [b"\x70\x01" + size + size],
-        number_of("export"): [text(TABLE) + b"\x01" + leb.unsigned(table)],
-        number_of("element"): [b"\x02" + leb.unsigned(table) + _START + size + members],
+        "type": types.made,
+        "table": [b"\x70\x01" + size + size],
+        "export": [text(TABLE) + b"\x01" + leb.unsigned(table)],
+        "element": [b"\x02" + leb.unsigned(table) + _START + members],
     }
     return replace(read(appended(module, entries)), bodies, defaults)
 
@@ -83,7 +83,7 @@ class _Types:
         self._known: dict[bytes, int] = {}
 
     def of(self, params: Sequence[int], results: Sequence[int]) -> int:
-        code = b"\x60" + b"".join(leb.unsigned(len(t)) + bytes(t) for t in (params, results))
+        code = function_type(params, results)
         return self._first + self._known.setdefault(code, len(self._known))
 
     @property

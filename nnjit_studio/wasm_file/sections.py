@@ -21,3 +21,8 @@ def vector(items: Sequence[bytes]) -> bytes:
 
 def text(value: str) -> bytes:
     return sized(value.encode())
+
+
+def function_type(params: Sequence[int], results: Sequence[int]) -> bytes:
+    """A function type (core spec, 5.3.6)."""
+    return b"\x60" + sized(bytes(params)) + sized(bytes(results))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.turbo.kernels.module import SIGNATURE, function_type
+from nnjit_studio.turbo.kernels.module import SIGNATURE
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file.leb import signed, unsigned
 from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 ZERO, ADD, WALK, ROWS = range(4)
 """Indices: the two kernels, a caller that walks over all rows with ``ZERO``, and an export that

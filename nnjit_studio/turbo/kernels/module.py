@@ -10,7 +10,7 @@ from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file.leb import unsigned
 from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 _I32, _F32 = VALUE_TYPES["i32"], VALUE_TYPES["f32"]
 SIGNATURE = (_I32 * (len(PARAMS) - 1) + _F32, _I32)
@@ -18,11 +18,6 @@ SIGNATURE = (_I32 * (len(PARAMS) - 1) + _F32, _I32)
 MEMORY = ("env", "memory")
 """Module and name that the memory is imported by."""
 MOST_PAGES = 65536
-
-
-def function_type(params: bytes, results: bytes) -> bytes:
-    """A function type (core spec, 5.3.6)."""
-    return b"\x60" + sized(params) + sized(results)
 
 
 def donor_module(tile: Tile, fma: bool, shared: bool) -> bytes:

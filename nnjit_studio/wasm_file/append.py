@@ -17,31 +17,34 @@ def number_of(name: str) -> int:
     return SECTIONS.index(name)
 
 
-def appended(module: Module, entries: Mapping[int, Sequence[bytes]]) -> bytes:
+def appended(module: Module, entries: Mapping[str, Sequence[bytes]]) -> bytes:
     """The module with entries at the ends of sections, which are made where they are missing."""
-    parts: list[tuple[int, bytes]] = []
-    at = len(MAGIC)
+    missing = {number_of(name): new for name, new in entries.items() if new}
+    out = [MAGIC]
+    before = len(MAGIC)
     for found in module.sections:
-        whole = module.data[at : found.end]
-        new = entries.get(found.id, ()) if found.id else ()
-        if new:
-            count, start = leb.read_unsigned(module.data, found.start)
-            whole = _made(found.id, count, module.data[start : found.end], new)
-        parts.append((found.id, whole))
-        at = found.end
-    present = {number for number, _ in parts}
-    for number in ORDER:
-        if entries.get(number) and number not in present:
-            place = ORDER.index(number)
-            behind = (i for i, (n, _) in enumerate(parts) if n and ORDER.index(n) > place)
-            parts.insert(next(behind, len(parts)), (number, _made(number, 0, b"", entries[number])))
-    return MAGIC + b"".join(whole for _, whole in parts) + module.data[at:]
+        if found.id in ORDER:
+            early = [n for n in missing if ORDER.index(n) < ORDER.index(found.id)]
+            out += (_made(n, 0, b"", missing.pop(n)) for n in sorted(early, key=ORDER.index))
+        if found.id in missing:
+            count, at = leb.read_unsigned(module.data, found.start)
+            out.append(_made(found.id, count, module.data[at : found.end], missing.pop(found.id)))
+        else:
+            out.append(module.data[before : found.end])
+        before = found.end
+    out += (_made(n, 0, b"", missing[n]) for n in sorted(missing, key=ORDER.index))
+    return b"".join(out)
 
 
 def count_of(module: Module, name: str) -> int:
     """Entries of a section."""
     found = next((s for s in module.sections if s.id == number_of(name)), None)
     return leb.read_unsigned(module.data, found.start)[0] if found else 0
+
+
+def table_count(module: Module) -> int:
+    """How many tables there are, imported ones included: the index of the next one."""
+    return count_of(module, "table") + sum(i.kind == "table" for i in module.imports)
 
 
 def _made(number: int, count: int, old: bytes, new: Sequence[bytes]) -> bytes:
