@@ -12,7 +12,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from nnjit_studio.cli.inspection.compile_cost import find_engine
+from nnjit_studio.inspection.cost.find import find_engine
 from nnjit_studio.inspection.cost.measure import isolated, traced
 from nnjit_studio.wasm_file.module import read
 

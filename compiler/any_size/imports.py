@@ -25,6 +25,7 @@ from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
+from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.size import Size
 
 IMPORTS = 4
@@ -118,13 +119,6 @@ def import_sizes(
     nbytes = importer.store.nbytes
     whole = (replace(m, plan=replace(m.plan, weights_bytes=nbytes)) for m in models)
     return ManySizes(tuple(whole), tuple(dict.fromkeys(importer.notes)))
-
-
-def values_of(feeds: Feeds) -> dict[str, int]:
-    """Whole-number inputs of one element."""
-    return {
-        n: int(a.reshape(())) for n, a in feeds.items() if a.size == 1 and a.dtype.kind in "iub"
-    }
 
 
 def _model(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import Plan, PlanBuffer, PlanStep, TensorSpec, Workload
+from nnjit_studio.model.memory import lifetimes
 from nnjit_studio.model.size import Size
 
 
@@ -130,7 +130,7 @@ def refused(why: str) -> ModelError:
 
 
 def _f32(value: float) -> float:
-    return float(struct.unpack("f", struct.pack("f", value))[0])
+    return float(np.float32(value))
 
 
 def _calls(plan: Plan) -> list[PlanStep]:
@@ -181,17 +181,9 @@ def _built(sample: BuiltModel, parts: _Parts) -> BuiltModel:
 
 def _placed(plan: Plan) -> Plan:
     """The plan with offsets for its arena, which follow from sizes and from who uses what when."""
-    steps: list[PlanStep] = [s for s in plan.steps if s.op != "return"]
-    end = len(steps)
-    spans: dict[int, tuple[int, int]] = {p.buffer: (0, end) for p in plan.inputs}
-    for position, step in enumerate(steps):
-        for buffer in step.args:
-            first, last = spans.get(buffer, (position, position))
-            spans[buffer] = first, max(last, position)
-    for port in plan.outputs:
-        spans[port.buffer] = spans.get(port.buffer, (0, 0))[0], end
+    spans, whole = lifetimes(plan), (0, len(plan.steps))
     arena = [i for i, b in enumerate(plan.buffers) if b.region == "arena"]
-    lives = [Lifetime(plan.buffers[i].nbytes, *spans.get(i, (0, end))) for i in arena]
+    lives = [Lifetime(plan.buffers[i].nbytes, *spans.get(i, whole)) for i in arena]
     offsets, total = plan_offsets(lives)
     at = dict(zip(arena, offsets, strict=True))
     buffers: tuple[PlanBuffer, ...] = tuple(

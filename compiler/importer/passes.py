@@ -54,15 +54,15 @@ class Import:
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
     """The initialisers by content; rounded weights are added."""
     views: dict[str, str] = field(default_factory=dict)
+    """What each view is a view of, by name; from :mod:`.take_views`."""
     tensors: list[tuple[str, str]] = field(default_factory=list)
-    """``views``, ``tensors``: What each view is a view of, by name; the ONNX names of values.
-    Of :mod:`.take_views`."""
+    """The ONNX names of values; from :mod:`.take_views`."""
     done: list[GraphPass] = field(default_factory=list)
     """The passes so far, with what each changed."""
     dump_after: str = ""
+    """Name of the pass after which to keep the text form."""
     dump: str = ""
-    """``dump_after``, ``dump``: Name of the pass after which to keep the text form, and that
-    text."""
+    """The text form after that pass."""
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,9 @@ class Attention:
     guarded: bool
     """Whether a row without any weight gives zeros, not NaN."""
     score_steps: tuple[int, ...]
+    """By how much the flat number of the batch grows with each batch axis of ``scores``."""
     value_steps: tuple[int, ...]
-    """``score_steps``, ``value_steps``: By how much the flat number of the batch grows with
-    each batch axis of either product."""
+    """The same with each batch axis of ``values``."""
 
     @property
     def kind(self) -> str:

@@ -40,10 +40,10 @@ class Contraction:
     m: int
     n: int
     k: int
-    """``m``, ``n``, ``k``: Extents; ``m_var`` and ``n_var`` are the loop variables' names that
-    the epilogue uses, batch axes go by their own names."""
     m_var: str
+    """The epilogue's name for the loop variable of m; batch axes go by their own names."""
     n_var: str
+    """The epilogue's name for the loop variable of n."""
     a: Operand
     b: Operand
     packable: bool

@@ -28,11 +28,13 @@ class Conv2d:
     batch: int
     groups: int
     channels: int
+    """Of one group."""
     out_channels: int
-    """``channels``, ``out_channels``: Of one group."""
+    """Of one group."""
     height: int
+    """Of the input without padding."""
     width: int
-    """``height``, ``width``: Of the input without padding."""
+    """Of the input without padding."""
     out_height: int
     out_width: int
     kernel: tuple[int, int]

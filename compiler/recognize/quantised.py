@@ -53,9 +53,9 @@ class Quantised:
     per_word: int
     """Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits)."""
     scale: str = ""
+    """For 4 bits: the buffer, K / ``block`` rows for N columns, of ``(v - zero) * scale``."""
     zero: str | float = 0.0
-    """``scale``, ``zero``: For 4 bits: the buffers, K / ``block`` rows for N columns, that turn
-    a stored value v into ``(v - zero) * scale``; ``zero`` a number where it is one for all."""
+    """For 4 bits: a buffer like that of ``scale``, or the number where it is one for all."""
     block: int = 0
     """Values along k that share a scale; 0 for int8."""
     group_stride: int = 0

@@ -33,8 +33,9 @@ class Scope:
     header: list[Node] = field(default_factory=list)
     """Runs once before the loop."""
     prefix: list[Node] = field(default_factory=list)
+    """Runs at the start of every iteration."""
     latch: list[Node] = field(default_factory=list)
-    """``prefix``, ``latch``: Run at the start and at the end of every iteration."""
+    """Runs at the end of every iteration."""
     bases: dict[object, LocalGet] = field(default_factory=dict)
     """Locals that hold addresses which change with this scope."""
     kept: dict[object, LocalGet] = field(default_factory=dict)

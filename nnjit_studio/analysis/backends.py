@@ -37,9 +37,9 @@ class Side:
     whole: Steady
     """Of whole runs, from inputs in the page to outputs in the page."""
     upload_ms: float
+    """Of runs that only hand the inputs over."""
     readback_ms: float
-    """``upload_ms``, ``readback_ms``: Of runs that only hand the inputs over, and that only
-    bring outputs back."""
+    """Of runs that only bring outputs back."""
     steps_ms: tuple[float, ...]
     """Median of each step of the plan."""
 

@@ -28,8 +28,9 @@ class TensorDiff:
 
     tensor: str
     node: str
+    """The step that computes it."""
     op: str
-    """``node``, ``op``: The step that computes it, and what runs there."""
+    """What runs in that step."""
     position: int
     """Of the step in the order of execution, from 0."""
     shape: tuple[int, ...]
@@ -43,8 +44,9 @@ class TensorDiff:
     cosine: float
     """Of the angle between both as vectors, over the elements that are finite in both."""
     nans: tuple[int, int]
+    """How many there are in the page, and in the reference."""
     infs: tuple[int, int]
-    """``nans``, ``infs``: How many there are: in the page, in the reference."""
+    """How many there are in the page, and in the reference."""
     worst: tuple[int, ...]
     """Index of the element with the largest error; ``got`` and ``expected`` are its values."""
     got: float

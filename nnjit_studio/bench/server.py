@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 
 
@@ -16,10 +16,9 @@ def serve(options: BenchOptions) -> PageServer:
     return PageServer({"files": options.folder, **modules})
 
 
-@contextmanager
 def visit(
     server: PageServer, page: str, options: BenchOptions
-) -> Iterator[browsers.RunningBrowser]:
+) -> AbstractContextManager[browsers.RunningBrowser]:
     """Open a page of ``resources/bench`` in a new browser.
 
     Raises
@@ -27,11 +26,5 @@ def visit(
     TargetError
         When the browser is not there, or does not start.
     """
-    with browsers.launch(
-        browsers.find(options.target),
-        server.url(page),
-        options.no_sandbox,
-        on_exit=server.fail,
-        gpu=options.gpu,
-    ) as running:
-        yield running
+    browser = browsers.find(options.target)
+    return open_page(server, browser, page, options.no_sandbox, gpu=options.gpu)

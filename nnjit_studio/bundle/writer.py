@@ -105,8 +105,9 @@ class BundleParts:
     samples: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Example inputs by name, of the shapes and dtypes of the plan."""
     generation: Generation | None = None
+    """Of a decoder."""
     prefill: Plan | None = None
-    """``generation``, ``prefill``: Of a decoder."""
+    """Of a decoder."""
 
     @property
     def plans(self) -> list[Plan]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.live.donors import Block, blocks_of
 from nnjit_studio.records import Kernel, MeasurePolicy, RunResult
@@ -143,12 +144,7 @@ def live_page(
     """
     with (
         PageServer({"files": folder, "runtime": runtime}) as server,
-        browsers.launch(
-            browsers.find(target),
-            server.url("page.html", "live"),
-            no_sandbox,
-            on_exit=server.fail,
-        ) as running,
+        open_page(server, browsers.find(target), "page.html", no_sandbox, "live") as running,
     ):
         opened = server.next_message(START_TIMEOUT_S)
         yield LivePage(server, folder, opened, running.flags)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,13 @@ from nnjit_studio.model.graph import NUMPY_DTYPES, TensorSpec
 
 VOCABULARY = 1000
 """Token ids are drawn below it: a valid index of every vocabulary."""
+
+
+def values_of(feeds: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """Whole-number inputs of one element."""
+    return {
+        n: int(a.reshape(())) for n, a in feeds.items() if a.size == 1 and a.dtype.kind in "iub"
+    }
 
 
 def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:

@@ -19,11 +19,11 @@ class Generation:
     rows: int
     """Tokens that the prefill plan takes; 0 without such a plan."""
     ids: str
+    """Name of the input ``[1, rows]``."""
     mask: str
+    """Name of the input, ``[1, capacity]`` when decoding and ``[1, rows]`` in the prefill plan."""
     logits: str
-    """``ids``, ``mask``, ``logits``: Names of the inputs ``[1, rows]`` and ``[1, slots]`` and
-    of the output ``[1, rows, vocabulary]``. In the decode plan the mask has ``capacity``
-    entries, in the prefill plan ``rows``."""
+    """Name of the output ``[1, rows, vocabulary]``."""
     positions: str = ""
     """The input ``[1, rows]`` of positions; empty when the model counts the mask."""
     slot: str = ""

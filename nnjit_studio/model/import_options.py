@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.given_shapes import GivenShapes
 
 
@@ -27,9 +28,4 @@ class ImportOptions:
         if arrays is None:
             return self
         hints = {name: array.shape for name, array in arrays.items()}
-        values = {
-            n: int(a.reshape(()))
-            for n, a in arrays.items()
-            if a.size == 1 and a.dtype.kind in "iub"
-        }
-        return replace(self, shapes=replace(self.shapes, hints=hints, values=values))
+        return replace(self, shapes=replace(self.shapes, hints=hints, values=values_of(arrays)))

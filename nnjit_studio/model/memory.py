@@ -79,26 +79,29 @@ def check_fits(found: Forecast) -> None:
         )
 
 
-def live_bytes(plan: Plan) -> tuple[int, ...]:
-    """For each step before ``return``, the bytes of the arena that are needed during it.
+def lifetimes(plan: Plan) -> dict[int, tuple[int, int]]:
+    """The first and the last step, inclusive, at which each buffer is needed.
 
     A tensor lives from the step that first names its buffer to the one that last does;
-    inputs from the start, since repeated runs read them again, and outputs to the end.
+    inputs from the start, since repeated runs read them again, and outputs beyond the last step.
     """
     steps = [s for s in plan.steps if s.op != "return"]
-    last = len(steps) - 1
     spans: dict[int, tuple[int, int]] = {}
     for position, step in enumerate(steps):
         for buffer in step.args:
             spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
-    spans |= {p.buffer: (0, last) for p in plan.inputs}
-    spans |= {p.buffer: (spans.get(p.buffer, (0, 0))[0], last) for p in plan.outputs}
-    ranges: list[list[tuple[int, int]]] = [[] for _ in steps]
-    for buffer, (first, end) in spans.items():
+    spans |= {p.buffer: (0, len(steps)) for p in plan.inputs}
+    return spans | {p.buffer: (spans.get(p.buffer, (0, 0))[0], len(steps)) for p in plan.outputs}
+
+
+def live_bytes(plan: Plan) -> tuple[int, ...]:
+    """For each step before ``return``, the bytes of the arena that are needed during it."""
+    ranges: list[list[tuple[int, int]]] = [[] for s in plan.steps if s.op != "return"]
+    for buffer, (first, last) in lifetimes(plan).items():
         place = plan.buffers[buffer]
         if place.region == "arena":
-            for position in range(first, end + 1):
-                ranges[position].append((place.offset, place.offset + _aligned(place.nbytes)))
+            for needed in ranges[first : last + 1]:
+                needed.append((place.offset, place.offset + _aligned(place.nbytes)))
     return tuple(map(_covered, ranges))
 
 

@@ -38,9 +38,9 @@ class PlanBuffer:
     that runs reuse) or ``state`` (offset into the memory that keeps its contents from run to
     run)."""
     offset: int
+    """In bytes, a multiple of 64."""
     nbytes: int
-    """``offset``, ``nbytes``: In bytes; the offset is a multiple of 64. For a packable weight
-    ``nbytes`` is the capacity: room for the widest panel's padding."""
+    """Of a packable weight the capacity: room for the widest panel's padding."""
     pack: tuple[int, int] | None = None
     """``(K, N)`` of a matmul weight that a kernel may want in panels, else None. The weights
     file holds it row-major, K x N."""
@@ -55,12 +55,14 @@ class PlanBuffer:
 
 @dataclass(frozen=True)
 class Append:
-    """What an ``append`` step copies: new rows of a cache into their slots."""
+    """What an ``append`` step copies: new rows of a cache into their slots.
+
+    The rows are ``[heads, rows, width]``, row-major.
+    """
 
     heads: int
     rows: int
     width: int
-    """``heads``, ``rows``, ``width``: The new rows: ``[heads, rows, width]``, row-major."""
     capacity: int
     """Slots of the cache: ``[heads, capacity, width]``, or with ``columns`` ``[heads, width,
     capacity]``."""

@@ -22,9 +22,10 @@ from nnjit_studio.offload.lift.terms import (
 from nnjit_studio.offload.lower import ELEMENT
 from nnjit_studio.offload.nest import RESULT
 from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.append import number_of
 from nnjit_studio.wasm_file.instructions import CODES, encode
-from nnjit_studio.wasm_file.module import MAGIC, SECTIONS
-from nnjit_studio.wasm_file.sections import section, text
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text
 
 ENTRY = "run"
 PAGE = 65536
@@ -151,6 +152,6 @@ def _module(body: bytes, pages: int) -> bytes:
         "function": b"\1\0",
         "memory": b"\1\0" + leb.unsigned(pages),
         "export": b"\2" + text(ENTRY) + b"\0\0" + text("memory") + b"\2\0",
-        "code": b"\1" + leb.unsigned(len(body)) + body,
+        "code": b"\1" + sized(body),
     }
-    return MAGIC + b"".join(section(SECTIONS.index(name), data) for name, data in parts.items())
+    return MAGIC + b"".join(section(number_of(name), data) for name, data in parts.items())

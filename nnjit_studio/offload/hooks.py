@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from nnjit_studio.offload.detect import Found
 from nnjit_studio.offload.rewrite import F32, I32, RESULT_SLOT, parameters, slots
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.module import MAGIC, SECTIONS
+from nnjit_studio.wasm_file.append import number_of
+from nnjit_studio.wasm_file.module import MAGIC
 from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 WAIT = 3
@@ -39,7 +40,7 @@ def hooks(nests: Sequence[Found]) -> bytes:
     parts = {"type": types, "import": imports, "function": functions}
     parts |= {"export": exports, "code": codes}
     return MAGIC + b"".join(
-        section(SECTIONS.index(name), vector(items)) for name, items in parts.items()
+        section(number_of(name), vector(items)) for name, items in parts.items()
     )
 
 

@@ -27,7 +27,7 @@ class Fixture:
     workload: str
     args: tuple[FixtureArg, ...]
     expected: tuple[NDArray[Any], ...]
+    """The reference of each output, flattened: rounded to float32, or the exact integers."""
     bound: tuple[NDArray[np.float32], ...]
-    """``expected``, ``bound``: For each output, flattened: the reference rounded to float32 (or
-    the exact integers) and the largest accepted ``|got - expected|`` of each element. The bound
-    grows with the depth of the reduction."""
+    """The largest accepted ``|got - expected|`` of each element; it grows with the depth of the
+    reduction."""

@@ -20,27 +20,30 @@ DEFAULT_LIMITS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class GpuProfile:
-    """An adapter, as its implementation tells of it."""
+    """An adapter, as its implementation tells of it.
+
+    The first five fields are WebGPU's ``GPUAdapterInfo``; empty where a browser hides them.
+    """
 
     vendor: str = ""
     architecture: str = ""
     device: str = ""
     description: str = ""
     driver: str = ""
-    """``vendor``, ``architecture``, ``device``, ``description``, ``driver``: Names by WebGPU's
-    ``GPUAdapterInfo``; empty where a browser hides them."""
     implementation: str = "navigator"
     """One of :data:`IMPLEMENTATIONS`."""
     is_fallback: bool = False
     """Whether it is software on the processor: never called a GPU."""
     features: tuple[str, ...] = ()
+    """Names of WebGPU features."""
     language_features: tuple[str, ...] = ()
-    """``features``, ``language_features``: WebGPU and WGSL feature names."""
+    """Names of WGSL features."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """By WebGPU's name of the limit; bytes or counts."""
     subgroup_min: int = 0
+    """Fewest invocations of a subgroup; 0 without subgroups."""
     subgroup_max: int = 0
-    """``subgroup_min``, ``subgroup_max``: Invocations of a subgroup; 0 where there are none."""
+    """Most invocations of a subgroup; 0 without subgroups."""
     timestamp_quantum_ns: float = 0.0
     """Step of the GPU's timestamps; 0 where there are none."""
     copy_gbs: float = 0.0
@@ -48,16 +51,17 @@ class GpuProfile:
     dispatch_us: float = 0.0
     """Probed microseconds of an empty dispatch among many of one pass."""
     cores: int = 16
+    """Compute units."""
     registers_per_core: int = 65536
+    """Of 32 bits."""
     warp: int = 32
-    """``cores``, ``registers_per_core``, ``warp``: Compute units, 32-bit registers of each, and
-    invocations that run in lockstep."""
+    """Invocations that run in lockstep."""
     registers_per_thread: int = 128
+    """Most registers of 32 bits that one invocation may use."""
     threads_per_core: int = 1024
+    """Most invocations that a core keeps in flight."""
     shared_bytes_per_core: int = 32768
-    """``registers_per_thread``, ``threads_per_core``, ``shared_bytes_per_core``: 32-bit
-    registers that one invocation may use, invocations that a core keeps in flight, and bytes of
-    its workgroup memory, at most."""
+    """Most bytes of a core's workgroup memory."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where these six are from, by name of the field; what is not in it is assumed.
     :mod:`nnjit_studio.device.gpu_constants` fills them in."""

@@ -32,9 +32,9 @@ class RunResult:
     settings: str
     tier: str
     samples_ms: tuple[float, ...] = ()
+    """Milliseconds of one run of the challenger, one entry a sample, in order of time."""
     incumbent_ms: tuple[float, ...] = ()
-    """``samples_ms``, ``incumbent_ms``: Milliseconds of one run, one entry a sample, in order
-    of time."""
+    """The same of the incumbent."""
     batch: int = 0
     error_ratio: float = float("inf")
     """Largest ``|got - expected| / bound`` over all outputs: at most 1 is right. NaN counts as
@@ -52,9 +52,9 @@ class RunResult:
     pipeline_ms: float = 0.0
     """Of a GPU kernel: what the implementation took to compile its WGSL."""
     late_ms: float = 0.0
+    """Of a GPU kernel: waiting after the GPU had finished."""
     total_ms: float = 0.0
-    """``late_ms``, ``total_ms``: Of a GPU kernel: waiting after the GPU had finished, and the
-    whole measurement."""
+    """Of a GPU kernel: the whole measurement."""
 
 
 @dataclass(frozen=True)

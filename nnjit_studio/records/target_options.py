@@ -13,8 +13,9 @@ class TargetOptions:
     target: str = "embedded"
     """``embedded``, ``chromium``, ``chrome``, ``edge``, ``firefox``, or the path of a browser."""
     backend: str = "wasm"
+    """As of :func:`~nnjit_studio.records.backend.choose_backend`."""
     gpu: str = "auto"
-    """``backend``, ``gpu``: As of :func:`~nnjit_studio.records.backend.choose_backend`."""
+    """As of :func:`~nnjit_studio.records.backend.choose_backend`."""
     threads: int = 1
     """How many a kernel may run on; of Wasm alone."""
     lab: str = ""

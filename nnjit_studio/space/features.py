@@ -17,12 +17,13 @@ class Features(NamedTuple):
     """Vectors that find no register (sums, one row of B, one splat of A; of dot products the
     operands and the engine's own), by all registers."""
     tail_rows: float
+    """Share of M in remainders, which are smaller tiles."""
     tail_columns: float
-    """``tail_rows``, ``tail_columns``: Share of M (of N) in remainders, which are smaller
-    tiles."""
+    """Share of N in remainders."""
     unroll: float
+    """log2 of r0."""
     no_unroll: float
-    """``unroll``, ``no_unroll``: log2 of r0; 1 where r0 is 1."""
+    """1 where r0 is 1."""
     blocks_of_k: float = 0.0
     """log2 of K by r1."""
     over_l1: float = 0.0

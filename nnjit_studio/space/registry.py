@@ -36,9 +36,9 @@ class SpaceRow:
     naive_size: Callable[[Workload], int] = matmul.matmul_naive_size
     """Size of the Wasm space before any reduction."""
     features: Callable[[Candidate, Workload, DeviceProfile], Features] = matmul.matmul_features
+    """Of a Wasm candidate, for the cost model."""
     family: Callable[[Workload], str] = matmul.matmul_family
-    """``features``, ``family``: Of a Wasm candidate, for the cost model, and the weights that
-    it has there."""
+    """The name of the weights that a workload has in the cost model."""
     blocks_k: bool = True
     """Whether ``r1`` cuts the reduction, the last dimension but one."""
 

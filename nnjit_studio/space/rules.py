@@ -34,9 +34,9 @@ class Space(Generic[C, P]):
     problem: P
     """The workload and device that the rules look at."""
     rules: tuple[Callable[[C, P], tuple[bool, str]], ...]
+    """Each answers for any candidate, with its numbers as text."""
     told: tuple[Callable[[C, P], tuple[bool, str]], ...]
-    """``rules``, ``told``: Each answers for any candidate, with its numbers as text; the
-    answers of ``told`` are a candidate's reason."""
+    """Rules whose answers are a candidate's reason."""
     find: Callable[[P], Sequence[C]]
     """What all rules accept, best guess first."""
     usage: Callable[[C, P], Usage]

@@ -44,8 +44,9 @@ class SwapPolicy:
     looks: tuple[int, ...] = (2, 4, 8, 16, 32)
     """Pairs of samples after which a duel may be settled."""
     resamples: int = 2000
+    """Of the bootstrap."""
     seed: int = 20261120
-    """``resamples``, ``seed``: Of the bootstrap; equal samples give equal verdicts."""
+    """Of the bootstrap: equal samples give equal verdicts."""
 
     @property
     def min_pairs(self) -> int:

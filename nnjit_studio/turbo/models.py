@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
@@ -108,9 +108,7 @@ def run_model(
         (folder / "job.json").write_text(json.dumps(job))
         with (
             PageServer({"files": folder, "dist": runtime.dist}) as server,
-            browsers.launch(
-                browser, server.url("turbo/models.html"), no_sandbox, on_exit=server.fail
-            ),
+            open_page(server, browser, "turbo/models.html", no_sandbox),
         ):
             told = server.next_message(PAGE_TIMEOUT_S)
     outputs = {

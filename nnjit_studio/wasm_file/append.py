@@ -13,31 +13,38 @@ ORDER = tuple(SECTIONS.index(name) for name in _NAMES.split())
 """The sections of a module, in the order of the binary format."""
 
 
+def number_of(name: str) -> int:
+    return SECTIONS.index(name)
+
+
 def appended(module: Module, entries: Mapping[str, Sequence[bytes]]) -> bytes:
     """The module with entries at the ends of sections, which are made where they are missing."""
-    missing = {SECTIONS.index(name): new for name, new in entries.items() if new}
+    missing = {number_of(name): new for name, new in entries.items() if new}
     out = [MAGIC]
-    at = len(MAGIC)
+    before = len(MAGIC)
     for found in module.sections:
         if found.id in ORDER:
-            place = ORDER.index(found.id)
-            early = [n for n in ORDER[:place] if n in missing]
-            out += (_made(n, 0, b"", missing.pop(n)) for n in early)
+            early = [n for n in missing if ORDER.index(n) < ORDER.index(found.id)]
+            out += (_made(n, 0, b"", missing.pop(n)) for n in sorted(early, key=ORDER.index))
         if found.id in missing:
-            count, start = leb.read_unsigned(module.data, found.start)
-            rest = module.data[start : found.end]
-            out.append(_made(found.id, count, rest, missing.pop(found.id)))
+            count, at = leb.read_unsigned(module.data, found.start)
+            out.append(_made(found.id, count, module.data[at : found.end], missing.pop(found.id)))
         else:
-            out.append(module.data[at : found.end])
-        at = found.end
-    return b"".join((*out, *(_made(n, 0, b"", missing[n]) for n in ORDER if n in missing)))
+            out.append(module.data[before : found.end])
+        before = found.end
+    out += (_made(n, 0, b"", missing[n]) for n in sorted(missing, key=ORDER.index))
+    return b"".join(out)
+
+
+def count_of(module: Module, name: str) -> int:
+    """Entries of a section."""
+    found = next((s for s in module.sections if s.id == number_of(name)), None)
+    return leb.read_unsigned(module.data, found.start)[0] if found else 0
 
 
 def table_count(module: Module) -> int:
-    """How many tables there are, imported ones too: the index of the next one."""
-    own = next((s for s in module.sections if s.id == SECTIONS.index("table")), None)
-    count = leb.read_unsigned(module.data, own.start)[0] if own else 0
-    return count + sum(i.kind == "table" for i in module.imports)
+    """How many tables there are, imported ones included: the index of the next one."""
+    return count_of(module, "table") + sum(i.kind == "table" for i in module.imports)
 
 
 def _made(number: int, count: int, old: bytes, new: Sequence[bytes]) -> bytes:

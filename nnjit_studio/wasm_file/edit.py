@@ -159,7 +159,8 @@ def lift(module: Module, indices: Sequence[int], pages: int | None = None) -> by
     places = {index: n for n, index in enumerate(globals_)}
     type_section = _section(module, TYPE)
     types = module.data[type_section.start : type_section.end] if type_section else b"\0"
-    new = [sized(_relinked(codes[index], decoded[index], order, places)) for index in indices]
+    renumbered = {**dict.fromkeys(CALLS, order), **dict.fromkeys(GLOBALS, places)}
+    new = [sized(relinked(codes[index], decoded[index], renumbered)) for index in indices]
     memory = _memory(module, pages)
     parts = (
         (TYPE, types),
@@ -173,21 +174,18 @@ def lift(module: Module, indices: Sequence[int], pages: int | None = None) -> by
     return MAGIC + b"".join(bytes([code]) + sized(data) for code, data in parts if data != b"\0")
 
 
-def _relinked(
+def relinked(
     body: bytes,
     instructions: Sequence[Instruction],
-    functions: Mapping[int, int],
-    globals_: Mapping[int, int],
+    renumbered: Mapping[int, Mapping[int, int]],
 ) -> bytes:
+    """A body with other indices: by opcode, the new index of each old one."""
+
     def pieces() -> Iterator[bytes]:
         yield body[: instructions[0].start]
         for opcode, immediates, start, end in instructions:
-            if opcode in CALLS:
-                yield encode(opcode, (functions[immediates[0]],))
-            elif opcode in GLOBALS:
-                yield encode(opcode, (globals_[immediates[0]],))
-            else:
-                yield body[start:end]
+            indices = renumbered.get(opcode)
+            yield encode(opcode, (indices[immediates[0]],)) if indices else body[start:end]
 
     return b"".join(pieces())
 

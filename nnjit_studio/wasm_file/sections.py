@@ -19,10 +19,10 @@ def vector(items: Sequence[bytes]) -> bytes:
     return unsigned(len(items)) + b"".join(items)
 
 
-def function_type(params: bytes, results: bytes) -> bytes:
-    """A function type of value types (core spec, 5.3.6)."""
-    return b"\x60" + sized(params) + sized(results)
-
-
 def text(value: str) -> bytes:
     return sized(value.encode())
+
+
+def function_type(params: Sequence[int], results: Sequence[int]) -> bytes:
+    """A function type (core spec, 5.3.6)."""
+    return b"\x60" + sized(bytes(params)) + sized(bytes(results))

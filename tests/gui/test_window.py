@@ -341,6 +341,12 @@ def test_the_window_fits_a_small_screen_with_every_dock_open(qtbot, window):
     assert least.width() <= 1280 and least.height() <= 680  # 1280x720 less a title bar
 
 
+def test_a_small_window_leaves_the_centre_its_share(qtbot, window):
+    window.resize(1280, 720)
+    window.docks.size()
+    qtbot.waitUntil(lambda: window.centralWidget().width() >= 400)
+
+
 def test_two_graphs_side_by_side_give_the_room_back(qtbot, window, settings):
     window.resize(1600, 800)
     dock = window.docks["graph"]

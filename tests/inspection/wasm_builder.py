@@ -4,18 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.leb import unsigned
-
-
-def _sized(data: bytes) -> bytes:
-    return unsigned(len(data)) + data
-
-
-def _vector(items: Sequence[bytes]) -> bytes:
-    return unsigned(len(items)) + b"".join(items)
-
-
-def _section(code: int, data: bytes) -> bytes:
-    return bytes([code]) + _sized(data)
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text, vector
 
 
 def op(name: str, *immediates: int) -> bytes:
@@ -28,18 +18,18 @@ END = op("end")
 def module(
     bodies: Sequence[bytes], names: Mapping[int, str], exports: Mapping[str, int] | None = None
 ) -> bytes:
-    exported = [_sized(name.encode()) + b"\0" + unsigned(n) for name, n in (exports or {}).items()]
+    exported = [text(name) + b"\0" + unsigned(n) for name, n in (exports or {}).items()]
     parts = [
-        _section(1, _vector([b"\x60\x02\x7f\x7f\x00"])),
-        _section(3, _vector([b"\0"] * len(bodies))),
-        _section(5, _vector([b"\0\1"])),
-        *([_section(7, _vector(exported))] if exported else []),
-        _section(10, _vector([_sized(body) for body in bodies])),
+        section(1, vector([b"\x60\x02\x7f\x7f\x00"])),
+        section(3, vector([b"\0"] * len(bodies))),
+        section(5, vector([b"\0\1"])),
+        *([section(7, vector(exported))] if exported else []),
+        section(10, vector([sized(body) for body in bodies])),
     ]
     if names:
-        named = [unsigned(n) + _sized(name.encode()) for n, name in sorted(names.items())]
-        parts.append(_section(0, _sized(b"name") + b"\1" + _sized(_vector(named))))
-    return b"\0asm\1\0\0\0" + b"".join(parts)
+        named = [unsigned(n) + text(name) for n, name in sorted(names.items())]
+        parts.append(section(0, text("name") + b"\1" + sized(vector(named))))
+    return MAGIC + b"".join(parts)
 
 
 def nops(count: int) -> bytes:

@@ -29,8 +29,9 @@ class Histogram:
     mean: float
     std: float
     zeros: int
+    """How many are zero."""
     strange: int
-    """``zeros``, ``strange``: How many are zero, and how many are NaN or infinite."""
+    """How many are NaN or infinite."""
     every: int
     """1, or that one number in so many was looked at."""
 

@@ -35,7 +35,8 @@ from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 WASM_FILES = ("Open a Wasm file", "Wasm modules (*.wasm)")
-EMPTY = "Drop a .wasm on the window: which functions are large, slow to compile, or spill."
+EMPTY = "Drop a .wasm on the window to see which functions are large, slow to compile, or spill."
+NO_OTHER = "Compare with another build to see what changed."
 
 
 class WasmPanel(Panel):
@@ -78,7 +79,7 @@ class WasmPanel(Panel):
         self.turbo = TurboPanel(host)
         self.turbo.compiled.connect(self.show_cost)
         self.turbo.changed.connect(self._follow)
-        self.builds_caption = caption("Compare with another build to see what changed.")
+        self.builds_caption = caption(NO_OTHER)
         self.builds.lead(self.builds_caption)
         self.tabs = named(QTabWidget(documentMode=True), "Parts of the Wasm file")
         for title, panel in (
@@ -171,7 +172,7 @@ class WasmPanel(Panel):
             keep=False,
         )
         self.builds.model.set_rows([], keep=False)
-        self.builds_caption.setText("Compare with another build to see what changed.")
+        self.builds_caption.setText(NO_OTHER)
         self.tabs.setTabText(0, f"Functions  {len(survey.functions):,}")
         self.tabs.setTabText(1, f"Findings  {len(self._found):,}")
         self.treemap.show_cells(_cells(survey))

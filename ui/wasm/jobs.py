@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nnjit_studio.engine.browsers import browsers
-from nnjit_studio.errors import TargetError
-from nnjit_studio.inspection.cost.engines import Engine
-from nnjit_studio.inspection.cost.in_browser import BrowserEngine
+from nnjit_studio.inspection.cost.find import find_engine
 from nnjit_studio.inspection.cost.measure import isolated, traced
 from nnjit_studio.inspection.cost.records import CompileCost
 from nnjit_studio.inspection.cost.shells import find_shell
@@ -34,7 +32,7 @@ def compile_times(path: Path, name: str, no_sandbox: bool, note: Note) -> Compil
     UserError
         When the file cannot be read, or the engine refuses it or does not start.
     """
-    module, engine = read(path.read_bytes()), _engine(name, no_sandbox)
+    module, engine = read(path.read_bytes()), find_engine(name, no_sandbox)
     if engine.kind == "v8":
         return traced(engine, module, note)
     sizes = {index: len(module.body(index)) for index in module.defined}
@@ -51,12 +49,3 @@ def faster(path: Path, out: Path, name: str, no_sandbox: bool, fused: bool, note
         When nothing in it gains, or it cannot be measured there.
     """
     return turbo(path, out, TurboOptions(fma=fused, target=name, no_sandbox=no_sandbox), note)
-
-
-def _engine(name: str, no_sandbox: bool) -> Engine:
-    if (shell := find_shell(name)) is not None:
-        return shell
-    browser = browsers.find(name)
-    if browser.kind not in ("chromium", "firefox"):
-        raise TargetError(f"{name} does not tell how long it compiles.", "Choose another engine.")
-    return BrowserEngine(browser, no_sandbox)

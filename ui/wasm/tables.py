@@ -51,10 +51,11 @@ class Row:
 
 def rows_of(survey: Survey, tiers: Tiers) -> list[Row]:
     """A row for each function, in the order of their indices."""
+    findings = ranked(survey)
     found: dict[int, list[str]] = {}
-    for finding in sorted(ranked(survey), key=lambda f: f.rule not in BAD):
+    for finding in sorted(findings, key=lambda f: f.rule not in BAD):
         found.setdefault(finding.function, []).append(WORDS[finding.rule])
-    bad = {finding.function for finding in ranked(survey) if finding.rule in BAD}
+    bad = {finding.function for finding in findings if finding.rule in BAD}
     return [
         Row(
             f,

@@ -27,6 +27,8 @@ LAYOUTS = {
 """Names of layouts and the docks in front, by the actions that take them."""
 
 
+FIRST_SIZE = QSize(1600, 1000)
+"""Of the window, where the screen has room for it."""
 LEAST = QSize(640, 130)
 """Pixels of a view that do not scroll away."""
 
@@ -151,11 +153,17 @@ class WindowDocks(Mapping[str, Dock]):
         self.size()
 
     def size(self) -> None:
-        """Give the docks their first sizes."""
-        resize, way = self._window.resizeDocks, Qt.Orientation
-        resize([self["graph"], self["rounds"]], [400, 620], way.Horizontal)
-        resize([self["space"]], [330], way.Vertical)
-        resize([self[k] for k in ("tuning", "rounds", "latency")], [150, 330, 190], way.Vertical)
+        """Give the docks their first sizes, in proportion to the window's."""
+        window, way = self._window, Qt.Orientation
+        wide, tall = window.width() / FIRST_SIZE.width(), window.height() / FIRST_SIZE.height()
+
+        def resize(pixels: Mapping[str, int], along: Qt.Orientation, share: float) -> None:
+            sizes = [round(share * n) for n in pixels.values()]
+            window.resizeDocks([self[key] for key in pixels], sizes, along)
+
+        resize({"graph": 400, "rounds": 620}, way.Horizontal, wide)
+        resize({"space": 330}, way.Vertical, tall)
+        resize({"tuning": 150, "rounds": 330, "latency": 190}, way.Vertical, tall)
 
     def rearrange(self, done: str, arrange: Callable[[], object]) -> None:
         """Move docks; undo puts them back where the user had them."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
@@ -22,7 +22,7 @@ from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.theme import Themes
 from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.closing import Closing
-from nnjit_studio.ui.window.docks import LAYOUTS, WindowDocks
+from nnjit_studio.ui.window.docks import FIRST_SIZE, LAYOUTS, WindowDocks
 from nnjit_studio.ui.window.dropped_files import DroppedFiles
 from nnjit_studio.ui.window.features import FEATURES, actions_of
 from nnjit_studio.ui.window.header import Header
@@ -36,9 +36,6 @@ from nnjit_studio.ui.window.welcome_flow import WelcomeFlow
 from nnjit_studio.workbench import Workbench
 
 MakeEngineView = Callable[[str, QWidget], QWidget]
-
-
-FIRST_SIZE = QSize(1600, 1000)
 
 
 class StudioWindow(QMainWindow):

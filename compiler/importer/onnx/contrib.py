@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 
 LAST_AXES_SWAPPED = "...ij->...ji"
@@ -172,29 +173,18 @@ def _transposed(r: Rewriter, x: str) -> str:
 def _dynamic_quantize_matmul(r: Rewriter) -> None:
     x, weight, scale, zero, bias = _inputs(r, 5)
     a, a_scale, a_zero = _quantised(r, x)
-    _to_float(r, (a, weight, a_zero, zero), r.op("Mul", a_scale, scale), bias)
+    scaled_product(r, (a, weight, a_zero, zero), r.op("Mul", a_scale, scale), bias)
 
 
 def _matmul_integer_to_float(r: Rewriter) -> None:
     a, b, a_scale, b_scale, a_zero, b_zero, bias = _inputs(r, 7)
-    _to_float(r, (a, b, a_zero, b_zero), r.op("Mul", a_scale, b_scale), bias)
+    scaled_product(r, (a, b, a_zero, b_zero), r.op("Mul", a_scale, b_scale), bias)
 
 
 def _quantised(r: Rewriter, x: str) -> tuple[str, str, str]:
     names = [f"{r.node.output[0]}//{part}" for part in ("bytes", "scale", "zero")]
     r.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], names))
     return names[0], names[1], names[2]
-
-
-def _to_float(r: Rewriter, operands: tuple[str, ...], scale: str, bias: str) -> None:
-    given = list(operands)
-    while not given[-1]:
-        given.pop()
-    total = r.op("Cast", r.op("MatMulInteger", *given), to=TensorProto.FLOAT)
-    out = r.node.output[0]
-    scaled = r.op("Mul", total, scale, out="" if bias else out)
-    if bias:
-        r.op("Add", scaled, bias, out=out)
 
 
 _RULES: dict[str, Callable[[Rewriter], None]] = {

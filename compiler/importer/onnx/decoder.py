@@ -52,9 +52,9 @@ class Decoder:
     positions: str
     """Name of that input; empty when the model counts the mask's ones."""
     rows: int | None
+    """Tokens that a run takes; None where that is open."""
     past: int | None
-    """``rows``, ``past``: Tokens that a run takes, and behind how many; None where that is
-    open."""
+    """Tokens before those of the run; None where that is open."""
     longest: int | None
     """Rows of the position table; None where there is none."""
 

@@ -77,7 +77,7 @@ def qgemm(r: Rewriter) -> bool:
 
 def matmul(r: Rewriter) -> bool:
     """Of two dequantised matrices, the second constant: the product of their integers."""
-    return _of_integers(r, False, "", r.node.output[0])
+    return _of_integers(r, False, "")
 
 
 def gemm(r: Rewriter) -> bool:
@@ -85,7 +85,7 @@ def gemm(r: Rewriter) -> bool:
     if not plain or r.attribute("transA", 0):
         return False
     bias = (*r.node.input, "")[2]
-    return _of_integers(r, bool(r.attribute("transB", 0)), bias, r.node.output[0])
+    return _of_integers(r, bool(r.attribute("transB", 0)), bias)
 
 
 def gather(r: Rewriter) -> bool:
@@ -101,7 +101,7 @@ def gather(r: Rewriter) -> bool:
     return True
 
 
-def _of_integers(r: Rewriter, turned: bool, bias: str, out: str) -> bool:
+def _of_integers(r: Rewriter, turned: bool, bias: str) -> bool:
     """``(sum (a - a0) (b - b0)) scale_a scale_b``: exact up to its last two roundings."""
     pair = [r.dequantised.get(name) for name in r.node.input[:2]]
     if pair[0] is None or pair[1] is None:
@@ -121,18 +121,24 @@ def _of_integers(r: Rewriter, turned: bool, bias: str, out: str) -> bool:
     if not bytes_:
         return False
     second = r.weight(np.ascontiguousarray(weight.T)) if turned else b
-    given = [a, second, a_zero, b_zero]
-    if given[2] == "" and given[3]:
-        given[2] = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(a)))
+    if b_zero and not a_zero:
+        a_zero = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(a)))
+    factor = scales[0].astype(np.float32).reshape(()) * scales[1].astype(np.float32)
+    factor = factor if factor.size > 1 else factor.reshape(())
+    scaled_product(r, (a, second, a_zero, b_zero), r.weight(factor), bias)
+    return True
+
+
+def scaled_product(r: Rewriter, operands: tuple[str, ...], scale: str, bias: str) -> None:
+    """A product of integers and their zero points in float32, as the output of the node."""
+    given = list(operands)
     while not given[-1]:
         given.pop()
     total = r.op("Cast", r.op("MatMulInteger", *given), to=TensorProto.FLOAT)
-    factor = scales[0].astype(np.float32).reshape(()) * scales[1].astype(np.float32)
-    factor = factor if factor.size > 1 else factor.reshape(())
-    product = r.op("Mul", total, r.weight(factor), out="" if bias else out)
+    out = r.node.output[0]
+    scaled = r.op("Mul", total, scale, out="" if bias else out)
     if bias:
-        r.op("Add", product, bias, out=out)
-    return True
+        r.op("Add", scaled, bias, out=out)
 
 
 def _axis(node: Any) -> int:

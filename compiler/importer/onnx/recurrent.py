@@ -95,10 +95,7 @@ def _looped(r: Rewriter, names: list[str]) -> bool:
     if whole:
         parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
         r.op("Concat", *parts, axis=1, out=whole)
-    for place, name in enumerate(finals):
-        if name:
-            parts = [r.along("Unsqueeze", state[place], [0]) for state in last]
-            r.op("Concat", *parts, axis=0, out=name)
+    _write_last(r, finals, last)
     return True
 
 
@@ -118,7 +115,11 @@ def _write(r: Rewriter, outputs: list[list[str]], last: list[tuple[str, str]]) -
             row = r.op("Concat", *both, axis=0) if len(both) > 1 else both[0]
             whole.append(r.along("Unsqueeze", row, [0]))
         r.op("Concat", *whole, axis=0, out=names[0])
-    for position, name in enumerate(names[1:]):
+    _write_last(r, names[1:], last)
+
+
+def _write_last(r: Rewriter, names: list[str], last: list[tuple[str, str]]) -> None:
+    for position, name in enumerate(names):
         if name:
             parts = [r.along("Unsqueeze", state[position], [0]) for state in last]
             r.op("Concat", *parts, axis=0, out=name)

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnjit_studio.compiler.ir.affine import walk
+from nnjit_studio.compiler.ir.affine import rewrite, walk
 from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import (
     Binary,
     Buffer,
-    Call,
     Cast,
     Const,
     Expr,
@@ -121,19 +120,17 @@ def _mapped(program: Program, change: Callable[[Const], Expr]) -> Program:
 def _changed(expr: Expr, change: Callable[[Const], Expr]) -> Expr:
     """The value with its numbers changed; those of indices and conditions stay."""
 
-    def inner(e: Expr) -> Expr:
-        return _changed(e, change)
-
-    if isinstance(expr, Const):
-        liftable = expr.dtype == "f32" or (expr.dtype == "i32" and abs(expr.value) < _EXACT)
-        return change(expr) if liftable else expr
-    if isinstance(expr, Binary):
-        if expr.op == "sub" and isinstance(expr.b, Const):
+    def changed(e: Expr) -> Expr | None:
+        if isinstance(e, Const):
+            liftable = e.dtype == "f32" or (e.dtype == "i32" and abs(e.value) < _EXACT)
+            return change(e) if liftable else e
+        if isinstance(e, Binary) and e.op == "sub" and isinstance(e.b, Const):
             # One spelling for zero points of either sign.
-            expr = Binary("add", expr.a, replace(expr.b, value=-expr.b.value))
-        return replace(expr, a=inner(expr.a), b=inner(expr.b))
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(map(inner, expr.args)))
-    if isinstance(expr, Select):
-        return replace(expr, then=inner(expr.then), otherwise=inner(expr.otherwise))
-    return replace(expr, value=inner(expr.value)) if isinstance(expr, Cast) else expr
+            return rewrite(Binary("add", e.a, replace(e.b, value=-e.b.value)), changed)
+        if isinstance(e, Select):
+            return replace(
+                e, then=rewrite(e.then, changed), otherwise=rewrite(e.otherwise, changed)
+            )
+        return e if isinstance(e, Load) else None
+
+    return rewrite(expr, changed)

@@ -28,11 +28,13 @@ class Side:
     offset: int
     batch: tuple[tuple[str, int], ...]
     across: int
+    """Stride of its own axis: m of A, n of B."""
     extent: int
-    """``across``, ``extent``: Stride and extent of its own axis: m of A, n of B."""
+    """Extent of its own axis."""
     along: int
+    """Stride of the reduction."""
     k: int
-    """``along``, ``k``: Stride and extent of the reduction."""
+    """Extent of the reduction."""
     scalar: str = "f32"
     """WGSL's type of an element."""
     flips: int = 0

@@ -51,10 +51,11 @@ class Context:
     locals: dict[str, str] = field(default_factory=dict)
     """Dtype of each accumulator; expressions read it as a variable."""
     loaded: set[str] = field(default_factory=set)
+    """Buffers that were read."""
     grouped: set[str] = field(default_factory=set)
+    """Buffers that were read or written four elements at once."""
     scattered: set[str] = field(default_factory=set)
-    """``loaded``, ``grouped``, ``scattered``: Buffers that were read, read or written four
-    elements at once, and written one element at a time."""
+    """Buffers that were written one element at a time."""
     count: int = 0
 
     def fresh(self, stem: str = "t") -> str:

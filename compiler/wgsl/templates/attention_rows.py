@@ -34,8 +34,9 @@ class Rows:
     buffer: str
     base: str
     across: int
+    """Stride from row to row, in elements."""
     along: int
-    """``across``, ``along``: Strides from row to row and along the head, in elements."""
+    """Stride along the head, in elements."""
     count: int
     vectors: bool
     """Whether a quad is one load."""

@@ -38,8 +38,7 @@ class Matrix4:
     words: str = "words"
     scales: str = "scales"
     zeros: str = ""
-    """``words``, ``scales``, ``zeros``: Names of the buffers. ``zeros`` holds u8, laid out as
-    the scales, or is empty."""
+    """Name of the buffer of zero points, u8, laid out as the scales; or empty."""
     block: int = 32
     """Values along k that share a scale."""
     half_scales: bool = False

@@ -16,9 +16,9 @@ class Plain:
     k: int
     rows: int = 1
     stride: int = 0
+    """Elements from one row to the next, a multiple of 4; 0 for ``k``."""
     offset: int = 0
-    """``stride``, ``offset``: Elements from one row to the next, 0 for ``k``, and in front of
-    the first; multiples of 4."""
+    """Elements in front of the first row, a multiple of 4."""
 
     def declare(self, shader: Shader) -> None:
         last = self.offset + (self.rows - 1) * (self.stride or self.k) + self.k

@@ -28,8 +28,9 @@ class Arithmetic:
     """The number types of a product."""
 
     scalar: str = "f32"
+    """WGSL's type of an element in workgroup memory."""
     total: str = "f32"
-    """``scalar``, ``total``: WGSL's types of an element in workgroup memory, and of a sum."""
+    """WGSL's type of a sum."""
     dot: str = ""
     """A function ``dot4`` of two words of four bytes each; empty for numbers."""
     excess: int = 0

@@ -28,20 +28,21 @@ class Matvec:
     a: Side
     b: Side
     columns: int
+    """Of a thread: ``x0``, or the largest power of two below that divides N."""
     unroll: int
-    """``columns``, ``unroll``: Of a thread: ``x0`` and ``r0``, or the largest power of two
-    below that divides N, K."""
+    """Of a thread: ``r0``, or the largest power of two below that divides K."""
     across: int
+    """Threads of a workgroup along n."""
     slices: int
-    """``across``, ``slices``: Threads of a workgroup along n and along k."""
+    """Threads of a workgroup along k."""
     along_k: bool
     """Whether the rows of B run along k."""
     load_a: int
     load_b: int
     parts: int
+    """Of the reduction, each a workgroup."""
     part_depth: int
-    """``parts``, ``part_depth``: Parts of the reduction, each a workgroup, and the elements of
-    one."""
+    """Elements of one part."""
 
     @property
     def threads(self) -> int:

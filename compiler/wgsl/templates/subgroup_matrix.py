@@ -38,11 +38,13 @@ class MatrixTiles:
     """Settings of the template."""
 
     fx: int
+    """Fragments that a subgroup keeps across columns of the result."""
     fy: int
-    """``fx``, ``fy``: Fragments that a subgroup keeps: across columns and rows of the result."""
+    """Fragments that a subgroup keeps across rows of the result."""
     sx: int
+    """Subgroups of a workgroup across columns."""
     sy: int
-    """``sx``, ``sy``: Subgroups of a workgroup, across columns and rows."""
+    """Subgroups of a workgroup across rows."""
     fr: int
     """Fragments of the reduction that a tile in workgroup memory holds."""
 

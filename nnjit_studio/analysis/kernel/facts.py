@@ -39,8 +39,9 @@ class Fact:
     sets: tuple[str, ...] = ()
     """Locals that get a value, without the number that makes them unique."""
     loads: frozenset[str] = frozenset()
+    """Buffers that it reads itself."""
     stores: tuple[str, ...] = ()
-    """``loads``, ``stores``: Buffers that it accesses itself."""
+    """Buffers that it writes itself."""
     uses: frozenset[str] = frozenset()
     """Locals whose values flow into it."""
     heads: tuple[str, ...] = ()

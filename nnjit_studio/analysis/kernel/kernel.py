@@ -89,15 +89,17 @@ class KernelInspection:
     kernel: Kernel | None = None
     passes: tuple[PassStep, ...] = ()
     program: str = ""
+    """Tensor IR."""
     loops: str = ""
+    """Scheduled loops; empty for WGSL."""
     code: str = ""
-    """``program``, ``loops``, ``code``: Tensor IR, scheduled loops (empty for WGSL) and the
-    last text of the code."""
+    """The last text of the code."""
     to_loops: LineMap | None = None
+    """Which lines of the loops correspond to those of the tensor IR."""
     to_code: LineMap | None = None
+    """Which lines of the code correspond to those of the tensor IR."""
     loops_to_code: LineMap | None = None
-    """``to_loops``, ``to_code``, ``loops_to_code``: Which lines correspond: from tensor IR to
-    loops, to code, and from loops to code."""
+    """Which lines of the code correspond to those of the loops."""
     limits: Limits | None = None
 
     @property

@@ -17,10 +17,10 @@ class MeasuredMemory:
     wasm_bytes: int
     """Of the engine's linear memory, as the page said."""
     renderer_bytes: int | None
+    """How much more of the machine's memory the page's processes hold now than before the model;
+    None where the system does not tell (only Linux does, and only of a page on this machine)."""
     renderer_peak_bytes: int | None
-    """``renderer_bytes``, ``renderer_peak_bytes``: How much more of the machine's memory the
-    page's processes hold now than before the model, and held at their peak; None where the
-    system does not tell (only Linux does, and only of a page on this machine)."""
+    """The same at their peak."""
     live_bytes: tuple[int, ...]
     """Of the arena, for each plan step: what tensors that are still needed take."""
 

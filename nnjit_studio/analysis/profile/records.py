@@ -23,14 +23,15 @@ class StepProfile:
     source: tuple[str, ...]
     """The ONNX nodes that were fused into it."""
     ms: float
+    """Median of the profiled runs."""
     iqr_ms: float
-    """``ms``, ``iqr_ms``: Median of the profiled runs, and third less first quartile."""
+    """Their third less their first quartile."""
     share: float
     """Of the sum of all steps."""
     flops: int
+    """Operations that count: two for a multiply-add of a product."""
     nbytes: int
-    """``flops``, ``nbytes``: Operations that count (two for a multiply-add of a product), and
-    bytes of all tensors read and written; of a gather's table only as many as it writes."""
+    """Of all tensors read and written; of a gather's table only as many as it writes."""
     gflops: float
     gbytes_per_s: float
     threads: int

@@ -37,8 +37,9 @@ class Chain:
     matrices: tuple[tuple[int, int], ...]
     """K and N of each."""
     first: NDArray[np.float64]
+    """Result of the first product in float64."""
     last: NDArray[np.float64]
-    """``first``, ``last``: Results of the first and of the last product in float64."""
+    """Result of the last product in float64."""
 
     @property
     def name(self) -> str:

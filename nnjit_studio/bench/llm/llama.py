@@ -50,9 +50,9 @@ class TextRun:
     """The text that is timed, and how its kernels are chosen."""
 
     prompt_tokens: int
+    """Any ids, because the weights are random."""
     tokens: int
-    """``prompt_tokens``, ``tokens``: Those of the prompt (any ids, because the weights are
-    random), and those made after it."""
+    """Those made after the prompt."""
     rounds: int = 5
     weights: str = "gpu"
     """``gpu``: made there from their seed; ``file``: written to a file and streamed."""

@@ -43,8 +43,7 @@ class Side:
     seconds: float = 0.0
     rounds: int = 0
     rounds_s: float = 0.0
-    """``rounds``, ``rounds_s``: Tuning rounds, and the seconds from the first lite space on:
-    the check of the default kernels comes before."""
+    """Seconds of the rounds, from the first lite space on: default kernels are checked before."""
     by_generation: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, seen: ServingStats | Served) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
@@ -70,12 +71,7 @@ def run_operators(
     (folder / "job.json").write_text(json.dumps(job))
     with (
         PageServer({"files": folder, "node_modules": packages}) as server,
-        browsers.launch(
-            browsers.find(target),
-            server.url("turbo/tensorflow.html"),
-            no_sandbox,
-            on_exit=server.fail,
-        ),
+        open_page(server, browsers.find(target), "turbo/tensorflow.html", no_sandbox),
     ):
         rows = list(server.rows(_ROW_TIMEOUT_S))
     about = server.done

@@ -7,13 +7,10 @@ from pathlib import Path
 
 from nnjit_studio.cli.common import note
 from nnjit_studio.cli.verbs import COUNT, option
-from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
-from nnjit_studio.inspection.cost.engines import Engine
-from nnjit_studio.inspection.cost.in_browser import BrowserEngine
+from nnjit_studio.inspection.cost.find import find_engine
 from nnjit_studio.inspection.cost.measure import isolated, traced
 from nnjit_studio.inspection.cost.records import CompileCost
-from nnjit_studio.inspection.cost.shells import find_shell
 from nnjit_studio.inspection.cost.trace import trace_events
 from nnjit_studio.inspection.survey import Survey
 from nnjit_studio.support.files import write_json
@@ -53,17 +50,6 @@ class CompileOptions:
     @property
     def isolates(self) -> bool:
         return self.isolate or bool(self.function)
-
-
-def find_engine(name: str, no_sandbox: bool) -> Engine:
-    """The engine of that name or path.
-
-    Raises
-    ------
-    TargetError
-        When there is none.
-    """
-    return find_shell(name) or BrowserEngine(browsers.find(name), no_sandbox)
 
 
 def compile_cost(survey: Survey, options: CompileOptions, no_sandbox: bool) -> CompileCost:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser, Extras
+from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.inspection.cost.engines import Job, Row
 from nnjit_studio.inspection.cost.memory import watched
@@ -53,12 +54,8 @@ class BrowserEngine:
         (folder / "job.json").write_text(job.to_json())
         with (
             PageServer({"files": folder}) as server,
-            browsers.launch(
-                self.browser,
-                server.url("compile.html"),
-                self.no_sandbox,
-                on_exit=server.fail,
-                extras=self._extras(job),
+            open_page(
+                server, self.browser, "compile.html", self.no_sandbox, extras=self._extras(job)
             ) as running,
             watched(running.pid) as peak,
         ):

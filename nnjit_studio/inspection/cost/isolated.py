@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.instructions import CODES, Instruction, decode, encode
+from nnjit_studio.wasm_file.edit import relinked
+from nnjit_studio.wasm_file.instructions import CODES, decode
 from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module
+from nnjit_studio.wasm_file.sections import section, sized, vector
 
 STUB = b"\0\0\x0b"
 """``unreachable``, which is valid whatever a function returns."""
@@ -41,29 +43,21 @@ def isolate(module: Module, index: int) -> Isolated:
     instructions = decode(body).instructions
     targets = {i.immediates[0] for i in instructions if i.opcode in DIRECT} - {index}
     functions = [index, *sorted(t for t in targets if t >= module.imported_functions)]
-    order = {t: module.imported_functions + n for n, t in enumerate(functions)}
+    order = {t: t for t in targets}  # imported functions keep their places
+    order |= {t: module.imported_functions + n for n, t in enumerate(functions)}
     referred = sorted({i.immediates[0] for i in instructions if i.opcode == REFERENCE})
     stubs = [STUB] * (len(functions) - 1)
 
     def written(first: bytes) -> bytes:
         return MAGIC + b"".join(
-            bytes([code]) + _sized(contents)
+            section(code, contents)
             for code, contents in _sections(
-                module, functions, [first, *stubs], [order.get(i, i) for i in referred]
+                module, functions, [first, *stubs], [order[i] for i in referred]
             )
         )
 
-    return Isolated(written(_relinked(body, instructions, order)), written(STUB))
-
-
-def _relinked(body: bytes, instructions: Sequence[Instruction], order: Mapping[int, int]) -> bytes:
-    pieces = [body[: instructions[0].start]]
-    for opcode, immediates, start, end in instructions:
-        if opcode in DIRECT:
-            pieces.append(encode(opcode, (order.get(immediates[0], immediates[0]),)))
-        else:
-            pieces.append(body[start:end])
-    return b"".join(pieces)
+    alone = relinked(body, instructions, dict.fromkeys(DIRECT, order))
+    return Isolated(written(alone), written(STUB))
 
 
 def _sections(
@@ -74,26 +68,18 @@ def _sections(
 ) -> list[tuple[int, bytes]]:
     """Ids and contents, in the order of the format."""
     out: list[tuple[int, bytes]] = []
-    declared = _vector([b"\3\0" + _vector([leb.unsigned(i) for i in referred])])
-    for section in module.sections:
-        if referred and section.id in (DATA_COUNT, CODE) and (ELEMENT, declared) not in out:
+    declared = vector([b"\3\0" + vector([leb.unsigned(i) for i in referred])])
+    for found in module.sections:
+        if referred and found.id in (DATA_COUNT, CODE) and (ELEMENT, declared) not in out:
             out.append((ELEMENT, declared))
-        name = SECTIONS[section.id] if section.id < len(SECTIONS) else ""
-        contents = module.data[section.start : section.end]
+        name = SECTIONS[found.id] if found.id < len(SECTIONS) else ""
+        contents = module.data[found.start : found.end]
         if name == "function":
-            contents = _vector([leb.unsigned(module.type_index(i)) for i in functions])
+            contents = vector([leb.unsigned(module.type_index(i)) for i in functions])
         elif name == "code":
-            contents = _vector([_sized(body) for body in bodies])
+            contents = vector([sized(body) for body in bodies])
         elif name == "data":
-            contents = _vector([b"\1\0"] * leb.read_unsigned(contents, 0)[0])
-        if section.id not in _DROPPED:
-            out.append((section.id, contents))
+            contents = vector([b"\1\0"] * leb.read_unsigned(contents, 0)[0])
+        if found.id not in _DROPPED:
+            out.append((found.id, contents))
     return out
-
-
-def _sized(data: bytes) -> bytes:
-    return leb.unsigned(len(data)) + data
-
-
-def _vector(items: Sequence[bytes]) -> bytes:
-    return leb.unsigned(len(items)) + b"".join(items)

@@ -54,7 +54,8 @@ class Compilation:
     functions
         By function index of the module.
     whole_ms
-        Wall-clock time of compiling the whole module; None with isolation.
+        Wall-clock time of compiling the whole module; None where only single functions were
+        compiled.
     peak_rss_bytes
         Largest resident memory of the compiling process; None where not known.
     """

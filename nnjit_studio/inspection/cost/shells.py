@@ -68,7 +68,7 @@ class Shell:
         if rounds < job.rounds:
             raise PageError(
                 f"{self.name} ended with code {code} before it had compiled the module.",
-                "Run it with --engine chromium, or look at the machine's memory.",
+                "Compile it in Chromium, or look at the machine's memory.",
             )
         return found
 

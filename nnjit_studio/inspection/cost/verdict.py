@@ -66,7 +66,7 @@ def _of_tier(cost: CompileCost, tier: Compilation) -> str:
     index, its = slowest
     return (
         f"{cost.engine}, {tier.tier}: no single function is to blame; "
-        f"the slowest is {index} with {seconds(its.ms)}."
+        f"the slowest is function {index} with {seconds(its.ms)}."
     )
 
 

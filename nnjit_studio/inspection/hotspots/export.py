@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
+from nnjit_studio.inspection.hotspots.samples import IDLE, parents_of, samples_of
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 """The name of the format; nobody asks that address for anything."""
@@ -26,7 +27,7 @@ def busiest(threads: Sequence[ThreadProfile]) -> dict[str, Any]:
         idle = {
             n["id"]
             for n in thread.profile["nodes"]
-            if n["callFrame"]["functionName"] in ("(idle)", "(root)", "(program)")
+            if n["callFrame"]["functionName"] in (*IDLE, "(program)")
         }
         return sum(1 for node in thread.profile.get("samples", ()) if node not in idle)
 
@@ -35,22 +36,19 @@ def busiest(threads: Sequence[ThreadProfile]) -> dict[str, Any]:
 
 def _profile(thread: ThreadProfile, frames: dict[tuple[str, str], int]) -> dict[str, Any]:
     stacks: dict[int, list[int]] = {}
-    parents = {
-        child: node["id"] for node in thread.profile["nodes"] for child in node.get("children", ())
-    }
+    parents = parents_of(thread.profile["nodes"])
     for node in thread.profile["nodes"]:  # parents come before children
         call = node["callFrame"]
         key = call["functionName"] or "(anonymous)", call["url"]
         above = stacks.get(parents.get(node["id"], -1), [])
         stacks[node["id"]] = [*above, frames.setdefault(key, len(frames))]
-    deltas = [max(0, us) for us in thread.profile.get("timeDeltas", [])][1:]
-    samples = [stacks[node] for node in thread.profile.get("samples", [])][: len(deltas)]
+    samples = list(samples_of(thread.profile))
     return {
         "type": "sampled",
         "name": f"{thread.kind} {thread.url}".strip(),
         "unit": "microseconds",
         "startValue": 0,
-        "endValue": sum(deltas),
-        "samples": samples,
-        "weights": deltas[: len(samples)],
+        "endValue": sum(us for _, us in samples),
+        "samples": [stacks[node] for node, _ in samples],
+        "weights": [us for _, us in samples],
     }

@@ -52,7 +52,7 @@ def hotspots(browser: str, threads: Sequence[ThreadProfile]) -> Hotspots:
         frames = {n["id"]: frame_of(n["callFrame"], modules) for n in thread.profile["nodes"]}
         above = _ancestors(thread.profile["nodes"])
         busy = 0
-        for node, us in _samples(thread.profile):
+        for node, us in samples_of(thread.profile):
             frame = frames[node]
             if not frame.part:
                 continue
@@ -98,16 +98,21 @@ def index_at(module: Module, offset: int) -> int | None:
     return None if n == len(ends) else n + module.imported_functions
 
 
-def _samples(profile: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+def samples_of(profile: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
     """The node of each sample and the microseconds until the next; clocks may step back."""
     ids, deltas = profile.get("samples", []), profile.get("timeDeltas", [])
     for node, us in zip(ids, deltas[1:], strict=False):
         yield node, max(0, us)
 
 
+def parents_of(nodes: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Of each node but the root, the one that called it."""
+    return {child: node["id"] for node in nodes for child in node.get("children", ())}
+
+
 def _ancestors(nodes: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
     """Each node with those that called it, itself first; parents come before children."""
-    parents = {child: node["id"] for node in nodes for child in node.get("children", ())}
+    parents = parents_of(nodes)
     found: dict[int, list[int]] = {}
     for node in nodes:
         chain = [node["id"]]

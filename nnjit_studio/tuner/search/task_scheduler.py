@@ -36,11 +36,13 @@ class WorkloadState:
     workload: Workload
     key: KernelKey
     default: Kernel
+    """The default-schedule kernel."""
     incumbent: Kernel
-    """``default``, ``incumbent``: The default-schedule kernel, and the one registered now."""
+    """The kernel that is registered now."""
     default_ms: float = 0.0
+    """Median ms of one run of the default."""
     best_ms: float = 0.0
-    """``default_ms``, ``best_ms``: Median ms of one run of each."""
+    """Median ms of one run of the incumbent."""
     best_gflops: float = 0.0
     """The highest rate at which any incumbent won. In a slower moment of the machine the next
     one may win with less: comparisons are interleaved."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.support.programs import find_program
@@ -82,9 +83,9 @@ class Node:
                 timeout=ROW_TIMEOUT_S * (1 + count),
             )
         except subprocess.TimeoutExpired:
-            raise PageError("node did not end.", "Try --target chromium.") from None
+            raise PageError("node did not end.", "Try Chromium.") from None
         if said.returncode:
-            raise PageError(f"node failed: {said.stderr.strip()[-300:]}", "Try --target chromium.")
+            raise PageError(f"node failed: {said.stderr.strip()[-300:]}", "Try Chromium.")
         for line in said.stdout.splitlines():
             message = json.loads(line)
             if message["type"] == "row":
@@ -110,12 +111,7 @@ class BrowserEngine:
         (folder / _JOB).write_text(json.dumps(job))
         with (
             PageServer({"files": folder}) as server,
-            browsers.launch(
-                self.browser,
-                server.url("turbo/gate.html"),
-                self.no_sandbox,
-                on_exit=server.fail,
-            ),
+            open_page(server, self.browser, "turbo/gate.html", self.no_sandbox),
         ):
             yield from server.rows(ROW_TIMEOUT_S)
 

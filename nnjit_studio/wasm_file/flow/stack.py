@@ -6,18 +6,15 @@ from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.wasm_file.instructions import CODES, NAMES, Body, Instruction
+from nnjit_studio.wasm_file.flow.graph import BR, BR_TABLE, STOPS
+from nnjit_studio.wasm_file.flow.liveness import GET, SET, TEE
+from nnjit_studio.wasm_file.instructions import NAMES, Body, Instruction
 from nnjit_studio.wasm_file.module import Module
-from nnjit_studio.wasm_file.opcodes import SIGNATURES, codes
+from nnjit_studio.wasm_file.opcodes import SIGNATURES
 
 V128 = 0x7B
 EMPTY = 0x40 - 128
-TYPED_REFERENCES = (0x63 - 128, 0x64 - 128)
-GET, SET, TEE = (CODES[f"local.{name}"] for name in ("get", "set", "tee"))
-STOPS = codes(
-    "unreachable return br br_table throw rethrow throw_ref "
-    "return_call return_call_indirect return_call_ref"
-)
+NEVER_GOES_ON = STOPS | {BR, BR_TABLE}
 
 # Taken from the stack, and whether a vector results, for each opcode of a fixed type.
 _EFFECTS = {
@@ -95,7 +92,7 @@ class Stack:
                 self._stack.append(value)
         else:
             self._rare(NAMES[opcode], immediates)
-            if opcode in STOPS:
+            if opcode in NEVER_GOES_ON:
                 del self._stack[self._frames[-1][0] :]
 
     def _new(self) -> int:

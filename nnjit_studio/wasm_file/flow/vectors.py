@@ -15,14 +15,12 @@ from itertools import accumulate
 from nnjit_studio.wasm_file.flow.graph import BasicBlock, basic_blocks
 from nnjit_studio.wasm_file.flow.liveness import SET, TEE, live_locals
 from nnjit_studio.wasm_file.flow.nest import Loop, loops
-from nnjit_studio.wasm_file.flow.stack import Range, Stack
+from nnjit_studio.wasm_file.flow.stack import V128, Range, Stack
 from nnjit_studio.wasm_file.instructions import Body
 from nnjit_studio.wasm_file.module import Module
 
 V8_VECTORS = 15
 """Vector registers that V8 allocates on x64: sixteen, less one for its own use."""
-
-V128 = 0x7B
 
 
 @dataclass(frozen=True)

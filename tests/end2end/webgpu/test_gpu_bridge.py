@@ -28,6 +28,7 @@ from nnjit_studio.engine.gpu_bridge.wire import COPY, CREATE, DESTROY, DISPATCH,
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.frames import Frame, decode_frame, encode_frame
 from nnjit_studio.engine.runner.kept_page import keep_page
+from nnjit_studio.support.programs import find_program
 
 pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
 
@@ -378,7 +379,8 @@ def test_a_killed_studio_leaves_no_process() -> None:
 
 
 def test_the_page_s_layer_over_the_bridge(hub: Hub) -> None:
-    node = Path(sys.executable).with_name("node")
+    node = find_program("node")
+    assert node is not None
     scenario = Path(__file__).with_name("gpu_bridge_scenario.mjs")
     address = hub.url.replace("http", "ws").replace("/?", "/gpu?")
     run = subprocess.run(

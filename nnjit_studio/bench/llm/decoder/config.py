@@ -20,7 +20,7 @@ PREFILL = 8
 class LlamaConfig:
     """A decoder of ``layers`` blocks: RMSNorm, attention with RoPE, RMSNorm, gated SiLU.
 
-    The default sizes are those of Llama 2 7B.
+    The default sizes are those of Llama 2 7B, which has as many key heads as heads.
     """
 
     layers: int = 32
@@ -28,8 +28,6 @@ class LlamaConfig:
     heads: int = 32
     hidden: int = 11008
     vocabulary: int = 32000
-    """``width``, ``heads``, ``hidden``, ``vocabulary``: As in the model's card; as many key
-    heads as heads."""
     context: int = 2048
     """Slots of the cache: tokens of the longest text."""
     splits: int = 4

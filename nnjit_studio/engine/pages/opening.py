@@ -1,0 +1,31 @@
+"""A page of ours, opened in a new browser."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.flags import NO_EXTRAS, Browser, Extras
+from nnjit_studio.engine.pages.server import PageServer
+
+
+def open_page(
+    server: PageServer,
+    browser: Browser,
+    page: str,
+    no_sandbox: bool,
+    room: str = "bench",
+    gpu: str = "",
+    extras: Extras = NO_EXTRAS,
+) -> AbstractContextManager[browsers.RunningBrowser]:
+    """Open a page of a folder of ``resources``; whoever waits for it learns when the browser ends.
+
+    Raises
+    ------
+    TargetError
+        When the browser does not start.
+    """
+    address = server.url(page, room)
+    return browsers.launch(
+        browser, address, no_sandbox, on_exit=server.fail, gpu=gpu, extras=extras
+    )
