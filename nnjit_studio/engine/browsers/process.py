@@ -205,7 +205,13 @@ def _remove(profile: Path) -> None:
 
 
 def _start_page(profile: Path, url: str) -> str:
-    """A file that leads to ``url``: every user sees command lines, and ``url`` holds a token."""
+    """A file that leads to ``url``: every user sees command lines, and ``url`` holds a token.
+
+    An ``about:`` page has none, and whoever asks for it goes on from there: a file's way to it
+    could overtake theirs.
+    """
+    if url.startswith("about:"):
+        return url
     file = profile / "start.html"
     file.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(url)}">')
     return file.as_uri()
