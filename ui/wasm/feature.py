@@ -32,7 +32,7 @@ WASM: Feature[WasmPanel] = Feature(
     actions=(
         Action(
             "wasm", "&File", "Open &Wasm file…", "Ctrl+Shift+W",
-            tip="Functions of anybody's .wasm: size, compile cost, vectors that spill",
+            tip="Functions of any .wasm file: size, compile cost, vectors that spill",
             command="nnjit inspect FILE.wasm", do=_ask,
         ),
     ),
