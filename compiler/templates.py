@@ -18,6 +18,7 @@ from nnjit_studio.compiler.programs.parts import Spelling
 from nnjit_studio.compiler.programs.product import DOTS, PRODUCTS
 from nnjit_studio.compiler.recognize.attention import recognize_attention
 from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d, with_staging
+from nnjit_studio.compiler.recognize.depthwise_bytes import recognize_depthwise_bytes
 from nnjit_studio.compiler.recognize.matmul import recognize, recognize_columns, recognize_dots
 from nnjit_studio.compiler.recognize.quantised import (
     recognize_4bit,
@@ -27,6 +28,10 @@ from nnjit_studio.compiler.recognize.quantised import (
 from nnjit_studio.compiler.recognize.subject import Subject, remembered
 from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
+from nnjit_studio.compiler.schedule.depthwise_bytes import (
+    guess_depthwise_bytes,
+    schedule_depthwise_bytes,
+)
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
@@ -125,6 +130,12 @@ TEMPLATES = (
         registry.INT8,
         Wasm(schedule_int8, guess_int8, schedule_bytes),
         Wgsl(matmul_int8.int8_document, matmul_int8.guess),
+    ),
+    Template(
+        "depthwise_int8",
+        recognize_depthwise_bytes,
+        registry.DEPTHWISE_BYTES,
+        Wasm(schedule_depthwise_bytes, guess_depthwise_bytes),
     ),
     Template(
         "4bit",

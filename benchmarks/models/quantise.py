@@ -31,13 +31,20 @@ from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 
+def values(rng: np.random.Generator, port: Any) -> Any:
+    """Seeded numbers, tokens or, for masks and kinds of tokens, ones and zeros."""
+    if port.type == "tensor(float)":
+        return rng.standard_normal(port.shape).astype(np.float32)
+    if "mask" in port.name or "type" in port.name:
+        return np.full(port.shape, int("mask" in port.name))
+    return rng.integers(0, 1000, port.shape)
+
+
 class Once(CalibrationDataReader):
     def __init__(self, source: Path) -> None:
         rng = np.random.default_rng(0)
         ports = onnxruntime.InferenceSession(source).get_inputs()
-        self.feeds = iter(
-            [{p.name: rng.standard_normal(p.shape).astype(np.float32) for p in ports}]
-        )
+        self.feeds = iter([{p.name: values(rng, p) for p in ports}])
 
     def get_next(self) -> dict[str, Any] | None:
         return next(self.feeds, None)

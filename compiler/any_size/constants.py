@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.importer.built import BuiltModel
-from nnjit_studio.errors import ModelError
 from nnjit_studio.model import NUMPY_DTYPES
 
 
@@ -25,7 +25,21 @@ class Repeated:
         return np.ascontiguousarray(np.broadcast_to(self.base, shape))
 
 
-def made_constants(samples: Sequence[BuiltModel], files: Sequence[Path]) -> Mapping[int, Repeated]:
+@dataclass(frozen=True)
+class Prefix:
+    """The first rows of a table, such as one of positions; only axes of extent 1 are outside."""
+
+    base: NDArray[Any]
+    axis: int
+
+    def at(self, shape: Sequence[int]) -> NDArray[Any]:
+        return np.ascontiguousarray(self.base[tuple(slice(n) for n in shape)])
+
+
+Made = Repeated | Prefix
+
+
+def made_constants(samples: Sequence[BuiltModel], files: Sequence[Path]) -> Mapping[int, Made]:
     """How constants that differ between imports follow from their shapes, by plan buffer.
 
     Raises
@@ -33,7 +47,7 @@ def made_constants(samples: Sequence[BuiltModel], files: Sequence[Path]) -> Mapp
     ModelError
         When one follows from its shape in another way than these.
     """
-    made: dict[int, Repeated] = {}
+    made: dict[int, Made] = {}
     contents = [np.fromfile(file, np.uint8) for file in files]
     first = samples[0].plan
     for i, buffer in enumerate(first.buffers):
@@ -46,7 +60,7 @@ def made_constants(samples: Sequence[BuiltModel], files: Sequence[Path]) -> Mapp
         if all(np.array_equal(raw[0], other) for other in raw[1:]):
             continue
         arrays = [_array(s, i, data) for s, data in zip(samples, raw, strict=True)]
-        made[i] = _repeated(arrays)
+        made[i] = _follows(arrays)
     return made
 
 
@@ -58,17 +72,38 @@ def _array(built: BuiltModel, buffer: int, raw: NDArray[np.uint8]) -> NDArray[An
     return raw
 
 
-def _repeated(samples: Sequence[NDArray[Any]]) -> Repeated:
-    base = samples[0]
+def _follows(samples: Sequence[NDArray[Any]]) -> Made:
+    longest = max(samples, key=lambda sample: sample.size)
+    base, varying = samples[0], []
     for axis, sizes in enumerate(zip(*(s.shape for s in samples), strict=False)):
         if len(set(sizes)) > 1:
             base = base.take([0], axis)
-    found = Repeated(base)
-    for sample in samples:
-        if sample.ndim != base.ndim or not np.array_equal(found.at(sample.shape), sample):
-            raise ModelError(
-                "The model cannot be compiled for any size: it holds a constant of "
-                f"{list(sample.shape)} that was computed from the sizes.",
-                "Fix its sizes with --dim.",
-            )
-    return found
+            varying.append(axis)
+    ways: list[Made] = [Repeated(base)]
+    if len(varying) == 1 and all(n == 1 for n in base.shape[: varying[0]]):
+        ways.append(Prefix(longest, varying[0]))
+    for way in ways:
+        if all(s.ndim == base.ndim and np.array_equal(way.at(s.shape), s) for s in samples):
+            return way
+    raise refused(f"it holds a constant of {list(longest.shape)} that was computed from the sizes")
+
+
+def whole_tables(made: Mapping[int, Made], largest: BuiltModel, file: Path) -> dict[int, Made]:
+    """The constants with whole tables, from an import at the largest sizes.
+
+    Raises
+    ------
+    ModelError
+        When what was found of a table is not the beginning of it.
+    """
+    content = np.fromfile(file, np.uint8)
+    whole = dict(made)
+    for i, part in made.items():
+        if isinstance(part, Prefix):
+            held = largest.plan.buffers[i]
+            array = _array(largest, i, content[held.offset : held.offset + held.nbytes])
+            found = _follows((part.base, array))
+            if not isinstance(found, Prefix):
+                raise refused("a table changes with its length")
+            whole[i] = found
+    return whole

@@ -9,16 +9,26 @@ from __future__ import annotations
 import itertools
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from nnjit_studio.compiler.any_size.constants import made_constants
+from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
+from nnjit_studio.compiler.any_size.constants import Made, Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
-from nnjit_studio.compiler.any_size.probe import Feeds, Probe, Sizes, Trial, probe, sizes_of
-from nnjit_studio.compiler.any_size.unified import Unified, refused, unify
+from nnjit_studio.compiler.any_size.open_form import open_form
+from nnjit_studio.compiler.any_size.probe import (
+    Feeds,
+    Probe,
+    Sizes,
+    Trial,
+    probe,
+    sizes_of,
+)
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
@@ -26,7 +36,9 @@ from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
-from nnjit_studio.model.size import Size
+from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.size import LARGEST, Size
+from nnjit_studio.records import Kernel
 
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
@@ -42,6 +54,16 @@ class ManySizes:
     models: tuple[BuiltModel, ...]
     notes: tuple[str, ...]
     """What a user should know: dimensions that turned out fixed, sizes imported for themselves."""
+
+
+@dataclass(frozen=True)
+class AnySize:
+    """A model compiled for any size, over its weights file."""
+
+    plan: OpenPlan
+    kernels: tuple[Kernel, ...]
+    notes: tuple[str, ...]
+    """What a user should know: dimensions that turned out fixed."""
 
 
 @dataclass
@@ -79,9 +101,7 @@ class _Variant:
     def takes(self, feeds: Feeds) -> bool:
         sizes = sizes_of(self.found.inputs, feeds)
         same = all(sizes[name] == n for name, n in self.found.fixed.items())
-        ranges = all(
-            sizes[d.name] >= d.low and sizes[d.name] % d.step == 0 for d in self.found.dims
-        )
+        ranges = all(d.takes(sizes[d.name]) for d in self.found.dims)
         given = values_of(feeds)
         return same and ranges and all(given.get(n) == v for n, v in self.values.items())
 
@@ -121,6 +141,54 @@ def import_sizes(
     return ManySizes(tuple(whole), tuple(dict.fromkeys(importer.notes)))
 
 
+def import_any(
+    path: Path,
+    weights_file: Path,
+    feeds: Feeds | None = None,
+    half_weights: bool = False,
+    on_phase: Callable[[str], None] = lambda phase: None,
+) -> AnySize | None:
+    """Import a model and compile it for any size; None where all its sizes are fixed.
+
+    Parameters
+    ----------
+    feeds
+        Arrays by name that the model runs on; some are made up where there are none.
+
+    Raises
+    ------
+    ModelError, UnsupportedOpError, UserError
+        With one sentence and the next step; also where a part of it is for one size alone.
+    """
+    if not open_dims(path):
+        return None
+    importer = _Importer(path, Weights(weights_file), half_weights, on_phase)
+    feeds = feeds or made_arrays(path)
+    trial = Trial(path, feeds)
+    on_phase("trying other sizes")
+    variant = _opened(importer, trial, probe(trial, feeds), feeds)
+    if variant.unified is None:
+        raise refused("none of its open dimensions takes another size")
+    on_phase("compiling kernels")
+    example = sizes_of(variant.found.inputs, feeds)
+    form = open_form(variant.unified, variant.found, example, importer.store)
+    importer.store.finish_plan()
+    plan = replace(form.plan, weights_bytes=importer.store.nbytes)
+    for sizes in _checked_sizes(plan):
+        shapes = trial.run({**variant.found.fixed, **sizes})
+        for port in plan.at(sizes).outputs:
+            if port.spec.shape != shapes[port.spec.name]:
+                raise refused(f"no formula holds at {_text(sizes)}")
+    return AnySize(plan, form.kernels, tuple(importer.notes))
+
+
+def _checked_sizes(plan: OpenPlan) -> list[Sizes]:
+    """Sizes that nothing was made from: the smallest, that at hand, and one further."""
+    further = {d.name: min(d.high, plan.example[d.name] + 7 * d.step) for d in plan.dims}
+    further = {d.name: further[d.name] // d.step * d.step for d in plan.dims}
+    return [{d.name: d.low for d in plan.dims}, plan.example, further]
+
+
 def _model(
     importer: _Importer, variant: _Variant, trial: Trial, sizes: Sizes, feeds: Feeds
 ) -> BuiltModel:
@@ -141,27 +209,37 @@ def _model(
 def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
     importer.on_phase("trying other sizes")
     found = probe(trial, feeds)
+    try:
+        return _opened(importer, trial, found, feeds)
+    except ModelError as error:
+        importer.notes.append(f"{error.error} Each size was imported for itself.")
+    return _Variant(trial, found, None, {})
+
+
+def _opened(importer: _Importer, trial: Trial, found: Probe, feeds: Feeds) -> _Variant:
+    """The program for any size, or for those in which some dimension has the size at hand."""
     values = values_of(feeds)
     while found.dims:
         try:
-            unified, relied = _unified(importer, found, values)
-            for name, n in found.fixed.items():
-                importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
-            return _Variant(trial, found, unified, {n: values[n] for n in relied})
-        except ModelError as error:
+            whole, unified, relied = _unified(importer, trial, found, feeds)
+        except ModelError:
             far = [d for d in found.dims if d.low >= _FAR]
             if not far:
-                importer.notes.append(f"{error.error} Each size was imported for itself.")
-                break
+                raise
             # Larger sizes run, but in other steps: a network for windows of one length.
             last = max(far, key=lambda d: d.low)
             found = found.without(last, sizes_of(found.inputs, feeds)[last.name])
+            continue
+        for name, n in found.fixed.items():
+            importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
+        return _Variant(trial, whole, unified, {n: values[n] for n in relied})
     return _Variant(trial, found, None, {})
 
 
 def _unified(
-    importer: _Importer, found: Probe, values: dict[str, int]
-) -> tuple[Unified, frozenset[str]]:
+    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds
+) -> tuple[Probe, Unified, frozenset[str]]:
+    """The program for any size, the ranges in which it holds, and inputs that it relies on."""
     fit = Fit(found.dims, found.samples)
     fit.learn(found.vectors())
     at = _import_sizes(found, list(fit.found.values()))
@@ -172,14 +250,43 @@ def _unified(
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
-            builts.append(importer.imported(found.input_shapes(sizes), values, file))
+            shapes = found.input_shapes(sizes)
+            builts.append(importer.imported(shapes, values_of(feeds), file))
             if len(builts[-1].plan.steps) != len(builts[0].plan.steps):
                 raise refused("its steps differ from size to size")
         constants = made_constants(builts, files)
+        if any(isinstance(made, Prefix) for made in constants.values()):
+            found = _bounded(trial, found, feeds, builts, constants, atoms)
+            high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
+            shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
+            largest = importer.imported(shapes, values_of(feeds), file)
+            constants = whole_tables(constants, largest, file)
         unified = unify(builts, Numbers(atoms), constants)
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
-    return unified.over(importer.store, content), relied
+    return found, unified.over(importer.store, content), relied
+
+
+def _bounded(
+    trial: Trial,
+    found: Probe,
+    feeds: Feeds,
+    builts: Sequence[BuiltModel],
+    constants: Mapping[int, Made],
+    atoms: Mapping[Vector, Size],
+) -> Probe:
+    """The largest sizes of dimensions that the rows of a table follow."""
+    example = sizes_of(found.inputs, feeds)
+    for i, made in constants.items():
+        if isinstance(made, Prefix):
+            row = made.base.nbytes // made.base.shape[made.axis]
+            lengths = tuple(built.plan.buffers[i].nbytes // row for built in builts)
+            if lengths not in atoms:
+                raise refused("the length of a table has no formula")
+            for dim in atoms[lengths].dims:
+                if next(d for d in found.dims if d.name == dim.name).high == LARGEST:
+                    found = found.bounded(dim.name, trial.largest(dim.name, example))
+    return found
 
 
 def _import_sizes(found: Probe, atoms: Sequence[Size]) -> list[dict[str, int]]:

@@ -31,6 +31,8 @@ _ENOUGH = 8
 _TRIES = 60
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _RESIDUES = 8
+_LARGEST = 2048
+"""A table is not looked at beyond this size."""
 _BLOCKS = 3
 """Sizes are drawn from as many times all residues, above the smallest."""
 
@@ -60,6 +62,11 @@ class Probe:
         first = self.shapes[0]
         steady = [n for n in first if all(len(s[n]) == len(first[n]) for s in self.shapes)]
         return [v for n in steady for v in zip(*(s[n] for s in self.shapes), strict=True)]
+
+    def bounded(self, name: str, high: int) -> Probe:
+        """The same with a largest size of a dimension."""
+        dims = tuple(replace(d, high=high) if d.name == name else d for d in self.dims)
+        return replace(self, dims=dims)
 
     def without(self, dim: Dim, n: int) -> Probe:
         """The same where a dimension keeps a size: its samples tell nothing then."""
@@ -146,6 +153,20 @@ class Trial:
         feeds = {n: np.resize(self._feeds[n], shape) for n, shape in shapes.items()}
         found = self._reference.run(feeds, names)
         return {**shapes, **{name: found[name].shape for name in names}}
+
+    def largest(self, name: str, sizes: Sizes) -> int:
+        """The largest size of a dimension that runs, the others being these; at most 2048."""
+        low = high = sizes[name]
+        while high < _LARGEST and self.runs({**sizes, name: 2 * high}):
+            low = high = 2 * high
+        high = 2 * high
+        while high - low > 1 and low < _LARGEST:
+            middle = (low + high) // 2
+            if self.runs({**sizes, name: middle}):
+                low = middle
+            else:
+                high = middle
+        return min(low, _LARGEST)
 
     def runs(self, sizes: Sizes) -> bool:
         try:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.any_size.constants import Repeated
+from nnjit_studio.compiler.any_size.constants import Made
 from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, with_numbers
-from nnjit_studio.compiler.importer.buffers import Lifetime, Weights, plan_offsets
+from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import subject_of
-from nnjit_studio.errors import ModelError
-from nnjit_studio.model import Plan, PlanBuffer, PlanStep, TensorSpec, Workload
-from nnjit_studio.model.memory import lifetimes
+from nnjit_studio.model import Plan, PlanStep, TensorSpec, Workload
 from nnjit_studio.model.size import Size
+from nnjit_studio.model.storage import placed
 
 
 @dataclass(frozen=True)
-class _Parts:
+class Parts:
     """What depends on sizes: the plan without places, each call's program, the tensors."""
 
     plan: Plan
@@ -40,10 +41,10 @@ class Unified:
     """
 
     sample: BuiltModel
-    parts: _Parts
+    parts: Parts
     formulas: Mapping[int, Size]
     inverse: frozenset[int]
-    constants: Mapping[int, Repeated]
+    constants: Mapping[int, Made]
 
     def over(self, store: Weights, content: NDArray[np.uint8]) -> Unified:
         """The same with the sample's weights in a common file."""
@@ -64,7 +65,7 @@ class Unified:
         parts = with_numbers(self.parts, self._numbers(sizes))
         shapes = {
             place: buffer.shape
-            for step, program in zip(_calls(self.sample.plan), parts.programs, strict=True)
+            for step, program in zip(calls(self.sample.plan), parts.programs, strict=True)
             for place, buffer in zip(step.args, program.buffers, strict=True)
         }
         buffers = list(parts.plan.buffers)
@@ -78,8 +79,22 @@ class Unified:
         plan = replace(parts.plan, buffers=tuple(buffers))
         return _built(self.sample, replace(parts, plan=plan))
 
-    def _numbers(self, sizes: Mapping[str, int]) -> Iterator[Number]:
-        for place, number in enumerate(numbers(self.parts)):
+    def symbolic(self) -> Any:
+        """Its parts, with formulas in the place of whole numbers that vary."""
+        found = (self.formulas.get(i, n) for i, n in enumerate(numbers(self.parts)))
+        return with_numbers(self.parts, found)  # type: ignore[arg-type]
+
+    def program(self, position: int) -> Callable[[Mapping[str, int]], Program]:
+        """The program of a call, by its position among calls, at sizes of the dimensions."""
+        program = self.parts.programs[position]
+        before = (self.parts.plan, *self.parts.programs[:position])
+        start = sum(1 for part in before for _ in numbers(part))
+        return lambda sizes: with_numbers(program, self._numbers(sizes, program, start))
+
+    def _numbers(
+        self, sizes: Mapping[str, int], tree: Any = None, start: int = 0
+    ) -> Iterator[Number]:
+        for place, number in enumerate(numbers(tree or self.parts), start):
             formula = self.formulas.get(place)
             if formula is None:
                 yield number
@@ -90,9 +105,7 @@ class Unified:
                 yield _f32(1 / value) if place in self.inverse else value
 
 
-def unify(
-    samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, Repeated]
-) -> Unified:
+def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, Made]) -> Unified:
     """One program of imports at several sizes, of which each number has a formula.
 
     Raises
@@ -123,37 +136,31 @@ def unify(
     return Unified(samples[0], parts[0], formulas, frozenset(inverse), constants)
 
 
-def refused(why: str) -> ModelError:
-    return ModelError(
-        f"The model cannot be compiled for any size: {why}.", "Fix its sizes with --dim."
-    )
-
-
 def _f32(value: float) -> float:
     return float(np.float32(value))
 
 
-def _calls(plan: Plan) -> list[PlanStep]:
+def calls(plan: Plan) -> list[PlanStep]:
     return [step for step in plan.steps if step.op == "call"]
 
 
-def _parts(built: BuiltModel) -> _Parts:
+def _parts(built: BuiltModel) -> Parts:
     plan = built.plan
     buffers = tuple(replace(b, offset=0) for b in plan.buffers)
     steps = tuple(replace(step, workload="", node="") for step in plan.steps)
-    programs = tuple(built.programs[s.workload] for s in _calls(plan))
+    programs = tuple(built.programs[s.workload] for s in calls(plan))
     bare = replace(plan, buffers=buffers, steps=steps, arena_bytes=0, weights_bytes=0)
-    return _Parts(bare, programs, tuple(built.graph.tensors.values()))
+    return Parts(bare, programs, tuple(built.graph.tensors.values()))
 
 
-def _built(sample: BuiltModel, parts: _Parts) -> BuiltModel:
+def _built(sample: BuiltModel, parts: Parts) -> BuiltModel:
     workloads: dict[str, Workload] = {}
     programs: dict[str, Program] = {}
     packable: list[str] = []
     keys = []
     # Equal programs of the sample stay equal: each is looked at once.
     known: dict[str, str] = {}
-    for step, program in zip(_calls(sample.plan), parts.programs, strict=True):
+    for step, program in zip(calls(sample.plan), parts.programs, strict=True):
         if step.workload not in known:
             workload = workload_for(program, subject_of(program))
             known[step.workload] = workload.key
@@ -169,7 +176,7 @@ def _built(sample: BuiltModel, parts: _Parts) -> BuiltModel:
         replace(step, workload=next(given)) if step.op == "call" else step
         for step in sample.plan.steps
     )
-    plan = _placed(replace(parts.plan, steps=steps))
+    plan = placed(replace(parts.plan, steps=steps))
     nodes = tuple(
         replace(node, workload=key, flops=workloads[key].flops)
         for node, key in zip(sample.graph.nodes, keys, strict=True)
@@ -177,16 +184,3 @@ def _built(sample: BuiltModel, parts: _Parts) -> BuiltModel:
     tensors = dict(zip(sample.graph.tensors, parts.tensors, strict=True))
     graph = replace(sample.graph, nodes=nodes, tensors=tensors)
     return BuiltModel(graph, tuple(workloads.values()), plan, programs, tuple(packable))
-
-
-def _placed(plan: Plan) -> Plan:
-    """The plan with offsets for its arena, which follow from sizes and from who uses what when."""
-    spans, whole = lifetimes(plan), (0, len(plan.steps))
-    arena = [i for i, b in enumerate(plan.buffers) if b.region == "arena"]
-    lives = [Lifetime(plan.buffers[i].nbytes, *spans.get(i, whole)) for i in arena]
-    offsets, total = plan_offsets(lives)
-    at = dict(zip(arena, offsets, strict=True))
-    buffers: tuple[PlanBuffer, ...] = tuple(
-        replace(b, offset=at[i]) if i in at else b for i, b in enumerate(plan.buffers)
-    )
-    return replace(plan, buffers=buffers, arena_bytes=total)

@@ -63,6 +63,7 @@ def build(
     for position, call in enumerate(calls.calls):
         assembly.add(call, position)
     built = assembly.finish(name, onnx, imports)
+    built = replace(built, choices=tuple(imports.choices))
     if isinstance(weights, Path):
         store.finish_plan()
     on_gpu = PLAN_PASSES.run(built, imports)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.model import Graph, Plan, Workload
+from nnjit_studio.model.plan_choice import PlanChoice
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,5 @@ class BuiltModel:
     programs: Mapping[str, Program]
     packable: tuple[str, ...]
     gpu: BuiltModel | None = None
+    choices: tuple[PlanChoice, ...] = ()
+    """What the import chose by rules, with the other ways that there are."""

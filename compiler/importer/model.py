@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 from nnjit_studio.compiler.tvm_adapter.recurrent import LSTM_OP
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
+from nnjit_studio.model.plan_choice import NO_WAYS
 
 STATIC = GivenShapes()
 
@@ -33,6 +35,7 @@ def import_model(
     given: GivenShapes = STATIC,
     winograd: bool = True,
     half_weights: bool = False,
+    ways: Mapping[str, str] = NO_WAYS,
 ) -> BuiltModel:
     """Import an ONNX model; open dimensions of its inputs are fixed once for all.
 
@@ -50,13 +53,15 @@ def import_model(
         Whether 3x3 convolutions may run in tiles (:mod:`.winograd`).
     half_weights
         Whether weights are rounded to f16 where that is cheap to read (:mod:`.half_weights`).
+    ways
+        Choices made otherwise than by their rules (:mod:`nnjit_studio.model.plan_choice`).
 
     Raises
     ------
     ModelError, UnsupportedOpError
         With one sentence and the next step.
     """
-    imports = Import(winograd=winograd)
+    imports = Import(winograd=winograd, ways=ways)
     return import_with(path, weights_file, on_phase, given, half_weights, imports)
 
 
@@ -114,7 +119,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {LSTM_OP} if imports.any_size else set()
+    own = {INTEGER_CONV, LSTM_OP} if imports.any_size else {INTEGER_CONV}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import onnx
 
 from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.widen_halves import widen
+from nnjit_studio.compiler.importer.program.fold_views import fold_views
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
 from nnjit_studio.compiler.importer.program.half_weights import keep_halves
@@ -23,12 +25,14 @@ from nnjit_studio.compiler.importer.program.split_columns import split_columns
 from nnjit_studio.compiler.importer.program.take_views import take_views
 from nnjit_studio.compiler.importer.program.tie_weights import tie_weights
 from nnjit_studio.compiler.importer.program.winograd import use_winograd
+from nnjit_studio.compiler.onnx_file import budget
 from nnjit_studio.compiler.onnx_file.attributes import model_text
 from nnjit_studio.compiler.onnx_file.check import inlined
 from nnjit_studio.compiler.templates import prepared
-from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Value
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import GraphPass
+from nnjit_studio.model.plan_choice import OFF, ON, PlanChoice
 
 _Form = TypeVar("_Form")
 
@@ -47,6 +51,10 @@ class Import:
     any_size: bool = False
     """Whether nothing may depend on sizes: every tensor has a place of its own, where else a large
     output may overwrite an input, and recurrent layers are loops."""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """Choices made otherwise than by their rules, by name."""
+    choices: list[PlanChoice] = field(default_factory=list)
+    """The choices that this model has, with what was taken."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
     relied: frozenset[str] = frozenset()
@@ -77,6 +85,7 @@ class Stage(Generic[_Form]):
     def run(self, form: _Form, imports: Import) -> _Form:
         """All passes, in order."""
         for name, change in self.passes:
+            budget.progress()
             before = self.size(form)
             form = change(form, imports)
             imports.done.append(GraphPass(name, self.unit, before, self.size(form)))
@@ -120,6 +129,35 @@ def _keep_halves(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return replace(calls, calls=tuple(kept))
 
 
+def _optional(
+    name: str,
+    reason: str,
+    change: Callable[[ImportedCalls, Import], ImportedCalls],
+    otherwise: Callable[[ImportedCalls], ImportedCalls] = lambda calls: calls,
+) -> tuple[str, Callable[[ImportedCalls, Import], ImportedCalls]]:
+    """A pass that is a choice where it changes anything."""
+
+    def run(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+        done, left = change(calls, imports), otherwise(calls)
+        same = len(done.calls) == len(left.calls)
+        if same and (left is not calls or _all_same(done.calls, left.calls)):
+            return done
+        value = imports.ways.get(name, ON)
+        other = OFF if value == ON else ON
+        imports.choices.append(PlanChoice(name, value, ON, (other,), reason))
+        return done if value == ON else left
+
+    return name, run
+
+
+def _all_same(some: Sequence[ProgramCall], others: Sequence[ProgramCall]) -> bool:
+    return all(a is b for a, b in zip(some, others, strict=True))
+
+
+def _winograd(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return use_winograd(calls, imports.ways, imports.choices) if imports.winograd else calls
+
+
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
     model, imports.relied = fold_for(model, imports.values)
     return model
@@ -135,6 +173,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("fold", _fold),
         ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
         ("decompose", lambda model, imports: decompose(model, imports.any_size)),
+        ("channels_last", lambda model, imports: channels_last(model)),
     ),
 )
 CALL_PASSES: Stage[ImportedCalls] = Stage(
@@ -142,12 +181,25 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
     lambda calls: len(calls.calls),
     calls_text,
     (
-        ("merge_products", lambda calls, imports: merge_products(calls)),
-        ("split_columns", lambda calls, imports: split_columns(calls)),
+        _optional(
+            "merge_products",
+            "products of one input, such as Q, K and V, are one product",
+            lambda calls, imports: merge_products(calls),
+            fold_views,
+        ),
+        _optional(
+            "split_columns",
+            "a merged product writes its column blocks apart",
+            lambda calls, imports: split_columns(calls),
+        ),
         ("tie_weights", lambda calls, imports: tie_weights(calls)),
         ("take_views", lambda calls, imports: take_views(calls, imports.views, imports.tensors)),
-        ("fuse_pointwise", lambda calls, imports: fuse_pointwise(calls, imports.views)),
-        ("winograd", lambda calls, imports: use_winograd(calls) if imports.winograd else calls),
+        _optional(
+            "fuse_pointwise",
+            "elementwise operators behind a reshape are part of the kernel before",
+            lambda calls, imports: fuse_pointwise(calls, imports.views),
+        ),
+        ("winograd", _winograd),
         ("keep_whole", lambda calls, imports: keep_whole(calls)),
         ("share_scales", lambda calls, imports: share_scales(calls)),
         ("prepare", _prepare),

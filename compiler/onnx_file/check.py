@@ -5,21 +5,27 @@ Runs in the compile process. Nothing outside the model's own folder is read.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping
+import stat
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from nnjit_studio.compiler.onnx_file import budget
 from nnjit_studio.compiler.onnx_file.arrays import array_of, load_external, load_mapped
-from nnjit_studio.errors import ModelError, UnsupportedOpError
+from nnjit_studio.compiler.onnx_file.external import (
+    check_external_data,
+    tensor_bytes,
+    tensors_of,
+    widened_bytes,
+)
+from nnjit_studio.compiler.onnx_file.order import check_count, put_in_order
+from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
-MAX_NODES = 200_000
 WASM_BYTES = 4 * 2**30
 """The address space of 32-bit Wasm, in bytes."""
-_BITS = {onnx.TensorProto.INT4: 4, onnx.TensorProto.UINT4: 4}
 _ONNX, RUNTIME = ("", "ai.onnx"), "com.microsoft"
 DOMAINS = (*_ONNX, RUNTIME)
 """Domains whose operators have converters; the last one is ONNX Runtime's."""
@@ -35,7 +41,12 @@ def load_model(path: Path) -> onnx.ModelProto:
         short or outside the model's folder.
     """
     try:
-        model = onnx.load(str(path), load_external_data=False)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ModelError(f"{path.name!r} is not a regular file.", "Choose an .onnx file.")
+        with path.open("rb") as file:
+            model = onnx.load(file, load_external_data=False)
+    except NnjitError:
+        raise
     except FileNotFoundError as e:
         raise ModelError(f"There is no file {path.name!r}.", "Check the path.") from e
     except OSError as e:
@@ -53,20 +64,36 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path.name!r} is not an ONNX model.", "Choose a file with an .onnx graph."
         )
-    if len(model.graph.node) > MAX_NODES:
-        raise ModelError(f"The model has more than {MAX_NODES} nodes.", "Split it.")
-    _check_external_data(model, path)
+    _check_frame(model)
+    check_count(model)
+    check_external_data(model, path)
     _check_fits(model)
-    changed = _in_order(model.graph) | _name_domains(model)
+    # The checker's C++ takes no path that is not ASCII in every locale.
+    changed = put_in_order(model.graph) | _name_domains(model) | (not str(path).isascii())
     try:
         onnx.checker.check_model(_without_external(model) if changed else str(path))
-        load_external(list(_tensors(model.graph)), path.parent)
+        load_external(list(tensors_of(model.graph)), path.parent)
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]
         raise ModelError(
             f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
         ) from e
     return model
+
+
+def _check_frame(model: onnx.ModelProto) -> None:
+    """Refuse what the ONNX checker lets pass, although no two programs agree on it."""
+    versions = [o.version for o in model.opset_import if o.domain in _ONNX]
+    newest, outputs = onnx.defs.onnx_opset_version(), [o.name for o in model.graph.output]
+    if len(versions) > 1:
+        raise ModelError("The model names ONNX's operators in two versions.", "Export it again.")
+    if versions and versions[0] > newest:
+        raise ModelError(
+            f"The model needs opset {versions[0]}; the newest that is known is {newest}.",
+            "Export it with an older opset.",
+        )
+    if not outputs or len(set(outputs)) < len(outputs):
+        raise ModelError("The model has no outputs, or one of them twice.", "Export it again.")
 
 
 def _name_domains(model: onnx.ModelProto) -> bool:
@@ -119,11 +146,9 @@ def node_name(node: onnx.NodeProto) -> str:
 
 def _check_fits(model: onnx.ModelProto) -> None:
     """Refuse, by the sizes in the file alone, weights that no page can hold."""
-    total = sum(
-        math.prod(t.dims) * _BITS.get(t.data_type, 8 * _item_bytes(t.data_type)) // 8
-        for t in _tensors(model.graph)
-    )
-    check_memory(total, "weights alone")
+    tensors = list(tensors_of(model.graph))
+    check_memory(sum(map(tensor_bytes, tensors)), "weights alone")
+    budget.known_size(sum(map(widened_bytes, tensors)))
 
 
 def check_memory(nbytes: int, what: str) -> None:
@@ -141,96 +166,8 @@ def check_memory(nbytes: int, what: str) -> None:
         )
 
 
-def _item_bytes(dtype: int) -> int:
-    try:
-        return int(onnx.helper.tensor_dtype_to_np_dtype(dtype).itemsize)
-    except (KeyError, TypeError):
-        return 1
-
-
 def _external(model: onnx.ModelProto) -> bool:
-    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in _tensors(model.graph))
-
-
-def _in_order(graph: onnx.GraphProto) -> bool:
-    """Move nodes behind those that they read; whether any had to be moved.
-
-    ONNX Runtime takes them in any order, the ONNX checker does not.
-    """
-    waiting = {name for node in graph.node for name in node.output if name}
-    rest, order = list(graph.node), []
-    while rest:
-        later = []
-        for node in rest:
-            if any(name in waiting for name in _reads(node)):
-                later.append(node)
-            else:
-                order.append(node)
-                waiting.difference_update(node.output)
-        if len(later) == len(rest):
-            return False  # a cycle: the checker names it
-        rest = later
-    moved = any(a is not b for a, b in zip(order, graph.node, strict=True))
-    if moved:
-        held = [onnx.NodeProto.FromString(node.SerializeToString()) for node in order]
-        del graph.node[:]
-        graph.node.extend(held)
-    return moved
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node needs, those of its subgraphs included."""
-    yield from node.input
-    for attribute in node.attribute:
-        for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-            made = {name for n in inner.node for name in n.output} | {i.name for i in inner.input}
-            outputs = (o.name for o in inner.output)
-            for name in (*(r for n in inner.node for r in _reads(n)), *outputs):
-                if name not in made:
-                    yield name
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor of a graph, those of its subgraphs included."""
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                yield attribute.t
-            yield from attribute.tensors
-            for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _tensors(inner)
-
-
-def _check_external_data(model: onnx.ModelProto, path: Path) -> None:
-    folder = path.parent.resolve()
-    for tensor in _tensors(model.graph):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
-        entry = {e.key: e.value for e in tensor.external_data}
-        location = entry.get("location", "")
-        file = (folder / location).resolve()
-        if not location or not file.is_relative_to(folder):
-            raise ModelError(
-                f"The weight {tensor.name!r} points outside the model's folder ({location!r}).",
-                "Keep external data beside the model; files elsewhere are never read.",
-            )
-        if not file.is_file():
-            raise ModelError(
-                f"The external data file {location!r} of weight {tensor.name!r} is missing.",
-                "Put it into the model's folder.",
-            )
-        try:
-            end = int(entry.get("offset", 0)) + int(entry.get("length", 0))
-        except ValueError as e:
-            raise ModelError(
-                f"The weight {tensor.name!r} has a broken external data entry.", "Export it again."
-            ) from e
-        if file.stat().st_size < end:
-            raise ModelError(
-                f"The external data file {location!r} is too short for weight {tensor.name!r}.",
-                "Copy it again; its end is missing.",
-            )
+    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in tensors_of(model.graph))
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -40,6 +40,7 @@ class OnnxReference:
 
     def __init__(self, path: Path) -> None:
         model = check.load_model(path)
+        self._path = path
         self.nodes = [(check.node_name(n), [o for o in n.output if o]) for n in model.graph.node]
         self._outputs = {o.name for o in model.graph.output}
         known = set(self._outputs)
@@ -53,15 +54,60 @@ class OnnxReference:
     def run(
         self, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
     ) -> dict[str, NDArray[Any]]:
-        """The named tensors of one inference."""
-        wanted = {i.name for i in self._session.get_inputs()}
+        """The named tensors of one inference.
+
+        A tensor that a node writes may be fed too: what it depends on is then not computed.
+        """
+        held = any(name in self.tensors for name in feeds)
+        session = _session(part_of(check.load_model(self._path), feeds, names)) if held else None
+        session = session or self._session
+        wanted = {i.name for i in session.get_inputs()}
         try:
-            values = self._session.run(
+            values = session.run(
                 list(names), {name: a for name, a in feeds.items() if name in wanted}
             )
         except Exception as e:  # its exceptions have no common class
-            raise _refused(e) from e
+            raise refused(e) from e
         return dict(zip(names, map(np.asarray, values), strict=True))
+
+
+def part_of(
+    model: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
+) -> onnx.ModelProto:
+    """The nodes between fed tensors and named ones, as a model of its own."""
+    graph = model.graph
+    writer = {out: i for i, node in enumerate(graph.node) for out in node.output if out}
+    needed: set[int] = set()
+    wanted = [name for name in names if name not in feeds]
+    while wanted:
+        place = writer.get(wanted.pop())
+        if place is not None and place not in needed:
+            needed.add(place)
+            wanted += [name for name in _reads(graph.node[place]) if name not in feeds]
+    nodes = [graph.node[i] for i in sorted(needed)]
+    read = {name for node in nodes for name in _reads(node)}
+    made = onnx.helper.make_graph(
+        nodes,
+        graph.name,
+        [_value_info(name, array) for name, array in feeds.items() if name in read],
+        [onnx.ValueInfoProto(name=name) for name in names],
+        [weight for weight in graph.initializer if weight.name in read],
+    )
+    return onnx.helper.make_model(
+        made, opset_imports=model.opset_import, ir_version=model.ir_version,
+        functions=model.functions,
+    )  # fmt: skip
+
+
+def _reads(node: onnx.NodeProto) -> list[str]:
+    """What a node reads, with what the graphs inside it take from around them."""
+    inner = [n for a in node.attribute for g in (a.g, *a.graphs) for n in g.node]
+    return [name for name in node.input if name] + [r for n in inner for r in _reads(n)]
+
+
+def _value_info(name: str, array: NDArray[Any]) -> onnx.ValueInfoProto:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, kind, array.shape)
 
 
 def _session(model: onnx.ModelProto) -> Any:
@@ -70,6 +116,7 @@ def _session(model: onnx.ModelProto) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False  # it would keep what the largest run took
     providers = ["CPUExecutionProvider"]
     try:
         if model.ByteSize() < MESSAGE_BYTES:
@@ -79,10 +126,11 @@ def _session(model: onnx.ModelProto) -> Any:
             onnx.save_model(model, str(file), save_as_external_data=True, location="weights")
             return onnxruntime.InferenceSession(str(file), options, providers)
     except Exception as e:
-        raise _refused(e) from e
+        raise refused(e) from e
 
 
-def _refused(error: Exception) -> UserError:
+def refused(error: Exception) -> UserError:
+    """An error of ONNX Runtime as one sentence."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
     return UserError(
         f"Native ONNX Runtime cannot run the model: {reason}",

@@ -95,6 +95,25 @@ def _encode(state: _State) -> None:
     state.data = encode_module(state.function)
 
 
+def lowered(program: Program, tier: str) -> tuple[Function, Scheduled]:
+    """A kernel as Wasm IR by its first guess, with loops that may run no time at all; for
+    :func:`encoded`, when its sizes have become parameters."""
+    state = _State(program, None, tier, None)
+    _schedule(state)
+    state.function = lower(program, state.loops, tier, any_size=True)
+    _fuse(state)
+    return state.function, state.loops
+
+
+def encoded(function: Function, program: Program, tier: str) -> bytes:
+    """The bytes of a function that :func:`lowered` made."""
+    state = _State(program, None, tier, None, function)
+    for name, run in pass_list():
+        if name not in ("schedule", "lower", "fuse_multiply_add"):
+            run(state)
+    return state.data
+
+
 def pass_list() -> Passes[_State]:
     """All passes of the Wasm compiler, in order."""
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
+from nnjit_studio.compiler.onnx_file.budget import SILENT_S
 from nnjit_studio.compiler.process import codec, worker
 from nnjit_studio.compiler.process.operations import (
     OPERATIONS,
@@ -23,6 +25,7 @@ from nnjit_studio.compiler.process.operations import (
     WithPrograms,
 )
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
+from nnjit_studio.support.temporary import process_folder
 
 ERRORS: dict[str, type[NnjitError]] = {
     c.__name__: c for c in (ModelError, UnsupportedOpError, UserError)
@@ -48,7 +51,7 @@ class Child:
         self._pipe: Connection | None = None
         self._programs: dict[str, bytes] = {}
         self._killed = threading.Event()
-        handle, self._chatter = tempfile.mkstemp(prefix="nnjit-compile-", suffix=".log")
+        handle, self._chatter = tempfile.mkstemp(".log", "compile-", process_folder())
         os.close(handle)
 
     def start(self) -> None:
@@ -145,6 +148,8 @@ class Child:
 
     def _why_it_died(self) -> str:
         code = self.process.exitcode if self.process is not None else None
+        if code == -getattr(signal, "SIGPROF", 0):
+            return f"it computed for {SILENT_S:.0f} s or more without getting on"
         lines = Path(self._chatter).read_text(errors="replace").strip().splitlines()
         said = f", its last words: {lines[-1][:200]}" if lines else ""
         return f"the compile process died (exit code {code}){said}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.process import operations as op
 from nnjit_studio.compiler.process.child import Child
-from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel
+from nnjit_studio.compiler.process.results import AnySizeModel, DeviceKernels, ImportedModel
 from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
+from nnjit_studio.model.native_run import NativeRun
+from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
@@ -62,6 +66,10 @@ class CompileProcess:
         """Import an ONNX file; see :func:`nnjit_studio.compiler.importer.import_model`."""
         return self.call(op.ImportRequest(path, weights, importing), on_phase).model
 
+    def survey(self, path: Path) -> Survey:
+        """Read a file without importing it; see :mod:`nnjit_studio.compiler.importer.survey`."""
+        return self.call(op.SurveyRequest(path))
+
     def import_sizes(
         self,
         path: Path,
@@ -77,6 +85,26 @@ class CompileProcess:
         request = op.ImportSizesRequest(path, weights, tuple(inputs), half_weights)
         reply = self.call(request, on_phase)
         return list(reply.models), reply.notes
+
+    def import_any_size(
+        self,
+        path: Path,
+        weights: Path,
+        inputs: Mapping[str, NDArray[Any]],
+        half_weights: bool = False,
+        on_phase: Callable[[str], None] = lambda phase: None,
+    ) -> AnySizeModel | None:
+        """Import a model and compile it for any size; None where all its sizes are fixed.
+
+        See :func:`nnjit_studio.compiler.any_size.imports.import_any`.
+        """
+        request = op.ImportAnySizeRequest(path, weights, inputs, half_weights)
+        reply = self.call(request, on_phase)
+        if not reply.plan:
+            return None
+        plan = OpenPlan.from_json(json.loads(reply.plan))
+        kernels = tuple(code.kernel(workload, None) for workload, code in reply.code)
+        return AnySizeModel(plan, kernels, weights, reply.notes)
 
     def import_generation(
         self,
@@ -136,6 +164,10 @@ class CompileProcess:
     ) -> dict[str, NDArray[Any]]:
         """Tensors of the open reference for these inputs, any that its nodes write."""
         return self.call(op.ReferenceTensorsRequest(feeds, tuple(names)))
+
+    def native_run(self, path: Path, feeds: Mapping[str, NDArray[Any]]) -> NativeRun:
+        """Time a model in native ONNX Runtime, whole and by node."""
+        return self.call(op.NativeRunRequest(path, dict(feeds)))
 
     def onnx_attributes(self, path: Path) -> dict[str, dict[str, str]]:
         """Attributes of a model's nodes in its file, by name: ``op`` and each attribute as text."""

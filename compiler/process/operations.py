@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, PassText
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
+from nnjit_studio.model.native_run import NativeRun
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 
@@ -79,6 +81,11 @@ class ImportRequest(Request[Imported]):
 
 
 @dataclass(frozen=True)
+class SurveyRequest(Request[Survey]):
+    path: Path
+
+
+@dataclass(frozen=True)
 class ImportedGeneration(WithPrograms):
     """``models``: the decode plan, then the prefill plan where there is one."""
 
@@ -108,6 +115,26 @@ class ImportSizesRequest(Request[ImportedSizes]):
     path: Path
     weights: Path
     inputs: tuple[Mapping[str, NDArray[Any]], ...]
+    half_weights: bool
+
+
+@dataclass(frozen=True)
+class ImportedAnySize:
+    """``plan`` is the JSON of an open plan, empty where all sizes are fixed; ``code`` is by
+    workload and ``notes`` are sentences for the user."""
+
+    plan: str
+    code: tuple[tuple[str, Code], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImportAnySizeRequest(Request[ImportedAnySize]):
+    """``inputs``: arrays by name that the model runs on; without any, some are made up."""
+
+    path: Path
+    weights: Path
+    inputs: Mapping[str, NDArray[Any]]
     half_weights: bool
 
 
@@ -167,6 +194,12 @@ class NativeDecoderRequest(Request[None]):
 @dataclass(frozen=True)
 class NativeTokensRequest(Request[list[tuple[int, float]]]):
     tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NativeRunRequest(Request[NativeRun]):
+    path: Path
+    feeds: Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -288,6 +321,8 @@ class Operation:
     lost: str = ""
     """Of a job on a stranger's model: what ended when the process died, as the subject of a
     sentence. The model is to blame then, not the Studio."""
+    counted: bool = False
+    """Whether it has the budget of its file (:mod:`nnjit_studio.compiler.onnx_file.budget`)."""
     raises: type[NnjitError] | None = None
     """The class of all errors of the job; without it they keep the class that was raised."""
     loads: bool = False
@@ -308,17 +343,20 @@ _RUN = "The run in native ONNX Runtime"
 OPERATIONS = {
     row.request.__name__: row
     for row in (
-        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True),
-        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True),
-        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True),
-        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True),
+        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
+        Operation(SurveyRequest, "models", _LONG, lost=_READING, loads=True),
+        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
+        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
+        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
+        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
         Operation(DefineRequest, "kernels", _LONG, loads=True),
         Operation(RestoreRequest, "kernels", _LONG, loads=True),
         Operation(ReferenceRequest, "native", _LONG, lost=_OPENING),
         Operation(ReferenceTensorsRequest, "native", _LONG, lost=_RUN),
         Operation(NativeDecoderRequest, "native", _LONG, lost=_OPENING),
         Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
-        Operation(AttributesRequest, "native", _LONG, lost=_READING),
+        Operation(NativeRunRequest, "native", _LONG, lost=_RUN),
+        Operation(AttributesRequest, "native", _LONG, lost=_READING, counted=True),
         Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
         Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),
         Operation(CompileRequest, "kernels", raises=CompileError),

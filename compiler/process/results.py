@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnjit_studio.model import Graph, Plan, Workload
+from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.plan_choice import PlanChoice
 from nnjit_studio.records import Kernel
 
 
@@ -22,6 +24,18 @@ class ImportedModel:
     packable: frozenset[str]
     weights: Path
     gpu: ImportedModel | None = None
+    choices: tuple[PlanChoice, ...] = ()
+    """What the import chose by rules, with the other ways that there are."""
+
+
+@dataclass(frozen=True)
+class AnySizeModel:
+    """A model that was compiled for any size; ``notes`` are sentences for the user."""
+
+    plan: OpenPlan
+    kernels: tuple[Kernel, ...]
+    weights: Path
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)

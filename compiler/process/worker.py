@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import signal
 import sys
+import tempfile
 from multiprocessing.connection import Connection
+from pathlib import Path
 
+from nnjit_studio.compiler.onnx_file.budget import limited, progress
 from nnjit_studio.compiler.process import codec
 from nnjit_studio.compiler.process.handlers.registry import State, handler_of
-from nnjit_studio.compiler.process.operations import OPERATIONS, Failure
-from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.compiler.process.operations import OPERATIONS, Failure, Operation
+from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
 
 
 def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = False) -> None:
@@ -30,7 +34,12 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(5)  # what is measured on the same cores goes first
-    state = State(lambda phase: codec.send(pipe, "phase", phase))
+
+    def phase(name: str) -> None:
+        progress()
+        codec.send(pipe, "phase", name)
+
+    state = State(phase)
     if ahead:
         import nnjit_studio.compiler.importer  # noqa: F401
     with contextlib.suppress(EOFError, OSError):
@@ -41,28 +50,50 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
 
 def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
     """Send the reply to a request, or how it failed."""
+    row, request = OPERATIONS[kind], None
     try:
-        row = OPERATIONS[kind]
-        codec.send(pipe, "reply", handler_of(row)(state, codec.decode(body, row.request)))
+        handler, request = handler_of(row), codec.decode(body, row.request)
+        with limited(_size(request.path)) if row.counted else contextlib.nullcontext():
+            reply = handler(state, request)
+        codec.send(pipe, "reply", reply)
         if row.loads:
             _settle()
-    except NnjitError as e:
-        codec.send(pipe, "failure", Failure(e.error, e.hint, type(e).__name__))
-    except MemoryError:
-        full = "The compile process ran out of memory."
-        hint = "Close other programs or split the model."
-        codec.send(pipe, "failure", Failure(full, hint, UserError.__name__))
     except Exception as e:
-        text = f"The compile process failed: {type(e).__name__}: {e}"[:500]
-        hint = "Please report this with the log."
-        codec.send(pipe, "failure", Failure(f"{text}.", hint, BugError.__name__))
+        codec.send(pipe, "failure", _failure(row, request, e))
+
+
+def _failure(row: Operation, request: object, error: Exception) -> Failure:
+    """An error as the parent raises it; those of a stranger's file are not the Studio's."""
+    subject = row.lost.format(request=request) if row.lost else "The compile process"
+    text = f"{type(error).__name__}: {error}"[:500]
+    if isinstance(error, NnjitError):
+        text, hint, kind = error.error, error.hint, type(error)
+    elif isinstance(error, MemoryError):
+        allowed = "a file of its size is allowed" if row.counted else "there is"
+        text = f"{subject} needs more memory than {allowed}."
+        hint, kind = "Close other programs or split the model.", UserError
+    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text = f"{subject} found no room in {tempfile.gettempdir()!r}."
+        hint, kind = "Make room, or set TMPDIR to another folder.", UserError
+    elif row.lost:
+        text = f"{subject} failed: {text}."
+        hint, kind = (
+            "The file may be damaged; if other programs read it, please report it.",
+            ModelError,
+        )
+    else:
+        text = f"{subject} failed: {text}."
+        hint, kind = "Please report this with the log.", BugError
+    return Failure(text, hint, kind.__name__)
 
 
 def _limit_memory(memory_bytes: int) -> None:
     if sys.platform == "linux":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        allowed = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -75,3 +106,10 @@ def _settle() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # the job says it better
+        return 0

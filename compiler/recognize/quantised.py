@@ -8,6 +8,7 @@ float32 sum of products over the same axes, the program is one that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,7 @@ from nnjit_studio.compiler.ir.affine import (
     linear_form,
     loads,
     rewrite,
+    variables,
 )
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
@@ -97,7 +99,7 @@ def recognize_int8(program: Program) -> Quantised | None:
 
     ``max(i32(B[q, n, r]), -127)`` says that B has no -128.
     """
-    found = _sum(program)
+    found = sum_of_factors(program)
     return _int8(*found) if found else None
 
 
@@ -107,11 +109,11 @@ def recognize_4bit(program: Program) -> Quantised | None:
     ``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``: blocks g of
     ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
     """
-    found = _sum(program)
+    found = sum_of_factors(program)
     return _nibbles(*found) if found else None
 
 
-def _sum(program: Program) -> tuple[Program, Load, list[Expr]] | None:
+def sum_of_factors(program: Program) -> tuple[Program, Load, list[Expr]] | None:
     """The program without its small stages, the sum that its first stage adds to, the factors."""
     if not program.stages or any(stage.steps for stage in program.stages):
         return None
@@ -292,13 +294,15 @@ def without_vectors(program: Program) -> Program:
     if any(stage.steps for stage in program.stages):
         return program
     inputs = {b.name for b in program.buffers if b.role == "input"}
-    known: dict[str, tuple[tuple[Axis, ...], Expr]] = {}
+    known: dict[str, tuple[tuple[Axis, ...], Expr, Expr]] = {}
     kept: list[Stage] = []
 
     def inline(expr: Expr) -> Expr | None:
         if not isinstance(expr, Load) or expr.buffer not in known:
             return None
-        axes, value = known[expr.buffer]
+        axes, place, value = known[expr.buffer]
+        if len(axes) > 1:
+            return rewrite(value, lambda e: expr.index if e == place else None)
         at = {axis.var: expr.index for axis in axes}
         return rewrite(value, lambda e: at.get(e.name) if isinstance(e, Var) else None)
 
@@ -306,12 +310,29 @@ def without_vectors(program: Program) -> Program:
         body = tuple(replace(s, value=rewrite(s.value, inline)) for s in stage.body)
         index = Var(stage.axes[0].var) if stage.axes else Const(0, "i32")
         small = len(stage.axes) <= 1 and not stage.init and len(body) == 1
-        if small and body[0].index == index:
+        rows = bool(kept) and _by_row(stage, kept[0])
+        if rows or (small and body[0].index == index):
             target = program.buffer(body[0].buffer)
             read = {load.buffer for load in loads(body[0].value)}
             if target.role == "workspace" and inputs.issuperset(read):
-                known[target.name] = stage.axes, body[0].value
+                known[target.name] = stage.axes, body[0].index, body[0].value
                 continue
         kept.append(replace(stage, body=body))
     buffers = tuple(b for b in program.buffers if b.name not in known)
     return replace(program, buffers=buffers, stages=tuple(kept)) if known else program
+
+
+def _by_row(stage: Stage, first: Stage) -> bool:
+    """Whether a number for each row, over several axes, depends on its own flat place alone.
+
+    There are fewer of them than results of the first stage, the sum.
+    """
+
+    def points(of: Stage) -> int:
+        return math.prod(a.extent for a in of.axes if a.kind != "reduce")
+
+    if stage.init or len(stage.body) != 1 or len(stage.axes) < 2 or not first.init:
+        return False
+    (store,) = stage.body
+    rest = rewrite(store.value, lambda e: Const(0, "i32") if e == store.index else None)
+    return points(stage) < points(first) and not variables(rest)

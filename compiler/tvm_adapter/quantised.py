@@ -21,22 +21,23 @@ from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_W
 from nnjit_studio.errors import UnsupportedOpError
 
 _LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
-_MATMUL_LIKE = 4
+_LONG_ROW = 128
+MATMUL_LIKE = 4
 """TVM's pattern kOutEWiseFusable: pointwise operators may be fused behind it."""
 
 
-def _known(expr: Any) -> NDArray[Any] | None:
+def known_array(expr: Any) -> NDArray[Any] | None:
     if type(expr).__name__ != "GenericConst":
         return None
     data: NDArray[Any] = expr.value.numpy()
     return data
 
 
-def _shape(expr: Any) -> tuple[int, ...]:
+def shape_of(expr: Any) -> tuple[int, ...]:
     return tuple(int(d) for d in expr.ty.shape)
 
 
-def _optional(inputs: Any, position: int) -> Any:
+def optional_input(inputs: Any, position: int) -> Any:
     return inputs[position] if len(inputs) > position else None
 
 
@@ -51,19 +52,19 @@ class MatMulInteger(onnx_frontend.MatMulInteger):  # type: ignore[misc]
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        a, b = inputs[0], _known(inputs[1])
-        zero_a, zero_b = _optional(inputs, 2), _optional(inputs, 3)
-        zero = np.zeros((), np.int32) if zero_b is None else _known(zero_b)
-        by_row = zero_a is not None and math.prod(_shape(zero_a)) > 1
+        a, b = inputs[0], known_array(inputs[1])
+        zero_a, zero_b = optional_input(inputs, 2), optional_input(inputs, 3)
+        zero = np.zeros((), np.int32) if zero_b is None else known_array(zero_b)
+        by_row = zero_a is not None and math.prod(shape_of(zero_a)) > 1
         if b is None or b.ndim != 2 or zero is None or zero.size not in (1, b.shape[1]):
-            if _shape(a)[-1] * _LARGEST_PRODUCT < _EXACT_FLOATS and by_row is False:
+            if shape_of(a)[-1] * _LARGEST_PRODUCT < _EXACT_FLOATS and by_row is False:
                 return _in_floats(bb, a, inputs[1], zero_a, zero_b)
             return super()._impl_v10(bb, inputs, attr, params)
         if zero_a is not None:
             zero_a = relax.op.astype(zero_a, "int32")
-            zero_a = relax.op.reshape(zero_a, (_shape(a)[-2], 1) if by_row else ())
+            zero_a = relax.op.reshape(zero_a, (shape_of(a)[-2], 1) if by_row else ())
         moved = Moved.of(b.astype(np.int32), zero.astype(np.int32).reshape(-1))
-        return _int8(bb, *_signed(bb, a, zero_a), moved)
+        return product_of_bytes(bb, *signed_bytes(bb, a, zero_a), moved)
 
 
 def _in_floats(bb: Any, a: Any, b: Any, zero_a: Any, zero_b: Any) -> Any:
@@ -100,7 +101,7 @@ class Moved:
         return cls(moved.astype(np.int8), (zero - by).astype(np.int32), symmetric)
 
 
-def _signed(bb: Any, a: Any, zero: Any) -> tuple[Any, Any]:
+def signed_bytes(bb: Any, a: Any, zero: Any) -> tuple[Any, Any]:
     """The bytes and their zero point as signed ones."""
     if str(a.ty.dtype) != "uint8":
         return a, zero
@@ -110,17 +111,17 @@ def _signed(bb: Any, a: Any, zero: Any) -> tuple[Any, Any]:
     return bb.normalize(moved), none if zero is None else relax.op.subtract(zero, half)
 
 
-def _int8(bb: Any, a: Any, zero_a: Any, b: Moved) -> Any:
+def product_of_bytes(bb: Any, a: Any, zero_a: Any, b: Moved) -> Any:
     k, n = b.weight.shape
     rest = -k % INT8_IN_WORD
     weight = np.pad(b.weight, ((0, rest), (0, 0)))
     if rest:
-        a = bb.normalize(relax.op.nn.pad(a, [0, 0] * (len(_shape(a)) - 1) + [0, rest]))
+        a = bb.normalize(relax.op.nn.pad(a, [0, 0] * (len(shape_of(a)) - 1) + [0, rest]))
     words = weight.reshape(-1, INT8_IN_WORD, n).transpose(0, 2, 1)
     constant = relax.const(np.ascontiguousarray(words))
     sum_of = _symmetric_sum if b.symmetric else _int8_sum
 
-    total = bb.emit_te(sum_of, a, constant, primfunc_attrs={"op_pattern": _MATMUL_LIKE})
+    total = bb.emit_te(sum_of, a, constant, primfunc_attrs={"op_pattern": MATMUL_LIKE})
     if b.zero.any():
         rows = bb.emit_te(_row_sum, a)
         if zero_a is not None:
@@ -164,6 +165,49 @@ def _sum_of_words(a: Any, b: Any, of: Callable[[Any], Any]) -> Any:
     return te.compute((*a.shape[:-1], n), total, name="matmul_int8")
 
 
+class DynamicQuantizeLinear(onnx_frontend.DynamicQuantizeLinear):  # type: ignore[misc]
+    """As the frontend's, with the extremes of rows first: they run side by side."""
+
+    @classmethod
+    def _impl_v11(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        none, most = relax.const(0.0, "float32"), relax.const(255.0, "float32")
+        highest, lowest = _extremes(bb, x)
+        high = relax.op.maximum(none, relax.op.max(highest))
+        low = relax.op.minimum(none, relax.op.min(lowest))
+        scale = relax.op.divide(relax.op.subtract(high, low), most)
+        zero = relax.op.subtract(none, relax.op.divide(low, scale))
+        zero = relax.op.astype(relax.op.round(relax.op.clip(zero, 0, 255)), "uint8")
+        y = relax.op.quantize(x, scale, zero, axis=0, out_dtype="uint8")
+        return relax.Tuple([y, scale, zero])
+
+
+def _extremes(bb: Any, x: Any) -> tuple[Any, Any]:
+    """Largest and smallest value of each row, in one kernel while the row is near.
+
+    A row is the last axis or, where that is short, the last two.
+    """
+    shape = shape_of(x)
+    rows = shape[: -1 if shape[-1:] >= (_LONG_ROW,) or len(shape) < 3 else -2]
+    if math.prod(rows) == 1:
+        return x, x
+
+    def compute(data: Any) -> list[Any]:
+        def of(reduce: Callable[..., Any], name: str) -> Any:
+            axes = [te.reduce_axis((0, d), name=f"r{i}") for i, d in enumerate(shape[len(rows) :])]
+
+            def value(*at: Any) -> Any:
+                place = (*at, *axes)
+                return reduce(data[place], axis=axes)
+
+            return te.compute(rows, value, name=name)
+
+        return [of(te.max, "row_max"), of(te.min, "row_min")]
+
+    pair = bb.emit_te(compute, x)
+    return bb.emit(relax.TupleGetItem(pair, 0)), bb.emit(relax.TupleGetItem(pair, 1))
+
+
 class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     """com.microsoft's matmul of 4-bit weights: N rows of blocks along K, two values a byte.
 
@@ -174,9 +218,9 @@ class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         k, n, block = (int(attr[name]) for name in ("K", "N", "block_size"))
-        packed, scale = _known(inputs[1]), _known(inputs[2])
-        zero_input = _optional(inputs, 3)
-        zero = None if zero_input is None else _known(zero_input)
+        packed, scale = known_array(inputs[1]), known_array(inputs[2])
+        zero_input = optional_input(inputs, 3)
+        zero = None if zero_input is None else known_array(zero_input)
         fits = int(attr.get("bits", 4)) == 4 and block % 16 == 0 and k % block == 0
         unknown_zero = zero_input is not None and zero is None
         if not fits or packed is None or scale is None or unknown_zero:
@@ -184,7 +228,7 @@ class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
                 "MatMulNBits needs constant 4-bit weights and a K that is a multiple of the block.",
                 "Quantise the model again so, or use the float32 model.",
             )
-        if _optional(inputs, 4) is not None or (zero is not None and zero.dtype != np.uint8):
+        if optional_input(inputs, 4) is not None or (zero is not None and zero.dtype != np.uint8):
             raise UnsupportedOpError(
                 "MatMulNBits with a group index or with zero points that are not packed "
                 "4-bit values is not supported.",
@@ -203,8 +247,8 @@ class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
         if zero is not None:
             zeros = _halves(zero.reshape(n, -1))[:, :blocks]
             arguments.append(relax.const(_by_block(zeros)))
-        total = bb.emit_te(_nibble_sum, *arguments, primfunc_attrs={"op_pattern": _MATMUL_LIKE})
-        bias = _optional(inputs, 5)
+        total = bb.emit_te(_nibble_sum, *arguments, primfunc_attrs={"op_pattern": MATMUL_LIKE})
+        bias = optional_input(inputs, 5)
         return total if bias is None else relax.op.add(total, bias)
 
 
@@ -239,5 +283,9 @@ def _nibble_sum(a: Any, words: Any, scale: Any, zero: Any = None) -> Any:
     return te.compute((*a.shape[:-1], n), total, name="matmul_4bit")
 
 
-CONVERTERS = {"MatMulInteger": MatMulInteger, "MatMulNBits": MatMulNBits}
+CONVERTERS = {
+    "DynamicQuantizeLinear": DynamicQuantizeLinear,
+    "MatMulInteger": MatMulInteger,
+    "MatMulNBits": MatMulNBits,
+}
 """By ONNX operator; they stand before the frontend's own."""

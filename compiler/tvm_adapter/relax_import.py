@@ -17,12 +17,14 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
 from nnjit_studio.compiler.tvm_adapter import scans
 from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
 from nnjit_studio.compiler.tvm_adapter.primfunc import program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
+from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV, IntegerConv
 from nnjit_studio.compiler.tvm_adapter.recurrent import LSTM_OP, LstmLoop, lstm_program
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
@@ -58,8 +60,16 @@ class ImportedCalls:
     calls: tuple[ProgramCall, ...]
 
 
+_OWN_OPERATORS = {
+    cache.APPEND_OP: cache.CacheAppend,
+    INTEGER_CONV: IntegerConv,
+    LSTM_OP: LstmLoop,
+}
+"""Converters of the operators that the importer's own passes write."""
+
+
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    return lambda: {**stock(), **CONVERTERS, cache.APPEND_OP: cache.CacheAppend, LSTM_OP: LstmLoop}
+    return lambda: {**stock(), **CONVERTERS, **_OWN_OPERATORS}
 
 
 # The frontend has no registry to add converters to.
@@ -73,7 +83,7 @@ def supported_operators() -> frozenset[str]:
     """ONNX operator names that the importer has a converter for."""
     converters = onnx_frontend._get_convert_map()
     known = {name for name, cls in converters.items() if cls is not None}
-    return frozenset(known - {cache.APPEND_OP, LSTM_OP} | {"Constant"})
+    return frozenset(known - {*_OWN_OPERATORS} | {"Constant"})
 
 
 def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedCalls:
@@ -100,14 +110,20 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
             module = onnx_frontend.from_onnx(
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
+            progress()
             simple = ir.transform.Sequential(_SIMPLIFY)(module)
+            progress()
             fused = relax.transform.FuseOps()(simple)
             module = ir.transform.Sequential(_FUSE)(fused)
-    except UnsupportedOpError:  # of a converter of our own
+    except (UnsupportedOpError, MemoryError):  # of a converter of our own
         raise
     except Exception as e:
+        if "bad_alloc" in str(e):
+            raise MemoryError from e
         log.debug("import failed after: %s", chatter.getvalue())
         reason = str(e).strip().splitlines()[-1][:300] if str(e).strip() else type(e).__name__
+        if "span=" in reason:  # TVM's own objects, which tell a user nothing
+            reason = "one of them has a form that is not known"
         raise ModelError(
             f"The model's operators could not be imported: {reason}.",
             "Simplify the model (constant shapes, opset 13 to 20) and try again.",

@@ -61,6 +61,7 @@ _SIMD: dict[str, int] = {
     "i16x8.extend_low_i8x16_s": 0x87,
     "i16x8.extend_low_i8x16_u": 0x89,
     "i8x16.narrow_i16x8_u": 0x66,
+    "i16x8.narrow_i32x4_s": 0x85,
     "i16x8.narrow_i32x4_u": 0x86,
     "i32x4.extend_low_i16x8_s": 0xA7,
     "i32x4.extend_low_i16x8_u": 0xA9,
@@ -91,6 +92,16 @@ def _shuffle(*lanes: int) -> bytes:
     return b"\xfd\x0d" + bytes(4 * lane + i for lane in lanes for i in range(4))
 
 
+ROUNDED_PRODUCT = "f32x4.mul_rounded"
+"""A product that no pass fuses with an addition."""
+
+
+def _interleave(first: int) -> bytes:
+    """A shuffle of 16-bit lanes: ``first`` and the three behind it, of both vectors in turns."""
+    lanes = (lane for i in range(first, first + 4) for lane in (i, i + 8))
+    return b"\xfd\x0d" + bytes(2 * lane + i for lane in lanes for i in range(2))
+
+
 OPCODES: dict[str, bytes] = {
     **{name: bytes((code,)) for name, code in _PLAIN.items()},
     **{name: b"\xfc" + unsigned(code) for name, code in _SATURATING.items()},
@@ -99,6 +110,9 @@ OPCODES: dict[str, bytes] = {
     "i32x4.shuffle_0246": _shuffle(0, 2, 4, 6),
     "i32x4.shuffle_1357": _shuffle(1, 3, 5, 7),
     "i32x4.shuffle_2323": _shuffle(2, 3, 2, 3),
+    ROUNDED_PRODUCT: b"\xfd" + unsigned(_SIMD["f32x4.mul"]),
+    "i16x8.interleave_low": _interleave(0),
+    "i16x8.interleave_high": _interleave(4),
 }
 
 # Opcode and alignment hint (log2 bytes); buffers promise the alignment of their element only.

@@ -41,11 +41,15 @@ _STORES = {
 }  # fmt: skip
 
 
-def lower(program: Program, scheduled: Scheduled, tier: str) -> Function:
-    """Wasm IR of a scheduled program: ``run(pointers..., begin, end)``."""
+def lower(program: Program, scheduled: Scheduled, tier: str, any_size: bool = False) -> Function:
+    """Wasm IR of a scheduled program: ``run(pointers..., begin, end)``.
+
+    With ``any_size`` no loop is taken to run at least once: its bounds may become parameters.
+    """
     names = [b.name for b in program.buffers]
     function = Function([*names, "begin", "end"])
     ctx = Context(program, function, tier == "relaxed-simd", index)
+    ctx.any_size = any_size
     extent = scheduled.parallel_extent
     ctx.bind_parameter(BEGIN, len(names), 0, extent - 1)
     ctx.bind_parameter(END, len(names) + 1, 0, extent)
@@ -273,7 +277,7 @@ def _for(ctx: Context, loop: For) -> None:
     step = LocalSet(local, Op("i32.add", (LocalGet(local), i32(loop.step))))
     again = Op("i32.lt_s", (LocalGet(local), end))
     whole = [*scope.header, Loop([*scope.prefix, *nodes, *scope.latch, step], again)]
-    if ctx.bounds(loop.begin)[1] < ctx.bounds(loop.end)[0]:
+    if not ctx.any_size and ctx.bounds(loop.begin)[1] < ctx.bounds(loop.end)[0]:
         ctx.out.extend(whole)
     else:
         ctx.out.append(IfElse(Op("i32.lt_s", (LocalGet(local), end)), whole))

@@ -9,11 +9,21 @@ from __future__ import annotations
 import math
 import struct
 
-from nnjit_studio.compiler.ir.affine import LANES, Affine, affine, depends, stride, variables
+from nnjit_studio.compiler.ir.affine import (
+    LANES,
+    Affine,
+    affine,
+    depends,
+    loads,
+    stride,
+    variables,
+    walk,
+)
 from nnjit_studio.compiler.ir.dtypes import computed
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Expr, Load, Select, Var
 from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import Context
+from nnjit_studio.compiler.wasm.instructions import ROUNDED_PRODUCT
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, LocalSet, Node, Op, i32
 from nnjit_studio.compiler.wasm.scalar import (
     BITWISE_OPS,
@@ -32,6 +42,7 @@ from nnjit_studio.compiler.wasm.scalar import (
 from nnjit_studio.compiler.wasm.vector_math import constant, integers, power
 from nnjit_studio.errors import BugError
 
+BYTE_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
 _RAMP = ir.Const("v128", struct.pack("<4I", *range(LANES)))
 
 
@@ -58,6 +69,8 @@ def _vector(ctx: Context, expr: Expr, var: str) -> Node:
     if isinstance(expr, Select):
         return _select(ctx, expr, var)
     assert isinstance(expr, Cast)
+    if expr.dtype in BYTE_RANGES and ctx.dtype(expr.value) == "f32" and _is_byte(ctx, expr):
+        return _byte(vector(ctx, expr.value, var), expr.dtype)
     value = _convert(vector(ctx, expr.value, var), ctx.dtype(expr.value), computed(expr.dtype))
     return half.rounded(ctx.keep_vector, value) if expr.dtype == "f16" else value
 
@@ -165,7 +178,9 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
         return _power(ctx, expr, var)
     if op == "add" and dtype == "f32" and ctx.relaxed:
         for product, rest in ((expr.a, expr.b), (expr.b, expr.a)):
-            if isinstance(product, Binary) and product.op == "mul" and _varies(ctx, product, var):
+            if not isinstance(product, Binary) or product.op != "mul":
+                continue
+            if _varies(ctx, product, var) and not of_integers(ctx, product):
                 parts = (product.a, product.b, rest)
                 return Op("f32x4.relaxed_madd", tuple(_typed(ctx, e, var, dtype) for e in parts))
     a, b = _typed(ctx, expr.a, var, dtype), _typed(ctx, expr.b, var, dtype)
@@ -174,6 +189,8 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
             return Op(f"f32x4.{F32_COMPARE[op]}", (a, b))
         if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
             return float_division(ctx, "f32x4", op, a, b)
+        if op == "mul" and ctx.relaxed and of_integers(ctx, expr):
+            return Op(ROUNDED_PRODUCT, (a, b))
         for value, limit, number in ((a, b, expr.b), (b, a, expr.a)):
             if op in ("min", "max") and isinstance(number, Const):
                 return _limited(op, value, limit, float(number.value))
@@ -198,6 +215,20 @@ def _limited(op: str, value: Node, limit: Node, number: float) -> Node:
     chosen = Op(f"f32x4.p{op}", (value, limit))
     # -0 plus 0 is 0, as is the larger of both.
     return Op("f32x4.add", (chosen, limit)) if op == "max" and number == 0 else chosen
+
+
+def of_integers(ctx: Context, product: Expr) -> bool:
+    """Whether integers that were loaded or summed are scaled: formats say that this is rounded.
+
+    A fused addition would not round it, and the next quantisation would find other steps.
+    """
+    return any(
+        isinstance(e, Cast)
+        and e.dtype == "f32"
+        and ctx.dtype(e.value) in ("i32", *BYTE_RANGES)
+        and (loads(e.value) or not ctx.vectors.isdisjoint(variables(e.value)))
+        for e in walk(product)
+    )
 
 
 def _power(ctx: Context, expr: Binary, var: str) -> Node:
@@ -266,6 +297,47 @@ def _convert(value: Node, source: str, target: str) -> Node:
     if target == "i8":
         return Op("i32x4.shr_s", (Op("i32x4.shl", (value, i32(24))), i32(24)))
     return value
+
+
+def _is_byte(ctx: Context, expr: Cast) -> bool:
+    """Whether a float is rounded and inside the range of the bytes that it becomes."""
+    low, high = BYTE_RANGES[expr.dtype]
+    limits: dict[str, float] = {}
+    value, rounded = expr.value, False
+    while True:
+        if isinstance(value, Call) and value.fn == "round":
+            value, rounded = value.args[0], True
+        elif (
+            isinstance(value, Binary)
+            and value.op in ("min", "max")
+            and isinstance(value.b, Const)
+            and float(value.b.value).is_integer()
+        ):
+            limits.setdefault(value.op, float(value.b.value))
+            value = value.a
+        else:
+            break
+    rounded = rounded or _is_rounded(ctx, value)
+    inside = low <= limits.get("max", low - 1) <= limits.get("min", high + 1) <= high
+    return rounded and inside
+
+
+def _is_rounded(ctx: Context, value: Expr) -> bool:
+    """Whether a value is whole: rounded, and moved by a zero point perhaps."""
+    if isinstance(value, Binary) and value.op in ("add", "sub"):
+        zero = value.b
+        whole = isinstance(zero, Const) and float(zero.value).is_integer()
+        cast = isinstance(zero, Cast) and ctx.dtype(zero.value) in ("i32", *BYTE_RANGES)
+        return (whole or cast) and _is_rounded(ctx, value.a)
+    return isinstance(value, Call) and value.fn == "round"
+
+
+def _byte(value: Node, dtype: str) -> Node:
+    """A whole number of float32 as a byte: behind 2^23 and half of it the last bits are units.
+
+    Saturating truncation is seven instructions on x64. NaN of the usual bits gives 0 here too.
+    """
+    return _convert(Op("f32x4.add", (value, constant(1.5 * 2.0**23))), "i32", dtype)
 
 
 def low_bytes(value: Node) -> Node:

@@ -18,9 +18,13 @@ from nnjit_studio.analysis.session_events import (
     tuned_workloads,
 )
 from nnjit_studio.errors import UserError
+from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER, WON, shown_outcome
 from nnjit_studio.support.files import replacing
 from nnjit_studio.support.tables import text_table
 from nnjit_studio.support.terminal import printable
+from nnjit_studio.verdict.result import Verdict
+from nnjit_studio.verdict.text import COLUMNS as VERDICT_COLUMNS
+from nnjit_studio.verdict.text import cells, explanation, headline
 
 TEMPLATES = {False: "report.html.j2", True: "report.md.j2"}
 """By whether it is Markdown."""
@@ -51,6 +55,7 @@ def write_report(
     *,
     created: str,
     versions: Mapping[str, str] | None = None,
+    verdict: Verdict | None = None,
 ) -> Path:
     """Write the report of a session as one file without external resources.
 
@@ -65,6 +70,8 @@ def write_report(
         Date for the header, ISO 8601. Equal arguments give equal bytes.
     versions
         Program to version, for the footer.
+    verdict
+        The model in each engine, which the report then begins with.
 
     Returns
     -------
@@ -81,6 +88,7 @@ def write_report(
         created=created,
         versions=versions or {},
         markdown=out.suffix.lower() in (".md", ".markdown"),
+        verdict=verdict,
     )
     with replacing(out, "The report") as part:
         part.write_text(text, encoding="utf-8", newline="\n")
@@ -93,6 +101,7 @@ def render_report(
     created: str,
     versions: Mapping[str, str],
     markdown: bool = False,
+    verdict: Verdict | None = None,
 ) -> str:
     """The report as text: see :func:`write_report`."""
     if not events:
@@ -103,6 +112,7 @@ def render_report(
     filters = {
         "number": number,
         "gain": gain,
+        "outcome": shown_outcome,
         "percent": percent,
         "short": short_name,
         "cell": markdown_cell,
@@ -117,7 +127,10 @@ def render_report(
         error=session.error,
         created=created,
         versions=sorted(versions.items()),
-        speedup=ratio(summary["model_ms"]["before"], summary["model_ms"]["after"]),
+        speedup=model_gain(summary),
+        times=model_times(summary, "→"),
+        warning=summary.get("warning", ""),
+        notes=[n for n in (candidates_text(summary), peak_text(summary)) if n],
         clock=_clock(target),
         measured=sum(len(verdicts) for verdicts in session.measured.values()),
         latency=_latency_plot(session),
@@ -129,7 +142,31 @@ def render_report(
         ],
         peaks=sorted(target.get("peak_gflops", {}).items()),
         dash=NONE,
+        compared=None if verdict is None else _compared(verdict),
     )
+
+
+def _compared(verdict: Verdict) -> dict[str, Any]:
+    """A verdict for the templates; bars in percent of their room."""
+    most = max((row.ms.high for row in verdict.rows if row.ms), default=0.0) or 1.0
+    share = 72.0 / most
+    rows = [
+        {
+            "who": row.who,
+            "cells": cells(row, verdict.busy),
+            "bar": [share * t for t in (row.ms.median, row.ms.low, row.ms.high)] if row.ms else [],
+        }
+        for row in verdict.rows
+    ]
+    return {
+        "headline": headline(verdict),
+        "tone": verdict.state if verdict.state in ("faster", "slower") and not verdict.busy else "",
+        "busy": verdict.busy,
+        "explanation": explanation(verdict),
+        "columns": VERDICT_COLUMNS,
+        "rows": rows,
+        "created": verdict.created[:19],
+    }
 
 
 def _latency_plot(session: SessionEvents) -> Plot:
@@ -149,13 +186,6 @@ def number(value: float | str | None, digits: int = 3) -> str:
     return f"{value:.{min(decimals, 6)}f}"
 
 
-def ratio(over: float, under: float) -> str:
-    """``over / under`` as a factor such as ``1.56x``; a dash where there is none."""
-    if not (math.isfinite(over) and math.isfinite(under)) or over <= 0 or under <= 0:
-        return NONE
-    return f"{over / under:.2f}×"  # noqa: RUF001
-
-
 def percent(share: float) -> str:
     """A share of 1 in percent."""
     return f"{share * 100:.1f} %" if math.isfinite(share) else NONE
@@ -168,10 +198,67 @@ def markdown_cell(words: str) -> str:
 
 
 def gain(workload: Mapping[str, Any]) -> str:
-    """How much faster a workload of a summary is: by its times, or else by its rates."""
-    ms, gflops = workload["ms"], workload["gflops"]
-    by_time = ratio(ms["before"], ms["after"])
-    return ratio(gflops["after"], gflops["before"]) if by_time == NONE else by_time
+    """How much faster a workload of a summary is by its duels; a dash where none tells."""
+    speedup = workload.get("speedup")
+    if speedup is None:
+        return NONE
+    value, low, high = speedup
+    if value == low == high == 1:
+        return "unchanged"
+    return f"{value:.2f}× ({low:.2f} to {high:.2f})"  # noqa: RUF001
+
+
+def model_gain(summary: Mapping[str, Any]) -> str:
+    """What pairs of the whole model say; nothing else is a gain. A dash in older files."""
+    told = summary.get("gain") or {}
+    outcome = str(told.get("outcome") or NONE)
+    ends = (told.get("low"), told.get("high"))
+    span = "" if None in ends else f"{ends[0]:.2f} to {ends[1]:.2f}"
+    if told.get("ratio") is None or outcome == NOT_TOLD_APART:
+        return f"{outcome} ({span})" if span else outcome
+    return f"{told['ratio']:.2f}× ({span}, {told['pairs']} pairs)"  # noqa: RUF001
+
+
+def model_times(summary: Mapping[str, Any], arrow: str = "->") -> str:
+    """Milliseconds before and after where pairs tell them apart, or else of now alone."""
+    ms, told = summary["model_ms"], summary.get("gain") or {}
+    now = f"{number(ms['after'])} ms"
+    if told.get("ratio") is None or told.get("outcome") == NOT_TOLD_APART:
+        return now
+    return f"{number(ms['before'])} ms {arrow} {now}"
+
+
+def candidates_text(summary: Mapping[str, Any]) -> str:
+    """``128 tried, 2 kept, 89 slower, 30 not told apart``; empty in older files."""
+    counts = summary.get("outcomes") or {}
+    if not counts:
+        return ""
+    broken = sum(counts.get(state, 0) for state in ("wrong", "impossible", "failed"))
+    kinds = (
+        (summary.get("kept", 0), "kept"),
+        (counts.get(WON, 0) + counts.get(FASTER, 0), "faster in a duel"),
+        (counts.get(SLOWER, 0), "slower"),
+        (counts.get(NOT_TOLD_APART, 0), "not told apart"),
+        (broken, "wrong or failed"),
+    )
+    told = ", ".join(f"{n} {kind}" for n, kind in kinds if n or kind == "kept")
+    return f"{sum(counts.values())} tried: {told}"
+
+
+def left_text(summary: Mapping[str, Any]) -> str:
+    """That nothing is left to gain; empty where something was gained, or time was short."""
+    if summary["reason"] not in ("converged", "exhausted") or summary.get("kept"):
+        return ""
+    ways = sum(workload["candidates"] for workload in summary["workloads"])
+    return f"nothing is left to gain: the best of {ways} known ways is in use" if ways else ""
+
+
+def peak_text(summary: Mapping[str, Any]) -> str:
+    """How far the kernels are from the machine's peak; empty where that is not known."""
+    of_peak = summary.get("of_peak")
+    if not of_peak:
+        return ""
+    return f"the tuned kernels run at {of_peak:.0%} of this machine's peak"
 
 
 def _clock(target: Mapping[str, Any]) -> str:
@@ -187,12 +274,12 @@ def summary_table(finished: Mapping[str, Any]) -> str:
     finished
         The JSON form of a ``Finished`` event.
     """
-    ms = finished["model_ms"]
     target = finished["target"]
     where = " ".join(short_name(str(target[k])) for k in ("target", "tier") if target.get(k))
     lines = [
-        f"{short_name(finished['model'])} on {where}: {number(ms['before'])} ms -> "
-        f"{number(ms['after'])} ms ({ratio(ms['before'], ms['after'])}){_clock(target)}",
+        f"{short_name(finished['model'])} on {where}: {model_times(finished)}{_clock(target)}: "
+        f"{model_gain(finished)}",
+        *_sentence(finished.get("warning", "")),
         "",
     ]
     workloads = finished["workloads"]
@@ -220,8 +307,16 @@ def summary_table(finished: Mapping[str, Any]) -> str:
         f"Compiling took {number(compile_ms['median'])} ms a candidate (p99 "
         f"{number(compile_ms['p99'])} ms); the best was there after "
         f"{number(finished['seconds_to_best'])} s.",
+        *_sentence(candidates_text(finished)),
+        *_sentence(left_text(finished)),
+        *_sentence(peak_text(finished)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> list[str]:
+    """The text as a line of its own; none for nothing."""
+    return [f"{text[:1].upper()}{text[1:]}."] if text else []
 
 
 def _is_minor(workload: Mapping[str, Any]) -> bool:

@@ -76,6 +76,7 @@ def _unfinished(session: SessionEvents) -> dict[str, Any]:
                 "ms": {"before": math.nan, "after": math.nan},
                 "best": best.get("best_candidate", ""),
                 "share": math.nan,
+                "speedup": None,
             }
         )
     times = [c["ms"] for c in session.compiled.values() if not c["error"]] or [math.nan]

@@ -1,8 +1,10 @@
 """The bundle: a model with its tuned kernels, as a zip for any static server."""
 
 from nnjit_studio.bundle.engine import engine_files
+from nnjit_studio.bundle.keys import public_key, remembered, signing_key
 from nnjit_studio.bundle.manifest import BundleFile, BundleKernel, Manifest
 from nnjit_studio.bundle.reader import Bundle, VerifyReport, read_bundle, verify_bundle
+from nnjit_studio.bundle.seal import Seal, write_seal
 from nnjit_studio.bundle.writer import BundleParts, write_bundle
 
 __all__ = [
@@ -11,9 +13,14 @@ __all__ = [
     "BundleKernel",
     "BundleParts",
     "Manifest",
+    "Seal",
     "VerifyReport",
     "engine_files",
+    "public_key",
     "read_bundle",
+    "remembered",
+    "signing_key",
     "verify_bundle",
     "write_bundle",
+    "write_seal",
 ]

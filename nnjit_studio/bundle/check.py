@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from nnjit_studio.bundle.manifest import BundleKernel
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import ALIGNMENT_BYTES, DTYPE_BYTES, Generation, Plan, PlanStep, TensorSpec
+from nnjit_studio.model.open_plan import SCALARS, OpenPlan
 from nnjit_studio.model.plan import HALF_BYTES, WORD_BYTES
 
 MEMORY_BYTES = 2**32
@@ -49,6 +52,30 @@ def plan_problems(
             yield f"Buffer {i} has elements of {buffer.unit_bytes} bytes."
     yield from _port_problems(plan)
     yield from _step_problems(plan, kernels, pointers, {} if layouts is None else layouts)
+
+
+def open_problems(
+    plan: OpenPlan, kernels: Mapping[str, BundleKernel], pointers: Mapping[str, int]
+) -> Iterator[str]:
+    """What is wrong with a plan for any size, at the sizes of its example."""
+    for name, kernel in plan.kernels.items():
+        if len(kernel.variants) != math.prod(by for _, by in kernel.selectors):
+            yield f"The kernel {name} has another number of variants than its remainders."
+            return
+        for variant in kernel.variants:
+            known = pointers.get(variant.workload, -1)
+            used = {len(s.args) for s in plan.steps if s.workload == name}
+            if used and used != {known - len(variant.scalars)}:
+                yield f"The kernel {variant.workload} takes other arguments than its steps give."
+            if any(scalar.kind not in SCALARS for scalar in variant.scalars):
+                yield f"The kernel {variant.workload} has a parameter of an unknown kind."
+    try:
+        sized = plan.at(plan.example)
+    except (UserError, KeyError, ArithmeticError, OverflowError) as e:
+        yield f"The plan has no form at its example's sizes: {e}"
+        return
+    called = {step.workload: len(step.args) for step in sized.steps}
+    yield from plan_problems(sized, kernels, called)
 
 
 def _port_problems(plan: Plan) -> Iterator[str]:

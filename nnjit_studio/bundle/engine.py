@@ -11,12 +11,14 @@ ROOT_FILES = ("index.html", "nnjit.js")
 FOLDERS = ("engine", "sdk")
 
 
-def engine_files(generation: bool = False, gpu: bool = False) -> dict[str, bytes]:
+def engine_files(
+    generation: bool = False, gpu: bool = False, any_size: bool = False
+) -> dict[str, bytes]:
     """Path in the bundle to contents: all of ``resources/engine`` and ``resources/sdk`` and, at
     the root, the bundle's page and its API, each under the path that it has in ``resources``.
 
     Folders named ``generation`` ship with ``generation`` (decoders), folders named ``gpu`` with
-    ``gpu`` (kernels for WebGPU).
+    ``gpu`` (kernels for WebGPU), folders named ``open`` with ``any_size``.
 
     Raises
     ------
@@ -24,7 +26,8 @@ def engine_files(generation: bool = False, gpu: bool = False) -> dict[str, bytes
         When a file or a folder is missing from this installation.
     """
     resources = Path(str(files("nnjit_studio.resources")))
-    left_out = {name for name, ships in (("generation", generation), ("gpu", gpu)) if not ships}
+    optional = (("generation", generation), ("gpu", gpu), ("open", any_size))
+    left_out = {name for name, ships in optional if not ships}
     try:
         paths = [resources / name for name in ROOT_FILES]
         for folder in FOLDERS:

@@ -12,6 +12,7 @@ import msgspec
 
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
+from nnjit_studio.model.size import Dim
 from nnjit_studio.records import GPU_TIERS, TIERS
 
 FORMAT = "nnjit-bundle"
@@ -50,7 +51,8 @@ class Manifest:
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
     and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
-    for WebGPU: one for each workload, or none at all.
+    for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
+    of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Manifest:
     generation: Generation | None = None
     prefill: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
+    dims: tuple[Dim, ...] = ()
 
     @property
     def files(self) -> tuple[BundleFile, ...]:
@@ -101,6 +104,8 @@ class Manifest:
             "outputs": [_spec_json(spec) for spec in self.outputs],
             "tuned_on": dict(self.tuned_on),
         }
+        if self.dims:
+            data["dims"] = [asdict(dim) for dim in self.dims]
         if self.samples:
             samples = [{**_spec_json(spec), **asdict(file)} for spec, file in self.samples]
             data["samples"] = {"inputs": samples}
@@ -151,7 +156,13 @@ def safe_path(path: str) -> bool:
         return False
     # PurePosixPath drops "." and doubled slashes: what it changes was not normal.
     parts = PurePosixPath(path).parts
+    if any(_RESERVED.fullmatch(part) for part in parts):
+        return False
     return str(PurePosixPath(path)) == path and ".." not in parts and parts[0] not in ("/", "//")
+
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[. ]", re.IGNORECASE)
+"""Names that Windows takes for devices, or changes."""
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:

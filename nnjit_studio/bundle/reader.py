@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnjit_studio.bundle.check import generation_problems, plan_problems
+from nnjit_studio.bundle.check import generation_problems, open_problems, plan_problems
+from nnjit_studio.bundle.engine import engine_files
 from nnjit_studio.bundle.gpu_kernels import kernel_problems
 from nnjit_studio.bundle.manifest import MANIFEST_FILE, README_FILE, BundleFile, Manifest, safe_path
+from nnjit_studio.bundle.seal import Seal, read_seal
 from nnjit_studio.errors import BundleError, UserError, WasmError
 from nnjit_studio.model import Plan
+from nnjit_studio.model.open_plan import OPEN_VERSION, OpenPlan
 from nnjit_studio.model.plan import PLAN_VERSION, STATELESS_VERSION
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
@@ -27,6 +30,10 @@ from nnjit_studio.wasm_file.kernel import kernel_pointers
 CHUNK_BYTES = 1 << 20
 LIMIT_BYTES = {"manifest": 16 << 20, "readme": 1 << 20, "plan": 64 << 20, "kernel": 1 << 20}
 """What is read into memory at most; weights, samples and engine files are streamed."""
+
+MAX_ENTRIES = 10_000
+MAX_UNPACKED_BYTES = 64 << 20
+"""Of an entry that is compressed; weights, which may be larger, are stored."""
 
 REQUIRED_FILES = ("index.html", "nnjit.js")
 
@@ -38,6 +45,7 @@ class Bundle:
     path: Path
     manifest: Manifest
     plan: Plan
+    """Of a model for any size that at its example's sizes."""
     kernels: tuple[Kernel, ...]
 
 
@@ -45,7 +53,9 @@ class Bundle:
 class VerifyReport:
     """What :func:`verify_bundle` found; no problems means that the bundle is whole.
 
-    ``nbytes`` is the size of the zip; ``kernels`` counts modules and GPU kernels.
+    ``nbytes`` is the size of the zip; ``kernels`` counts modules and GPU kernels. ``seal`` is what
+    was found of it, None where there are problems. ``foreign`` are the files in which the bundle's
+    engine differs from that of this program, which is no problem of the bundle as such.
     """
 
     path: Path
@@ -54,6 +64,8 @@ class VerifyReport:
     files: int = 0
     kernels: int = 0
     nbytes: int = 0
+    seal: Seal | None = None
+    foreign: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -68,6 +80,7 @@ class VerifyReport:
             "kernels": self.kernels,
             "nbytes": self.nbytes,
             "problems": list(self.problems),
+            "foreign": list(self.foreign),
         }
 
 
@@ -86,7 +99,7 @@ def read_bundle(path: Path) -> Bundle:
         )
     with _open(path) as archive:
         manifest = _read_manifest(archive)
-        plan = _read_plan(archive, manifest.plan)
+        plan, _ = _read_any(archive, manifest.plan)
         kernels = [
             Kernel(
                 kernel.workload,
@@ -108,8 +121,8 @@ def verify_bundle(path: Path) -> VerifyReport:
     """Check a bundle without unpacking it.
 
     Names and sizes first, then every sha256, then what the files mean: the
-    plan, and each kernel's imports and exports. Nothing is read beyond the
-    size that the manifest declares.
+    plan, and each kernel's imports and exports; the seal of all bytes last.
+    Nothing is read beyond the size that the manifest declares.
 
     Raises
     ------
@@ -131,21 +144,40 @@ def verify_bundle(path: Path) -> VerifyReport:
             # What a file means is asked only of files that are what they should be.
             if not problems:
                 problems = list(_content_problems(archive, manifest))
+            seal = None if problems else read_seal(path)
     except UserError as e:
         return VerifyReport(path, (e.error,), nbytes=nbytes)
     kernels = (*manifest.kernels, *manifest.gpu_kernels)
     modules = {file.file for kernel in kernels for file in kernel.tiers.values()}
-    return VerifyReport(path, tuple(problems), manifest.name, len(infos), len(modules), nbytes)
+    return VerifyReport(
+        path, tuple(problems), manifest.name, len(infos), len(modules), nbytes, seal,
+        _foreign(manifest),
+    )  # fmt: skip
+
+
+def _foreign(manifest: Manifest) -> tuple[str, ...]:
+    """Engine files that are not this program's, that it would not ship, or that are missing."""
+    ours = engine_files(
+        manifest.generation is not None, bool(manifest.gpu_kernels), bool(manifest.dims)
+    )
+    expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
+    found = {file.file: file.sha256 for file in manifest.engine}
+    return tuple(
+        sorted(n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n))
+    )
 
 
 def _entry_problems(infos: list[zipfile.ZipInfo]) -> Iterator[str]:
     seen: set[str] = set()
+    if len(infos) > MAX_ENTRIES:
+        yield f"There are more than {MAX_ENTRIES} files."
+        return
     for info in infos:
         # orig_filename: zipfile cleans what filename gives.
         name = info.orig_filename
         mode = info.external_attr >> 16
         if not safe_path(name):
-            yield f"The path {name!r} leaves the bundle."
+            yield f"The path {name!r} leaves the bundle, or is a name that Windows reserves."
         elif name.lower() in seen:
             yield f"The file {name!r} is there twice."
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
@@ -155,6 +187,8 @@ def _entry_problems(infos: list[zipfile.ZipInfo]) -> Iterator[str]:
             zipfile.ZIP_DEFLATED,
         ):
             yield f"The file {name!r} is encrypted or compressed in an unusual way."
+        elif info.compress_type == zipfile.ZIP_DEFLATED and info.file_size > MAX_UNPACKED_BYTES:
+            yield f"The file {name!r} unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB."
         seen.add(name.lower())
 
 
@@ -195,9 +229,14 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
     kernels = {kernel.workload: kernel for kernel in manifest.kernels}
     if len(kernels) < len(manifest.kernels):
         yield "A workload has two kernels."
-    plan = _read_plan(archive, manifest.plan)
     layouts: dict[int, int] = {}
-    yield from plan_problems(plan, kernels, pointers, layouts)
+    plan, open_plan = _read_any(archive, manifest.plan)
+    if open_plan is None:
+        yield from plan_problems(plan, kernels, pointers, layouts)
+    else:
+        yield from open_problems(open_plan, kernels, pointers)
+    if manifest.dims != (open_plan.dims if open_plan else ()):
+        yield "The open dimensions of the manifest are not those of the plan."
     prefill = _read_plan(archive, manifest.prefill) if manifest.prefill else None
     if prefill is not None:
         yield from plan_problems(prefill, kernels, pointers, layouts)
@@ -222,6 +261,20 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
 
 def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
     return Manifest.from_json(_read_json(archive, MANIFEST_FILE, LIMIT_BYTES["manifest"]))
+
+
+def _read_any(archive: zipfile.ZipFile, file: BundleFile) -> tuple[Plan, OpenPlan | None]:
+    """The plan, of a model for any size at its example's sizes, and that for any size."""
+    data = _read_json(archive, file.file, LIMIT_BYTES["plan"])
+    if not isinstance(data, dict) or data.get("version") != OPEN_VERSION:
+        return _read_plan(archive, file), None
+    try:
+        found = OpenPlan.from_json(data)
+        return found.at(found.example), found
+    except (UserError, ValueError, KeyError, TypeError, ArithmeticError, IndexError) as e:
+        raise BundleError(
+            f"The plan of the bundle cannot be read: {e}.", "Export the bundle again."
+        ) from e
 
 
 def _read_plan(archive: zipfile.ZipFile, file: BundleFile) -> Plan:

@@ -25,8 +25,11 @@ from nnjit_studio.bundle.manifest import (
     gpu_file_name,
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
+from nnjit_studio.bundle.seal import write_seal
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
+from nnjit_studio.model.memory import WASM_BYTES, forecast
+from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing
 
@@ -78,6 +81,18 @@ takes the first that works in the visitor's browser; session.executionProvider s
 which, and session.fallbackReason why one before it does not.
 """
 
+SIZES_README = """
+This model takes inputs of any size in these ranges; the shapes above are an example:
+
+{ranges}
+
+A run at a new size compiles nothing. A size out of range is refused with a sentence, and
+the session goes on. Memory by size; session.memoryAt({{ name: size }}) forecasts others,
+and the session keeps what its largest run took:
+
+{memory}
+"""
+
 GENERATION_README = """
 This model makes text. It takes and gives token ids:
 
@@ -108,6 +123,10 @@ class BundleParts:
     """Of a decoder."""
     prefill: Plan | None = None
     """Of a decoder."""
+    open_plan: OpenPlan | None = None
+    """Of a model for any size; ``plan`` is then that at its example's sizes."""
+    figures: str = ""
+    """What was measured of the model, as lines of the README."""
 
     @property
     def plans(self) -> list[Plan]:
@@ -146,7 +165,7 @@ def write_bundle(
             name=name,
             generator=f"NNJIT Studio {__version__}",
             created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            plan=_add(contents, PLAN_FILE, _json(plan.to_json())),
+            plan=_add(contents, PLAN_FILE, _json((parts.open_plan or plan).to_json())),
             weights=weights_file,
             kernels=_add_kernels(contents, parts),
             engine=engine,
@@ -157,10 +176,12 @@ def write_bundle(
             generation=parts.generation,
             prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
             gpu_kernels=_add_gpu_kernels(contents, parts),
+            dims=parts.open_plan.dims if parts.open_plan else (),
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
-        contents[README_FILE] = _readme(manifest).encode()
+        contents[README_FILE] = _readme(manifest, parts.open_plan, parts.figures).encode()
         _write_zip(part, contents, parts.weights, weights_file.nbytes)
+        write_seal(part)
         report = verify_bundle(part)
         if not report.ok:
             raise BundleError(
@@ -189,7 +210,7 @@ def _write_zip(file: Path, contents: Mapping[str, bytes], weights: Path, nbytes:
 
 def _add_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[BundleKernel, ...]:
     entries = []
-    for workload in sorted(_called(parts.plans)):
+    for workload in sorted(_called(parts.plans) | _variants(parts.open_plan)):
         tiers = {k.tier: k for k in parts.kernels if k.workload == workload and k.tier in TIERS}
         if TIERS[0] not in tiers:
             raise BundleError(
@@ -212,6 +233,11 @@ def _add_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[Bundle
 
 def _called(plans: Sequence[Plan]) -> set[str]:
     return {step.workload for plan in plans for step in plan.steps if step.op == "call"}
+
+
+def _variants(plan: OpenPlan | None) -> set[str]:
+    kernels = plan.kernels.values() if plan else ()
+    return {variant.workload for kernel in kernels for variant in kernel.variants}
 
 
 def _add_gpu_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[BundleKernel, ...]:
@@ -273,7 +299,22 @@ def _json(data: Any) -> bytes:
     return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _readme(manifest: Manifest) -> str:
+def _sizes_readme(plan: OpenPlan) -> str:
+    """Ranges of the open dimensions, and the memory at sizes that double."""
+    lines = []
+    for scale in (1, 4, 16, 64, 256, 1024):
+        sizes = {d.name: min(d.high, max(d.low, d.step * scale)) for d in plan.dims}
+        needed = forecast(plan.at(sizes)).wasm_bytes
+        text = ", ".join(f"{name} {n}" for name, n in sizes.items())
+        line = f"    {text}: {needed / 2**20:.1f} MiB"
+        if line not in lines and needed <= WASM_BYTES:
+            lines.append(line)
+    return SIZES_README.format(
+        ranges="\n".join(f"    {d}: {d.text}" for d in plan.dims), memory="\n".join(lines)
+    )
+
+
+def _readme(manifest: Manifest, open_plan: OpenPlan | None, figures: str) -> str:
     types = {"f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32"}
     types |= {"i8": "int8", "u8": "uint8"}
     feeds = "\n".join(
@@ -283,7 +324,8 @@ def _readme(manifest: Manifest) -> str:
     )
     text = README + (GPU_README if manifest.gpu_kernels else "")
     text += GENERATION_README if manifest.generation else ""
-    return text.format(
+    text += _sizes_readme(open_plan).replace("{", "{{").replace("}", "}}") if open_plan else ""
+    made = text.format(
         name=manifest.name,
         generator=manifest.generator,
         created=manifest.created,
@@ -291,3 +333,4 @@ def _readme(manifest: Manifest) -> str:
         outputs="; ".join(f"outputs[{json.dumps(s.name)}].data" for s in manifest.outputs),
         inputs=", ".join(f"{s.name} {s.dtype} {list(s.shape)}" for s in manifest.inputs),
     )
+    return f"{made}\n{figures.rstrip()}\n" if figures else made

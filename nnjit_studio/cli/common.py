@@ -23,6 +23,9 @@ INPUTS: Any = option(None, "Input arrays by name, an .npz file.", type=FILE)
 BUDGET: Any = option(
     5.0, "Percent that tuning may add to the p95 latency of a serving model.", type=POSITIVE
 )
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+_LEAST_UNPACKED, _RATIO = 256 << 20, 20
+"""Bytes that any file of arrays may unpack to, and times its size from there on."""
 
 
 def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
@@ -30,14 +33,27 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
     if path is None:
         return None
     try:
+        if not path.is_file() and path.exists():
+            raise ValueError  # opening a FIFO would wait for ever
+        with zipfile.ZipFile(path) as stored:
+            _check_sizes(path, sum(member.file_size for member in stored.infolist()))
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError as e:
         raise UserError(f"There is no file {str(path)!r}.", "Check --inputs.") from e
-    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as e:
+    except (OSError, EOFError, MemoryError, ValueError, TypeError, *_BAD_ZIP) as e:
         raise UserError(
             f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
         ) from e
+
+
+def _check_sizes(path: Path, unpacked: int) -> None:
+    """Refuse arrays that unpack to more than a real file would."""
+    if unpacked > max(_LEAST_UNPACKED, _RATIO * path.stat().st_size):
+        raise UserError(
+            f"{str(path)!r} unpacks to {unpacked >> 20} MiB, too much for a file of its size.",
+            "Write it with numpy.savez, uncompressed.",
+        )
 
 
 def database_path(given: Path | None) -> Path:

@@ -1,4 +1,4 @@
-"""The verbs of the kernel database: `nnjit db list|show|export|import|vacuum`."""
+"""The verbs of the kernel database: `nnjit db list|show|export|import|vacuum|restore`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def opened(path: Path | None, read_only: bool = True) -> KernelDatabase:
 @verb("list")
 def db_list(
     workload: str = option("", "Only workloads whose name contains this."),
-    state: str = option("", "Only records in this state: won, slower, wrong, ..."),
+    state: str = option("", "Only records in this state: won, faster, slower, wrong, ..."),
     limit: int = option(50, "Records shown.", type=COUNT),
     database: Path | None = DATABASE,
     as_json: bool = JSON,
@@ -116,5 +116,13 @@ def db_vacuum(database: Path | None = DATABASE, as_json: bool = JSON) -> None:
     answer(as_json, document, f"removed {purged} deleted records; {before} -> {after} bytes")
 
 
-for each in (db_list, db_show, db_export, db_import, db_vacuum):
+@verb("restore")
+def db_restore(database: Path | None = DATABASE, as_json: bool = JSON) -> None:
+    """Take the last backup in place of the database, which is kept too."""
+    backup, old = KernelDatabase.take_backup(database_path(database))
+    document = {"ok": True, "backup": str(backup), "kept": str(old)}
+    answer(as_json, document, f"took {backup}; the old file is {old}")
+
+
+for each in (db_list, db_show, db_export, db_import, db_vacuum, db_restore):
     db.add_command(each)

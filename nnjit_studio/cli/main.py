@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -12,9 +13,12 @@ from nnjit_studio import __version__
 from nnjit_studio.cli.common import note, print_json
 from nnjit_studio.cli.verbs import LazyGroup
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.support.interrupts import interrupts, stop
 
 VERBS = {
     "bench": "bench.main:bench",
+    "check": "deployment:check",
+    "compare": "verdict.compare:compare",
     "compile": "kernel:compile_kernel",
     "db": "db:db",
     "diff": "profile:diff",
@@ -25,9 +29,11 @@ VERBS = {
     "inspect": "inspection.inspect:inspect",
     "live": "live:live",
     "offload": "bench.offload:offload",
+    "peers": "verdict.peers:peers",
     "profile": "profile:profile",
     "run": "run:run_model",
     "sample": "sample:sample",
+    "serve": "deployment:serve",
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",
@@ -61,12 +67,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point ``nnjit``: 0 ok, 1 the job failed, 2 wrong usage."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        cli.main(args=given, prog_name="nnjit", standalone_mode=False)
+        with interrupts(stop):
+            cli.main(args=given, prog_name="nnjit", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as e:
         e.show()
         code = 2
     except click.ClickException as e:
-        e.show()
+        if "--json" in given:
+            tell(UserError(e.format_message(), "--help lists what a verb takes."), True)
+        else:
+            e.show()
         code = e.exit_code
     except (click.Abort, KeyboardInterrupt):
         note("Stopped.")
@@ -79,6 +90,10 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except OSError as e:
+        if e.errno == errno.ENOSPC and e.filename is None:
+            unwritten = UserError("The output has no room left.", "Write it to another place.")
+            tell(unwritten, as_json=False)
+            os._exit(1)  # else the interpreter tries to write the rest once more
         logging.getLogger(__name__).debug("A file or the system refused", exc_info=True)
         name = f"{str(e.filename)!r} cannot be used" if e.filename else "The system refused"
         wrong = UserError(f"{name}: {e.strerror or e}.", "Check its folder and your permissions.")

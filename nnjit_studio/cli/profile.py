@@ -32,6 +32,7 @@ from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, group, option, same, verb
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.database import KernelDatabase
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 from nnjit_studio.records.backend import WASM
@@ -87,7 +88,7 @@ def profile(
     feeds = load_inputs(options.inputs)
     for out in filter(None, (options.trace, options.save, options.explorer)):
         out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
-    with workbench(target, importing, read_only=True) as opened:
+    with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
 
         def work() -> ModelProfile:
@@ -149,7 +150,7 @@ def diff(
     Exits with 1 when a tensor differs by more than the tolerance.
     """
     feeds = load_inputs(inputs)
-    with workbench(target, importing, read_only=True) as opened:
+    with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
 
         def work() -> Diff:
@@ -178,7 +179,9 @@ def faster(
     transfers of inputs and outputs are timed apart, and the result says why one is faster.
     """
     feeds = load_inputs(inputs)
-    with workbench(replace(target, backend="webgpu"), importing, read_only=True) as opened:
+    with workbench(
+        replace(target, backend="webgpu"), importing, opens=KernelDatabase.open_for_reading
+    ) as opened:
         bench = opened.bench
         on_gpu = bench.page.backend
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nnjit_studio.bundle import VerifyReport, verify_bundle
+from nnjit_studio.bundle import (
+    VerifyReport,
+    public_key,
+    signing_key,
+    verify_bundle,
+    write_seal,
+)
+from nnjit_studio.bundle.proof import prove
 from nnjit_studio.cli.common import (
     INPUTS,
     JSON,
@@ -21,13 +28,14 @@ from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import FILE, PATH, argument, option, verb
-from nnjit_studio.errors import BundleError, UserError
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.errors import BundleError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
 from nnjit_studio.workbench import Workbench, jobs
-from nnjit_studio.workbench.open_model import size_name
+from nnjit_studio.workbench.open_model import Feeds, size_name
 
 
 @verb("run")
@@ -59,7 +67,7 @@ def run_model(
         )
     feeds = [load_inputs(path) for path in inputs]
     notes: tuple[str, ...] = ()
-    with workbench(target, importing, read_only=True) as opened:
+    with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
 
         def work() -> tuple[list[Inference], DeviceProfile]:
@@ -112,36 +120,79 @@ def export(
         flag="--webgpu/--no-webgpu",
     ),
     inputs: Path | None = INPUTS,
+    sign: Path | None = option(
+        None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
+    ),
     target: TargetOptions = target_options("threads", "database"),
     as_json: bool = JSON,
 ) -> None:
     """Write MODEL with its best known kernels as a bundle for any static server.
 
-    Arrays of --inputs are stored in the bundle as sample inputs.
+    Where MODEL leaves sizes open and neither --dim nor --shape fixes one, the bundle takes
+    any size. Arrays of --inputs are stored in the bundle as sample inputs.
     """
+    signer = None if sign is None else signing_key(sign)
     feeds = load_inputs(inputs)
     bench = Workbench(
-        database_path(target.database), threads=target.threads, read_only=True, importing=importing
+        database_path(target.database),
+        threads=target.threads,
+        opens=KernelDatabase.open_for_reading,
+        importing=importing,
     )
+    tuned = 0
     try:
-        bench.open_offline(model, note, feeds)
-        path = jobs.export(bench.model, output, webgpu=webgpu)
-        tuned = sum(c is not None for c in bench.model.choose_known().values())
+        path = _any_size(bench, model, output, feeds, webgpu)
+        if path is None:
+            bench.open_offline(model, note, feeds)
+            path = jobs.export(bench.model, output, webgpu=webgpu)
+            tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
+    if signer is not None:
+        write_seal(path, signer)
     report = whole(verify_bundle(path))
-    document = {"ok": True, "path": str(path), "tuned": tuned, "files": report.files}
-    answer(as_json, document, f"wrote {path}: {report.files} files, {tuned} tuned workloads")
+    key = report.seal.key if report.seal else ""
+    document = {"ok": True, "path": str(path), "tuned": tuned, "files": report.files, "key": key}
+    signed = f", signed with {key}" if key else ""
+    answer(
+        as_json, document, f"wrote {path}: {report.files} files, {tuned} tuned workloads{signed}"
+    )
+
+
+def _any_size(
+    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, webgpu: bool | None
+) -> Path | None:
+    """The bundle for any size; None where sizes are fixed, by the file or by the options."""
+    given = bench.page.importing.shapes
+    if given.dims or given.shapes or webgpu:
+        return None
+    try:
+        made = jobs.export_any_size(bench.page, model, output, feeds, note)
+    except ModelError as error:
+        if feeds is None:
+            raise
+        note(f"{error.error} The bundle takes the sizes of --inputs alone.")
+        return None
+    for text in made[1] if made else ():
+        note(text)
+    return made[0] if made else None
 
 
 @verb()
-def verify(bundle: Path = argument(type=PATH), as_json: bool = JSON) -> None:
-    """Check every byte of a bundle."""
+def verify(
+    bundle: Path = argument(type=PATH),
+    key: str = option("", "Demand this signer: 64 hexadecimal digits, or a file with them."),
+    as_json: bool = JSON,
+) -> None:
+    """Check every byte of a bundle, and say what that proves and what it does not."""
+    wanted = public_key(key) if key else ""
     report = whole(verify_bundle(bundle))
-    document = {"ok": True, "path": str(bundle), "files": report.files}
-    answer(
-        as_json, document, f"{bundle}: {report.files} files, {report.kernels} kernels, all right"
-    )
+    proof = prove(report, wanted)
+    document = {"ok": True, "path": str(bundle), "files": report.files, **proof.to_json()}
+    lines = [f"{bundle}: {report.files} files, {report.kernels} kernels, no byte changed"]
+    lines += [f"proved: {text}" for text in proof.proved]
+    lines += [f"not proved: {text}" for text in proof.open]
+    answer(as_json, document, "\n".join(lines))
 
 
 def whole(report: VerifyReport) -> VerifyReport:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from nnjit_studio.cli.common import database_path, note
+from nnjit_studio.database import KernelDatabase
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.sandbox import NO_SANDBOX, Sandbox, switched_off_by
 from nnjit_studio.engine.runner.kept_page import keep_page
@@ -15,6 +17,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.backend import adapter_wanted, choose_backend
 from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.support.interrupts import interrupts, stop
 from nnjit_studio.workbench import Workbench
 
 T = TypeVar("T")
@@ -38,16 +41,19 @@ class Running:
         browser, adapter = browsers.find(self.target.target), adapter_wanted(page.backend)
         with keep_page(page.hub, browser, no_sandbox, adapter) as running:
             page.launched_with(running.flags)
-            return work()
+            with interrupts(_once(page.cancel)):
+                return work()
 
 
 @contextmanager
 def workbench(
-    target: TargetOptions, importing: ImportOptions = AS_IT_IS, read_only: bool = False
+    target: TargetOptions,
+    importing: ImportOptions = AS_IT_IS,
+    opens: Callable[[Path], KernelDatabase] = KernelDatabase.open,
 ) -> Iterator[Running]:
     """A started workbench, closed at the end.
 
-    ``read_only`` is for verbs that write no records: they need no turn at the database.
+    Verbs that write no records open the database for reading: they need no turn at it.
     """
     flags, off_by = "", NO_SANDBOX if target.no_sandbox else ""
     if target.lab and not target.embedded:
@@ -69,7 +75,7 @@ def workbench(
         flags,
         Sandbox(off_by),
         target.threads,
-        read_only,
+        opens,
         backend,
         importing,
     )
@@ -78,3 +84,16 @@ def workbench(
         yield Running(bench, target)
     finally:
         bench.close()
+
+
+def _once(cancel: Callable[[], None]) -> Callable[[int], None]:
+    """A first signal ends the work early, with its summary; the next one stops the program."""
+    seen: list[int] = []
+
+    def handle(number: int) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            stop(number)
+        cancel()
+
+    return handle

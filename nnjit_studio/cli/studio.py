@@ -15,6 +15,7 @@ from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.tune import REPORT
 from nnjit_studio.cli.verbs import AT_LEAST_0, PATH, argument, group, option, same, verb
+from nnjit_studio.database import KernelDatabase
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.tuner.events import Finished
@@ -47,8 +48,11 @@ def studio(
     """Open the window, on MODEL if one is given."""
     if not script.quit_at_end:  # a script does not follow what its user arranged by hand
         target = preferred(target)
-    with workbench(target, importing) as opened:
+    with workbench(target, importing, KernelDatabase.open_or_copy) as opened:
+        if opened.bench.database.why_not_kept:
+            note(opened.bench.database.why_not_kept)
         from nnjit_studio.ui.page.host import EngineView
+        from nnjit_studio.ui.page.visits import EmbeddedVisits
         from nnjit_studio.ui.startup.app import run_studio
 
         events = run_studio(
@@ -59,6 +63,7 @@ def studio(
             screenshot=script.screenshot,
             quit_when_done=script.quit_at_end,
             make_engine_view=EngineView,
+            make_visits=EmbeddedVisits,
         )
         finished = next((e for e in reversed(events) if isinstance(e, Finished)), None)
         if finished is not None:

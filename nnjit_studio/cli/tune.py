@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,10 @@ from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
 from nnjit_studio.tuner.events import Event, Failed, Finished
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.plan_forms import tune_plan
 
+PLAN_SHARE = 0.4
+"""Of the time limit, for the plan."""
 REPORT: Any = option(
     None,
     "Write a report at the end: Markdown if the name ends in .md, else HTML with plots.",
@@ -47,6 +51,11 @@ class SessionOptions:
         "Time limit, counted from the first search space; tuning ends earlier when no "
         "further gain is expected.",
         type=AT_LEAST_0,
+    )
+    plan: bool = option(
+        False,
+        "First tune the plan: import the model by other choices and compare in the page, "
+        "for up to two fifths of the time.",
     )
     exhaustive: bool = option(False, "Try every candidate that time allows.")
     interval_ms: float | None = option(
@@ -87,7 +96,13 @@ def tune(
             if options.interval_ms is not None:
                 share = None if quick else options.budget / 100
                 bench.model.serve(ServeOptions(options.interval_ms, share))
-            for event in bench.tuning.start(options.seconds, quick, options.exhaustive):
+            seconds = options.seconds
+            if options.plan:
+                began_s = time.monotonic()
+                for event in tune_plan(bench.model, seconds * PLAN_SHARE):
+                    tell(event, as_json)
+                seconds = max(seconds - (time.monotonic() - began_s), 0.0)
+            for event in bench.tuning.start(seconds, quick, options.exhaustive):
                 tell(event, as_json)
                 if isinstance(event, Failed):
                     raise failure(event.error)
@@ -168,6 +183,10 @@ def line_of(event: dict[str, Any]) -> str:
             )
         case "fell_back":
             return f"{event['reason']} The model runs in Wasm now."
+        case "plan":
+            tried = f"{event['tried']} of {event['ways']} known ways"
+            gain = f", {event['speedup']:.2f}x" * (event["speedup"] > 1)
+            return f"the best of {tried} to import the model is in use: {event['settings']}{gain}"
         case "model":
             return f"model {event['ms']:.2f} ms"
     return ""

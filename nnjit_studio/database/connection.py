@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from filelock import FileLock, Timeout
 from sqlite_utils import Database
 
-from nnjit_studio.database.safety import database_error, journal_mode
+from nnjit_studio.database.foreign import guard
+from nnjit_studio.database.safety import UnusableError, database_error, journal_mode
 from nnjit_studio.database.schema import SCHEMA_VERSION, check_header, check_version, migrate
 from nnjit_studio.errors import DatabaseError
 
 BUSY_TIMEOUT_S = 5.0
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class DatabaseInUseError(DatabaseError):
+    """Another Studio writes it."""
 
 
 class NeedsWriterError(DatabaseError):
@@ -35,6 +41,8 @@ class Connection:
     ----------
     backup
         The copy that was made before an upgrade; None without one.
+    kept
+        Whether what is written is on disk.
     """
 
     def __init__(
@@ -42,8 +50,10 @@ class Connection:
         path: Path,
         open_file: Callable[[], tuple[Database, Path | None]],
         lock: FileLock | None = None,
+        kept: bool = True,
     ) -> None:
         self.path = path
+        self.kept = kept
         self._lock = lock
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="nnjit-database")
         try:
@@ -52,22 +62,38 @@ class Connection:
             self._end()
             if isinstance(e, (sqlite3.Error, OSError)):
                 raise database_error(e, path) from e
+            if isinstance(e, _NONSENSE):
+                raise _damaged(path, e) from e
             raise
 
     @classmethod
-    def open(cls, path: Path, read_only: bool = False) -> Connection:
-        """Open a file; see :meth:`KernelDatabase.open`."""
+    def open(cls, path: Path, read_only: bool = False, foreign: bool = False) -> Connection:
+        """Open a file; see :meth:`KernelDatabase.open`.
+
+        One that is ``foreign`` is only read, and trusted in nothing.
+        """
         path = Path(path).absolute()
         try:
             check_header(path)
-            if read_only and not _has_content(path):
+            if (read_only or foreign) and not _has_content(path):
                 raise DatabaseError(
                     f"There is no kernel database at {path}.", "Tune a model first, or import one."
                 )
-            lock = None if read_only else _lock(path)
+            lock = None if read_only or foreign else _lock(path)
         except OSError as e:
             raise database_error(e, path) from e
-        return cls(path, lambda: _open_file(path, read_only), lock)
+        return cls(path, lambda: _open_file(path, read_only or foreign, foreign), lock)
+
+    @classmethod
+    def open_copy(cls, path: Path) -> Connection:
+        """A copy in memory, which may be written but is kept nowhere."""
+        path = Path(path).absolute()
+        return cls(path, lambda: (_copied(path), None), kept=False)
+
+    @classmethod
+    def open_nothing(cls, path: Path) -> Connection:
+        """An empty database in memory."""
+        return cls(Path(path).absolute(), _empty, kept=False)
 
     @classmethod
     def open_for_reading(cls, path: Path) -> Connection:
@@ -101,11 +127,8 @@ class Connection:
         """
         try:
             return self._run(job, *args, **kwargs)
-        except (ValueError, TypeError, KeyError, AttributeError) as e:
-            raise DatabaseError(
-                f"The kernel database {self.path} is damaged: an entry cannot be read ({e}).",
-                "Move it away to start a new one, then import a backup or an export.",
-            ) from e
+        except _NONSENSE as e:
+            raise _damaged(self.path, e) from e
 
     def write(
         self, job: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs
@@ -117,7 +140,7 @@ class Connection:
         DatabaseError
             Also when the file is open to be read only.
         """
-        if self._lock is None:
+        if self._lock is None and self.kept:
             raise DatabaseError(
                 f"The kernel database {self.path} is open read-only.", "Open it for writing."
             )
@@ -143,8 +166,29 @@ class Connection:
             self._lock.release()
 
 
+_NONSENSE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What stored values raise that are not as they should be."""
+
+
+def _damaged(path: Path, error: Exception) -> DatabaseError:
+    return UnusableError(
+        f"The kernel database {path} is damaged: an entry cannot be read ({error}).",
+        "`nnjit db restore` takes the last backup; or move it away and start a new one.",
+    )
+
+
 def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """No Studio has the database open meanwhile."""
+    lock = _lock(path)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _lock(path: Path) -> FileLock:
@@ -154,7 +198,7 @@ def _lock(path: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout as e:
-        raise DatabaseError(
+        raise DatabaseInUseError(
             f"The kernel database {path} is in use by another NNJIT Studio.",
             "Close the other Studio, or choose another file with --database.",
         ) from e
@@ -167,12 +211,22 @@ def _empty() -> tuple[Database, None]:
     return db, None
 
 
-def _open_file(path: Path, read_only: bool) -> tuple[Database, Path | None]:
+def _copied(path: Path) -> Database:
+    db = Database(memory=True, execute_plugins=False)
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source:
+        source.backup(db.conn)
+    _check_readable(db, path)
+    return db
+
+
+def _open_file(path: Path, read_only: bool, foreign: bool = False) -> tuple[Database, Path | None]:
     uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)
     try:
         # Plugins of sqlite-utils are other people's code: never loaded here.
         db = Database(connection, execute_plugins=False)
+        if foreign:
+            guard(db, path)
         if read_only:
             _check_readable(db, path)
             return db, None

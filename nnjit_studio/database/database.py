@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from sqlite_utils import Database
+
 from nnjit_studio.database import remarks, rows, transfer
-from nnjit_studio.database.connection import Connection
+from nnjit_studio.database.backups import back_up, take_backup
+from nnjit_studio.database.connection import Connection, DatabaseInUseError, locked
 from nnjit_studio.database.devices import insert_device, read_devices
 from nnjit_studio.database.measurement import Measurement, read_measurements
+from nnjit_studio.database.safety import UnusableError
 from nnjit_studio.database.schema import check_integrity
 from nnjit_studio.database.transfer import OnProgress, no_progress
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.errors import BugError, DatabaseError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import KernelKey, TuningRecord
+
+LOGGER = logging.getLogger(__name__)
 
 
 class KernelDatabase:
@@ -31,12 +38,20 @@ class KernelDatabase:
         The file.
     backup
         The copy that was made before an upgrade; None without one.
+    why_not_kept
+        Why what is written here stays in memory; empty where it is on disk.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, why_not_kept: str = "") -> None:
         self._connection = connection
         self.path = connection.path
         self.backup = connection.backup
+        self.why_not_kept = why_not_kept
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is written is on disk."""
+        return not self.why_not_kept
 
     @classmethod
     def open(cls, path: Path, read_only: bool = False) -> KernelDatabase:
@@ -67,6 +82,50 @@ class KernelDatabase:
             As :meth:`open`.
         """
         return cls(Connection.open_for_reading(path))
+
+    @classmethod
+    def open_or_copy(cls, path: Path) -> KernelDatabase:
+        """Open a database with a daily backup, or work in memory where that is impossible.
+
+        What another Studio has open is copied; a file that is damaged or cannot be used stays
+        as it is, and the database in memory is empty. ``why_not_kept`` tells which it is.
+
+        Raises
+        ------
+        DatabaseError
+            When the file is not a kernel database, or one of a newer Studio.
+        """
+        try:
+            connection = Connection.open(path)
+            try:
+                connection.read(_checked_and_backed_up, connection.path)
+            except BaseException:
+                connection.close()
+                raise
+            return cls(connection)
+        except DatabaseInUseError as e:
+            why = f"{e.error} This is a copy: what is measured here is not kept."
+            return cls(Connection.open_copy(path), why)
+        except UnusableError as e:
+            why = f"{e.error} It stays as it is; what is measured here is not kept. {e.hint}"
+            return cls(Connection.open_nothing(path), why)
+
+    @staticmethod
+    def take_backup(path: Path) -> tuple[Path, Path]:
+        """Put the newest backup in the place of a damaged file, which is kept.
+
+        Returns
+        -------
+        tuple
+            The backup, and where the old file is now.
+
+        Raises
+        ------
+        DatabaseError
+            When there is no backup, or a Studio has the database open.
+        """
+        with locked(path := Path(path).absolute()):
+            return take_backup(path)
 
     def __enter__(self) -> KernelDatabase:
         return self
@@ -230,3 +289,15 @@ class KernelDatabase:
         records = self.all_records()[::-1]
         transfer.write_records(path, records, on_progress)
         return len(records)
+
+
+def _checked_and_backed_up(db: Database, path: Path) -> None:
+    if (found := check_integrity(db)) != "ok":
+        raise UnusableError(
+            f"The kernel database {path} is damaged ({found[:80]}).",
+            "`nnjit db restore` takes the last backup.",
+        )
+    try:
+        back_up(db.conn, path)
+    except DatabaseError as e:
+        LOGGER.warning("No backup: %s", e)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, fields
 from sqlite_utils import Database
 
 from nnjit_studio.records import TuningRecord, code_of
-
-TIMED_STATES = ("won", "slower", "default")
-"""States whose time is that of a kernel with right results."""
+from nnjit_studio.records.outcomes import TIMED
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One record without its samples and module; rates are None where nothing was timed.
+
+    The speed-up is None where there was no duel.
 
     ``id`` is the record's, ``samples`` their number, ``deleted`` when it was put aside.
     """
@@ -39,6 +39,9 @@ class Measurement:
     tags: str = ""
     error: str = ""
     deleted: str = ""
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
 
     @classmethod
     def of(cls, record_id: int, record: TuningRecord) -> Measurement:
@@ -48,7 +51,8 @@ class Measurement:
             record_id, record.workload, key.kind, record.settings, record.state,
             record.gflops or None, record.median_ms or None, len(record.samples_ms), key.tier,
             key.target, key.device_id, record.browser, record.created, record.note, record.tags,
-            record.error,
+            record.error, "", record.speedup or None, record.speedup_low or None,
+            record.speedup_high or None,
         )  # fmt: skip
 
     @property
@@ -59,13 +63,16 @@ class Measurement:
     def timed(self) -> bool:
         """Whether its time is that of a right kernel."""
         ms = self.median_ms
-        return self.state in TIMED_STATES and ms is not None and 0 < ms < math.inf
+        return self.state in TIMED and ms is not None and 0 < ms < math.inf
 
 
 _OTHER_COLUMNS = {
     "kind": "k.kind",
     "gflops": "nullif(r.gflops, 0)",
     "median_ms": "nullif(r.median_ms, 0)",
+    "speedup": "nullif(r.speedup, 0)",
+    "speedup_low": "nullif(r.speedup_low, 0)",
+    "speedup_high": "nullif(r.speedup_high, 0)",
     "samples": "json_array_length(r.samples_ms)",
     "tier": "k.tier",
     "target": "k.target",

@@ -27,10 +27,11 @@ _WITHOUT_MODULES = _SELECT.format(wasm="")
 """The modules are most of a database."""
 _WHOLE = _SELECT.format(wasm=", m.wasm") + "LEFT JOIN kernels AS m ON m.sha256 = r.kernel_sha256 "
 
-NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms", "pipeline_ms")
+SPEEDUP = ("speedup", "speedup_low", "speedup_high")
+NUMBERS = ("median_ms", "gflops", "compile_ms", "timer_quantum_ms", "pipeline_ms", *SPEEDUP)
 TEXTS = (
     "workload", "settings", "state", "browser", "flags", "created", "error", "gpu_clock", "note",
-    "tags",
+    "tags", "in_place",
 )  # fmt: skip
 """Fields of a record that are columns of the same name."""
 
@@ -60,6 +61,8 @@ def _from_row(row: Mapping[str, Any]) -> TuningRecord:
 def make_record(key: Mapping[str, str], fields: Mapping[str, Any], wasm: bytes) -> TuningRecord:
     """A record from plain values. SQLite and JSON keep numbers that are not finite as null."""
     plain = {name: fields[name] for name in TEXTS}
+    if not all(isinstance(text, str) for text in plain.values()):
+        raise ValueError("a text field holds something else")
     plain |= {n: math.nan if fields[n] is None else float(fields[n]) for n in NUMBERS}
     return TuningRecord(
         key=KernelKey(**{name: key[name] for name in KEY_COLUMNS}),

@@ -8,6 +8,15 @@ from typing import Any
 
 from nnjit_studio.errors import DatabaseError
 
+
+class UnusableError(DatabaseError):
+    """The file is damaged, or cannot be read or written."""
+
+
+class DiskFullError(UnusableError):
+    """Nothing was lost, and the same may succeed once there is room."""
+
+
 WAL_SAFE_SINCE = (3, 51, 3)
 """Older releases since 3.7.0 can corrupt a file when the WAL is reset under two connections."""
 
@@ -50,7 +59,17 @@ _MEANINGS = (
     (
         "malformed",
         "The kernel database {path} is damaged.",
-        "Move it away to start a new one, then import a backup or an export.",
+        "`nnjit db restore` takes the last backup; or move it away and start a new one.",
+    ),
+    (
+        "interrupted",
+        "The kernel database {path} took too long to read for its size.",
+        "Ask whoever made the file for an export as .json.",
+    ),
+    (
+        "decode to UTF-8",
+        "The kernel database {path} is damaged: a text in it is not UTF-8.",
+        "`nnjit db restore` takes the last backup; or move it away and start a new one.",
     ),
     (
         "not a database",
@@ -69,13 +88,14 @@ def database_error(error: sqlite3.Error | OSError, path: Path) -> DatabaseError:
     """The words for an error of SQLite or of the file system on a database file."""
     if isinstance(error, OSError):
         reason = error.strerror or type(error).__name__
-        return DatabaseError(
+        return UnusableError(
             f"The kernel database {path} cannot be used: {reason}.",
             "Check the permissions of the file and its folder, or choose another place.",
         )
     for sign, sentence, hint in _MEANINGS:
         if sign in str(error):
-            return DatabaseError(sentence.format(path=path), hint)
+            kind = DiskFullError if sign == "disk is full" else UnusableError
+            return kind(sentence.format(path=path), hint)
     return DatabaseError(
         f"The kernel database {path} answered with an error: {error}.",
         "Close other programs that use it and try again; else import a backup into a new one.",

@@ -9,11 +9,12 @@ from pathlib import Path
 from sqlite_utils import Database, Migrations
 
 from nnjit_studio.errors import DatabaseError
+from nnjit_studio.records.outcomes import NOT_TOLD_APART, SLOWER
 
 APPLICATION_ID = 0x4E4A4954
 """ASCII "NJIT" at offset 68 of the file header."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 7
 """``user_version`` of a file with every migration applied: their number."""
 
 KEY_COLUMNS = (
@@ -117,6 +118,32 @@ def m0005_notes(db: Database) -> None:
     _create_measurements(db, "live_records", _CODE, "r.gpu_clock, r.pipeline_ms, ", remarks)
 
 
+def m0006_outcomes(db: Database) -> None:
+    """Three outcomes of a duel, with the speed-up that they follow from.
+
+    ``slower`` was also what could not be told apart, and nothing in such a record tells which.
+    """
+    for name in ("speedup", "speedup_low", "speedup_high"):
+        db.execute(f"ALTER TABLE records ADD COLUMN {name} REAL NOT NULL DEFAULT 0")
+    db.execute(f"UPDATE records SET state = '{NOT_TOLD_APART}' WHERE state = '{SLOWER}'")
+    for view in ("live_records", "measurements"):
+        db[view].drop()
+    db.create_view("live_records", "SELECT * FROM records WHERE deleted = ''")
+    remarks = ",\n               r.note, r.tags, r.speedup, r.speedup_low, r.speedup_high"
+    _create_measurements(db, "live_records", _CODE, "r.gpu_clock, r.pipeline_ms, ", remarks)
+
+
+def m0007_in_place(db: Database) -> None:
+    """What became of a duel's winner in the running model; empty where it was not tried there."""
+    db.execute("ALTER TABLE records ADD COLUMN in_place TEXT NOT NULL DEFAULT ''")
+    for view in ("live_records", "measurements"):
+        db[view].drop()
+    db.create_view("live_records", "SELECT * FROM records WHERE deleted = ''")
+    names = ("note", "tags", "speedup", "speedup_low", "speedup_high", "in_place")
+    remarks = "".join(f", r.{name}" for name in names)
+    _create_measurements(db, "live_records", _CODE, "r.gpu_clock, r.pipeline_ms, ", remarks)
+
+
 _CODE = """CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
                length(m.wasm) AS code_bytes,
                CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes"""
@@ -142,7 +169,11 @@ def _create_measurements(
 
 
 migrations = Migrations("nnjit_studio")
-for _step in (m0001_tables, m0002_readable, m0003_devices, m0004_gpu, m0005_notes):
+STEPS = (
+    m0001_tables, m0002_readable, m0003_devices, m0004_gpu, m0005_notes, m0006_outcomes,
+    m0007_in_place,
+)  # fmt: skip
+for _step in STEPS:
     migrations()(_step)
 
 

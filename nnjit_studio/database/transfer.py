@@ -15,17 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.database.connection import Connection, OlderSchemaError
-from nnjit_studio.database.rows import NUMBERS, TEXTS, insert_records, make_record, select_records
+from nnjit_studio.database.rows import (
+    NUMBERS,
+    SPEEDUP,
+    TEXTS,
+    insert_records,
+    make_record,
+    select_records,
+)
 from nnjit_studio.errors import DatabaseError
 from nnjit_studio.records import KernelKey, TuningRecord
+from nnjit_studio.records.outcomes import NOT_TOLD_APART, SLOWER, STATES
 from nnjit_studio.support.files import replacing
+from nnjit_studio.support.terminal import printable
 
 FORMAT = "nnjit-records"
 VERSION = 1
 PROGRESS_EVERY = 100
 _FIELDS = {f.name for f in fields(TuningRecord)}
 _KEY_FIELDS = {f.name for f in fields(KernelKey)}
-_SINCE_VERSION_1 = {"gpu_clock": "", "pipeline_ms": 0.0, "note": "", "tags": ""}
+_SINCE_VERSION_1 = {"gpu_clock": "", "pipeline_ms": 0.0, "note": "", "tags": "", "in_place": ""}
+_SINCE_VERSION_1 |= dict.fromkeys(SPEEDUP, 0.0)
 """Fields that older files lack, with their values."""
 
 OnProgress = Callable[[int, int], None]
@@ -53,9 +63,17 @@ def read_records(path: Path) -> list[TuningRecord]:
         When the file cannot be read or is not one of ours.
     """
     if path.suffix.lower() == ".json":
-        return _read_json(path)
-    with _source(path) as source:
-        return source.read(select_records, "ORDER BY r.id", {})
+        records = _read_json(path)
+    else:
+        with _source(path) as source:
+            records = source.read(select_records, "ORDER BY r.id", {})
+    unknown = next((r.state for r in records if r.state not in STATES), None)
+    if unknown is not None:
+        raise DatabaseError(
+            f"A record of {path} has the state {unknown!r}, which is not known.",
+            "Update NNJIT Studio, or ask whoever made the file.",
+        )
+    return records
 
 
 def write_records(path: Path, records: Sequence[TuningRecord], on_progress: OnProgress) -> None:
@@ -81,7 +99,7 @@ def write_records(path: Path, records: Sequence[TuningRecord], on_progress: OnPr
 def _source(path: Path) -> Iterator[Connection]:
     """A database to read from, never changed: one of an older schema is upgraded in a copy."""
     try:
-        connection = Connection.open(path, read_only=True)
+        connection = Connection.open(path, foreign=True)
     except OlderSchemaError:
         with tempfile.TemporaryDirectory(prefix="nnjit-") as folder:
             copy = Path(folder) / "kernels.db"
@@ -107,7 +125,7 @@ def _read_json(path: Path) -> list[TuningRecord]:
             raise ValueError(f"its format is not {FORMAT!r}")
         if data.get("version") != VERSION:
             raise ValueError(f"version {data.get('version')!r} is not known")
-        return [_from_json({**_SINCE_VERSION_1, **item}) for item in data["records"]]
+        return [_from_json(_upgraded(item)) for item in data["records"]]
     except OSError as e:
         raise DatabaseError(
             f"The file {path} cannot be read: {e.strerror}.", "Choose another file."
@@ -117,6 +135,12 @@ def _read_json(path: Path) -> list[TuningRecord]:
             f"The file {path} is not an export of kernel records: {e}.",
             "Choose a .json or .db file that NNJIT Studio wrote.",
         ) from e
+
+
+def _upgraded(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of any version in the form of this one, as the schema's migrations do it."""
+    old = item["state"] == SLOWER and "speedup" not in item
+    return {**_SINCE_VERSION_1, **item} | ({"state": NOT_TOLD_APART} if old else {})
 
 
 def _from_json(data: Mapping[str, Any]) -> TuningRecord:
@@ -140,6 +164,14 @@ def _write_json(records: Iterator[TuningRecord], path: Path) -> None:
     path.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", "utf-8")
 
 
+def _plain(value: object) -> object:
+    """A text that no spreadsheet takes for a formula and no terminal for a command."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value, keep="\n\t")
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
 def _write_csv(records: Iterator[TuningRecord], path: Path) -> None:
     """One line a record, without the modules; key columns begin with ``key_``."""
     rows = []
@@ -149,7 +181,8 @@ def _write_csv(records: Iterator[TuningRecord], path: Path) -> None:
         key = row.pop("key")
         row["samples_ms"] = " ".join(map(str, record.samples_ms))
         row["panels"] = " ".join(f"{arg}:{width}" for arg, width in record.panels)
-        rows.append(row | {f"key_{name}": value for name, value in key.items()})
+        row |= {f"key_{name}": value for name, value in key.items()}
+        rows.append({name: _plain(value) for name, value in row.items()})
     names = list(rows[0]) if rows else ["workload"]
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, names)

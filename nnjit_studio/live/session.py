@@ -16,6 +16,7 @@ from nnjit_studio.live.page import EXACT_TIER, SETTLE, LivePage, Proof
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.space.lite_space import SpaceEntry, naive_size
 from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.events import (
@@ -274,7 +275,10 @@ class LiveSession:
                 flags=device.flags,
                 timer_quantum_ms=device.timer_quantum_ms,
                 created=self._set.clock.now_iso(),
-                error="" if verdict.state in ("won", "slower") else verdict.reason,
+                speedup=verdict.speedup,
+                speedup_low=verdict.low,
+                speedup_high=verdict.high,
+                error="" if verdict.state in COMPARED else verdict.reason,
             )
         )
         return Measured(

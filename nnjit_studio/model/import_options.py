@@ -22,6 +22,8 @@ class ImportOptions:
     """Whether 3x3 convolutions may run in tiles."""
     half_weights: bool = False
     """Whether weights are rounded to f16 where that is cheap to read."""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """Choices made otherwise than by their rules: see :mod:`.plan_choice`."""
 
     def with_hints(self, arrays: Mapping[str, NDArray[Any]] | None) -> ImportOptions:
         """The same, where the inputs at hand settle what no option gave."""

@@ -25,6 +25,20 @@ class Dim:
     high: int = LARGEST
     step: int = 1
 
+    def takes(self, n: int) -> bool:
+        """Whether it may have this size."""
+        return self.low <= n <= self.high and n % self.step == 0
+
+    @property
+    def text(self) -> str:
+        """The range in words."""
+        every = f", a multiple of {self.step}" if self.step > 1 else ""
+        return (
+            f"{self.low} to {self.high}{every}"
+            if self.high < LARGEST
+            else (f"{self.low} or more{every}")
+        )
+
     def __str__(self) -> str:
         return self.name
 

@@ -58,6 +58,27 @@ class RunResult:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """Kernels tried in the running plan, in turns with those that it has.
+
+    Entry i of each list is one sample: milliseconds of one run, entry i of two lists one pair.
+    """
+
+    mode: str = ""
+    """``runs``: the whole model ran. ``windows``: steps behind their real predecessors."""
+    rounds: int = 0
+    """Runs of a sample."""
+    ms: tuple[float, ...] = ()
+    """Of the steps whose kernels differ, or in windows of some of them: with the new kernels."""
+    without_ms: tuple[float, ...] = ()
+    runs_ms: tuple[float, ...] = ()
+    """Of the whole model with the new kernels; empty in windows."""
+    runs_without_ms: tuple[float, ...] = ()
+    error: str = ""
+    """Empty, or why there are no samples."""
+
+
+@dataclass(frozen=True)
 class RateItem:
     """A kernel ``run(begin, end)`` to be timed."""
 
@@ -86,10 +107,12 @@ class RateRequest:
 class Pulse:
     """One look at a fixed kernel and at what surrounds the page.
 
-    ``gflops`` is the peak kernel's on one thread, the median of a few samples;
+    ``gflops`` is the peak kernel's on one thread, the median of a few samples, and
+    ``throughput`` that of all of them with what interrupted them, 0 where the page does not tell;
     ``on_battery`` is None where the browser does not tell.
     """
 
     gflops: float
     hidden: bool = False
     on_battery: bool | None = None
+    throughput: float = 0.0

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 MATMUL_INT8 = "matmul_int8"
 MATMUL_4BIT = "matmul_4bit"
+DEPTHWISE_INT8 = "depthwise_int8"
 QUANTISED_KINDS = {4: MATMUL_INT8, 8: MATMUL_4BIT}
 """Kinds of workloads by values in a 32-bit word of the weight."""
-PEAK_FACTORS = {MATMUL_INT8: 4.0}
+PEAK_FACTORS = {MATMUL_INT8: 4.0, DEPTHWISE_INT8: 4.0}
 """Rates beyond this multiple of the float32 peak are impossible: a vector has four times the
 elements; 1 for every other kind."""
 

@@ -56,10 +56,13 @@ class KernelKey:
 class TuningRecord:
     """One candidate's outcome, good or bad, as the database keeps it.
 
-    ``state`` is one of ``won``, ``slower``, ``wrong``, ``impossible``,
-    ``failed``, ``duplicate``, ``default``. ``wasm`` holds the kernel's bytes: of
-    a GPU tier its document, in WGSL. ``gpu_clock`` and ``pipeline_ms`` are as in
-    :class:`RunResult`. ``note`` and ``tags`` (words, separated by spaces) are a person's.
+    ``state`` is one of ``outcomes.STATES``.
+    ``speedup`` is over the incumbent of its duel, with the interval that the state follows
+    from; 0 where there was no duel, or no interval, and in records of older versions. ``wasm``
+    holds the kernel's bytes: of a GPU tier its document, in WGSL. ``gpu_clock`` and
+    ``pipeline_ms`` are as in :class:`RunResult`. ``in_place`` tells what became of a
+    duel's winner in the running model. ``note`` and ``tags`` (words, separated by spaces) are a
+    person's.
     """
 
     key: KernelKey
@@ -83,3 +86,7 @@ class TuningRecord:
     pipeline_ms: float = 0.0
     note: str = ""
     tags: str = ""
+    speedup: float = 0.0
+    speedup_low: float = 0.0
+    speedup_high: float = 0.0
+    in_place: str = ""

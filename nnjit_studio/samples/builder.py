@@ -54,14 +54,14 @@ class Builder:
         yield
         self.scope = outer
 
-    def input(self, name: str, *shape: int, integers: bool = False) -> str:
+    def input(self, name: str, *shape: int | str, integers: bool = False) -> str:
         from onnx import TensorProto, helper
 
         dtype = TensorProto.INT64 if integers else TensorProto.FLOAT
         self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
         return name
 
-    def output(self, name: str, value: str, *shape: int) -> None:
+    def output(self, name: str, value: str, *shape: int | str) -> None:
         """Make ``value``, so far the output of a node, the graph's output ``name``."""
         from onnx import TensorProto, helper
 

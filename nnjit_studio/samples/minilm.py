@@ -55,8 +55,10 @@ def encode(texts: Sequence[str], sequence: int = 128) -> dict[str, Array]:
     }
 
 
-def write_minilm(out: Path, sequence: int = 128, batch: int = 1) -> Path:
+def write_minilm(out: Path, sequence: int | None = 128, batch: int = 1) -> Path:
     """Write all-MiniLM-L6-v2 as one ONNX file of about 90 MB.
+
+    Without a ``sequence`` it stays open, as exporters write it: 1 to 512.
 
     Inputs ``input_ids``, ``attention_mask``, ``token_type_ids``: int64
     ``[batch, sequence]``. Outputs ``last_hidden_state``: f32
@@ -77,7 +79,7 @@ def write_minilm(out: Path, sequence: int = 128, batch: int = 1) -> Path:
     folder = _model_folder()
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     longest = config["max_position_embeddings"]
-    if not 1 <= sequence <= longest or batch < 1:
+    if not 1 <= (sequence or 1) <= longest or sequence == 0 or batch < 1:
         raise UserError(
             f"MiniLM has no variant of batch {batch} and sequence {sequence}.",
             f"Choose a batch of at least 1 and a sequence of 1 to {longest}.",
@@ -112,7 +114,8 @@ class _Bert:
     config: Mapping[str, Any]
     weights: Mapping[str, Array]
     batch: int
-    sequence: int
+    sequence: int | None
+    """None leaves it open."""
 
     def tensor(self, name: str) -> str:
         return self.b.constant(self.weights[name], name=name)
@@ -137,10 +140,17 @@ class _Bert:
         with self.b.within(kind):
             return self.b.op("Gather", self.tensor(f"embeddings.{kind}_embeddings.weight"), ids)
 
+    def positions(self) -> str:
+        longest = self.sequence or self.config["max_position_embeddings"]
+        ids = self.b.constant(np.arange(longest)[None], np.int64, "position_ids")
+        if self.sequence:
+            return ids
+        length = self.b.op("Gather", self.b.op("Shape", "input_ids"), self.ints(1))
+        return self.b.op("Slice", ids, self.ints(0), length, self.ints(1))
+
     def embedded(self) -> str:
         """Words, token types and positions, normed."""
-        op, ids = self.b.op, np.arange(self.sequence, dtype=np.int64)[None]
-        positions = self.b.constant(ids, np.int64, "position_ids")
+        op, positions = self.b.op, self.positions()
         with self.b.within("embeddings"):
             word = self.embedding("word", "input_ids")
             x = op("Add", word, self.embedding("token_type", "token_type_ids"))
@@ -164,7 +174,7 @@ class _Bert:
         depth = hidden // heads
 
         def split(x: str, perm: Sequence[int]) -> str:
-            parts = op("Reshape", x, self.ints(self.batch, self.sequence, heads, depth))
+            parts = op("Reshape", x, self.ints(self.batch, self.sequence or -1, heads, depth))
             return op("Transpose", parts, perm=perm)
 
         parts = []
@@ -177,7 +187,7 @@ class _Bert:
         weighed = op("Softmax", op("Add", scaled, mask), axis=-1)
         mixed = op("MatMul", weighed, split(v, (0, 2, 1, 3)))
         joined = op("Transpose", mixed, perm=(0, 2, 1, 3))
-        flat = op("Reshape", joined, self.ints(self.batch, self.sequence, hidden))
+        flat = op("Reshape", joined, self.ints(self.batch, self.sequence or -1, hidden))
         with self.b.within("output"):
             residual = op("Add", self.linear(f"{name}.output.dense", flat), x)
             return self.norm(f"{name}.output.LayerNorm", residual)
@@ -211,7 +221,7 @@ class _Bert:
 
 
 def _add_minilm(bert: _Bert) -> None:
-    b, batch, sequence = bert.b, bert.batch, bert.sequence
+    b, batch, sequence = bert.b, bert.batch, bert.sequence or "sequence"
     for name in ("input_ids", "attention_mask", "token_type_ids"):
         b.input(name, batch, sequence, integers=True)
     mask = bert.mask()

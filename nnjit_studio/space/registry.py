@@ -15,10 +15,10 @@ from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.quantised import MATMUL_4BIT, MATMUL_INT8
+from nnjit_studio.records.quantised import DEPTHWISE_INT8, MATMUL_4BIT, MATMUL_INT8
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.rules import Space
-from nnjit_studio.space.wasm import conv2d, dot, matmul
+from nnjit_studio.space.wasm import conv2d, depthwise_bytes, dot, matmul
 from nnjit_studio.space.webgpu import attention
 from nnjit_studio.space.webgpu import spaces as webgpu
 
@@ -62,9 +62,17 @@ CONV2D = SpaceRow(
     conv2d.conv2d_family,
     blocks_k=False,
 )
+DEPTHWISE_BYTES = SpaceRow(
+    (DEPTHWISE_INT8,),
+    depthwise_bytes.depthwise_bytes_space,
+    naive_size=depthwise_bytes.depthwise_bytes_naive_size,
+    features=depthwise_bytes.depthwise_bytes_features,
+    family=lambda workload: "depthwise",
+    blocks_k=False,
+)
 ATTENTION = SpaceRow((attention.ATTENTION,), webgpu=webgpu.attention_space)
 
-ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, ATTENTION)
+ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, DEPTHWISE_BYTES, ATTENTION)
 _BY_KIND = {kind: row for row in ROWS for kind in row.kinds}
 
 

@@ -17,7 +17,12 @@ from nnjit_studio.tuner.events import Event, SpaceBuilt
 from nnjit_studio.tuner.incumbents import Incumbents
 from nnjit_studio.tuner.other_tiers import tiers_of
 from nnjit_studio.tuner.search.search_strategy import SearchStrategy
-from nnjit_studio.tuner.search.stored_records import known_results, settled, stored_winner
+from nnjit_studio.tuner.search.stored_records import (
+    known_results,
+    settled,
+    stored_speedup,
+    stored_winner,
+)
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import gflops_of, import_scipy
 
@@ -134,5 +139,6 @@ def build_spaces(
             known_results(records, known),
         )
         if winner is not None and kernel is not None:
-            yield incumbents.swap(state, kernel, winner.median_ms, from_database=True)
+            chain = stored_speedup(records)
+            yield incumbents.swap(state, kernel, winner.median_ms, chain, from_database=True)
         search.open(state, records)

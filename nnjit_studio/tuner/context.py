@@ -61,6 +61,9 @@ class TuneOptions:
     """Run the model less often in between."""
     tier: str | None = None
     """Instruction tier to tune; None takes the device's best."""
+    confirm: bool = True
+    """Try winners of duels in the running model before they count; never on a GPU, nor while
+    the model serves."""
     served: Callable[[], ServingStats] | None = None
     """Given when the model serves meanwhile: its inferences since the last call. Then the
     session runs it only to profile it."""

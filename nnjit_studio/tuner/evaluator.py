@@ -20,8 +20,10 @@ from nnjit_studio.records import (
 )
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.outcomes import COMPARED, NOT_TOLD_APART, TIMED
 from nnjit_studio.tuner.context import TuningContext
 from nnjit_studio.tuner.events import Measured, Trying
+from nnjit_studio.tuner.in_place import InPlace, Trials, settled_in_place
 from nnjit_studio.tuner.other_tiers import check_other_tiers, other_tiers
 from nnjit_studio.tuner.protocols import Measures
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
@@ -36,7 +38,6 @@ from nnjit_studio.tuner.swap_policy import (
 
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""
-OK_STATES = ("won", "slower", "default")
 PULSES = 3
 """Of the peak kernel, when a rate seems to pass the peak."""
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class Evaluator:
 
     Parameters
     ----------
+    trials
+        Where winners of duels have to hold; None: they are taken at once.
     compile_now
         Builds the other tiers of a winner.
     t_s
@@ -74,11 +77,13 @@ class Evaluator:
         thresholds: SwapPolicy,
         compile_now: Callable[[Workload, AnyCandidate | None, tuple[str, ...]], CompileResult],
         t_s: Callable[[], float],
+        trials: Trials | None = None,
     ) -> None:
         self._runner, self._records, self._clock = context.runner, context.records, context.clock
         self._device, self._tier, self._thresholds = context.device, tier, thresholds
         self._others = other_tiers(tier, context.device)
         self._compile_now, self._t_s = compile_now, t_s
+        self._trials = trials
         self.late_ms = self.total_ms = 0.0
 
     def check_default(
@@ -120,13 +125,28 @@ class Evaluator:
             return self._recorded(compiled, state, None, Verdict("duplicate", same))
         result, verdict = yield from self._looks(kernel, state, policy)
         verdict = self._at_true_peak(result, verdict, state)
+        place = None
+        if verdict.state == "won" and self._trials is not None:
+            place = yield from self._tried(self._trials, kernel, state, policy)
+            verdict = settled_in_place(verdict, place)
         if verdict.state == "won" and self._others:
             others = self._compile_now(state.workload, compiled.candidate, self._others)
             verdict = self._with_other_tiers(verdict, others, kernel)
         if result.gpu_clock:
             self.late_ms += result.late_ms
             self.total_ms += result.total_ms
-        return self._recorded(compiled, state, result, verdict)
+        return self._recorded(compiled, state, result, verdict, place)
+
+    def _tried(
+        self, trials: Trials, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
+    ) -> Generator[Trying, None, InPlace]:
+        steps = trials.of(kernel, policy.max_ms, self._thresholds)
+        while True:
+            try:
+                pairs = next(steps)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield Trying(self._t_s(), state.workload.key, kernel.settings, "place", pairs)
 
     def _looks(
         self, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
@@ -167,8 +187,10 @@ class Evaluator:
         state: WorkloadState,
         result: RunResult | None,
         verdict: Verdict,
+        place: InPlace | None = None,
     ) -> Measured:
         measured = measured_event(compiled, result, verdict, state.workload.flops, self._t_s())
+        measured = replace(measured, in_place=place)
         created = self._clock.now_iso()
         self._records.commit_record(record_of(measured, compiled, state.key, self._device, created))
         if not compiled.error:
@@ -218,7 +240,7 @@ def looks(
         if verdict.state == "won":
             open_still = not convincing(result, verdict)
         else:
-            open_still = verdict.state == "slower" and not result.stopped_early
+            open_still = verdict.state in COMPARED and not result.stopped_early
             open_still = open_still and not hopeless(result, thresholds)
         full = len(result.samples_ms) == pairs and _sampling_ms(result) < policy.max_ms
         if not (open_still and full):
@@ -226,7 +248,7 @@ def looks(
     assert result is not None
     if verdict.state == "won" and not convincing(result, verdict):
         why = f"{verdict.reason}, too few for a machine as busy as this"
-        verdict = replace(verdict, state="slower", reason=why)
+        verdict = replace(verdict, state=NOT_TOLD_APART, reason=why)
     return result, verdict
 
 
@@ -295,7 +317,11 @@ def record_of(
         flags=device.flags,
         timer_quantum_ms=device.timer_quantum_ms,
         created=created,
-        error="" if measured.state in OK_STATES else measured.reason,
+        error="" if measured.state in TIMED else measured.reason,
         gpu_clock=measured.gpu_clock,
         pipeline_ms=measured.pipeline_ms,
+        speedup=measured.speedup,
+        speedup_low=measured.speedup_low,
+        speedup_high=measured.speedup_high,
+        in_place=str(measured.in_place or ""),
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from nnjit_studio.records.gain import ModelGain
+from nnjit_studio.tuner.in_place import InPlace
+
 
 @dataclass(frozen=True)
 class Event:
@@ -31,12 +34,15 @@ class SessionStarted(Event, name="started"):
 
 @dataclass(frozen=True)
 class KnownCandidate:
-    """What the database holds of a candidate; ``state`` as in ``TuningRecord``."""
+    """What the database holds of a candidate; ``state`` and the speed-up as in ``TuningRecord``."""
 
     candidate: str
     state: str
     gflops: float
     ms: float
+    speedup: float = 0.0
+    speedup_low: float = 0.0
+    speedup_high: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,8 @@ class Trying(Event, name="trying"):
     """What begins now: ``phase`` is one of :data:`PHASES`.
 
     ``check`` takes the first ``pairs`` of samples too; ``duel`` goes on to so many because
-    it is not settled yet. ``timing`` is of the whole model and names no candidate.
+    it is not settled yet; ``place`` is a winner's trial in the running model, up to so many.
+    ``timing`` is of the whole model and names no candidate.
     """
 
     workload: str
@@ -69,7 +76,7 @@ class Trying(Event, name="trying"):
     pairs: int = 0
 
 
-PHASES = ("compile", "check", "duel", "timing")
+PHASES = ("compile", "check", "duel", "place", "timing")
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,29 @@ class ModelTimed(Event, name="model"):
 
 
 @dataclass(frozen=True)
+class ModelCompared(Event, name="compared"):
+    """The model with its first and its tuned kernels, in turns: entry i of both is one pair.
+
+    The only source of a gain of the model; ``gain`` is of all pairs with the kernels of now.
+    """
+
+    before_ms: tuple[float, ...]
+    after_ms: tuple[float, ...]
+    gain: ModelGain
+
+
+@dataclass(frozen=True)
+class MachineSeen(Event, name="machine"):
+    """The machine gives the page so much of its usual rate, 0 to 1, by the sentinel's pulses.
+
+    ``warning`` is empty on a quiet machine.
+    """
+
+    rate: float
+    warning: str = ""
+
+
+@dataclass(frozen=True)
 class Compiled(Event, name="compiled"):
     workload: str
     candidate: str
@@ -108,7 +138,9 @@ class Measured(Event, name="measured"):
     """One candidate's verdict; ``state`` as in ``TuningRecord``.
 
     Entry i of ``samples_ms`` and of ``incumbent_ms`` is one pair. ``gpu_clock`` and
-    ``pipeline_ms`` are of GPU kernels, as in ``RunResult``.
+    ``pipeline_ms`` are of GPU kernels, as in ``RunResult``. ``in_place`` is of a winner of the
+    samples that was tried in the running model; if it was not faster there, its state and its
+    speed-up are those of the trial.
     """
 
     workload: str
@@ -125,6 +157,7 @@ class Measured(Event, name="measured"):
     incumbent_ms: tuple[float, ...] = ()
     gpu_clock: str = ""
     pipeline_ms: float = 0.0
+    in_place: InPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -155,10 +188,11 @@ class Swapped(Event, name="swapped"):
 class RoundDone(Event, name="round"):
     """A tuning round ended: one candidate selected, compiled and measured.
 
-    ``best_gflops`` is the highest rate at which an incumbent of this session won; it
-    never falls, though ``best_candidate``, the incumbent now, may have been measured
-    below it when the machine was slower. ``model_ms`` estimates the whole model with the
-    incumbents of now, ``left_s`` the seconds to the summary; None before that can be told.
+    Rates are comparable: the first kernel's times the speed-ups of the duels since, so that
+    the machine's drift is not in them; what did not prove to be faster counts no higher than
+    the kernel that it met. ``best_gflops`` is the highest of them so far. ``model_ms``
+    estimates the whole model with the incumbents of now, ``left_s`` the seconds to the summary;
+    None before that can be told.
     """
 
     workload: str
@@ -182,6 +216,9 @@ class WorkloadSummary:
     ms: dict[str, float]  # "before", "after"
     best: str
     share: float  # of the model's time before tuning, 0..1
+    speedup: tuple[float, float, float] | None = None
+    """Of the kernels by their duels, with the interval; None where it is not known, and 1, 1, 1
+    where no kernel was replaced. What is before times it is after."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +229,10 @@ class Finished(Event, name="summary"):
     3 % of its last value, counted as the budget is: from the lite spaces on.
     ``pipeline_ms`` is what the GPU's own compiler took for a kernel; empty on Wasm.
     ``late_share`` is the share of the rounds' measuring in which the GPU had finished
-    and was not noticed.
+    and was not noticed. ``gain`` is the only statement about the model's speed-up: the ratio of
+    ``model_ms`` is none. ``outcomes`` counts this session's candidates by their states.
+    ``of_peak`` is the share of the device's peak at which the tuned kernels run, None where
+    that is not known, and ``warning`` says that the machine was busy.
     """
 
     reason: str
@@ -205,6 +245,11 @@ class Finished(Event, name="summary"):
     seconds_to_within_3_percent: float = 0.0
     pipeline_ms: dict[str, float] = field(default_factory=dict)  # "median", "p99"
     late_share: float = 0.0
+    gain: ModelGain = field(default_factory=ModelGain)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    kept: int = 0
+    of_peak: float | None = None
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -223,6 +268,24 @@ class Served(Event, name="served"):
     duty: float
     latencies_ms: tuple[float, ...] = ()
     generations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlanSettled(Event, name="plan"):
+    """The choices of the import were measured, as far as there was time.
+
+    ``settings`` are those that differ from their rules, ``rule`` without any; ``reason`` is
+    ``converged``, ``time`` or ``cancelled``; ``tried`` plans of all sessions, of ``ways`` that
+    all choices together make; ``speedup`` is the product of this session's winners.
+    """
+
+    plan: str
+    settings: str
+    reason: str
+    rounds: int
+    tried: int
+    ways: int
+    speedup: float
 
 
 @dataclass(frozen=True)

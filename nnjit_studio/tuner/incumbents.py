@@ -9,7 +9,7 @@ from nnjit_studio.records import Kernel, TuningRecord
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.events import Swapped
-from nnjit_studio.tuner.search.stored_records import stored_winner
+from nnjit_studio.tuner.search.stored_records import Speedup, chained, stored_speedup, stored_winner
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import gflops_of
 
@@ -21,14 +21,30 @@ class Incumbents:
         self._session = session
 
     def swap(
-        self, state: WorkloadState, kernel: Kernel, ms: float, from_database: bool = False
+        self,
+        state: WorkloadState,
+        kernel: Kernel,
+        ms: float,
+        speedup: Speedup | None,
+        from_database: bool = False,
     ) -> Swapped:
-        """Have the model run this kernel from now on; ``ms`` is the median of one run."""
+        """Have the model run this kernel from now on.
+
+        Parameters
+        ----------
+        ms
+            Median of one run.
+        speedup
+            Over the incumbent; over the default where it is from the database.
+        """
         self._session.context.runner.register([kernel])
         before = gflops_of(state.workload.flops, state.best_ms)
         gflops = gflops_of(state.workload.flops, ms)
         state.incumbent, state.best_ms = kernel, ms
-        state.best_gflops = max(state.best_gflops, gflops)
+        held = (1.0, 1.0, 1.0) if from_database else state.speedup
+        state.speedup = chained(held, speedup) if held and speedup else None
+        if from_database:
+            state.best_gflops = max(state.best_gflops, gflops)
         t_s = self._session.clock.t_s()
         return Swapped(t_s, state.workload.key, kernel.settings, before, gflops, from_database)
 
@@ -55,5 +71,6 @@ class Incumbents:
             kernel = self.rebuilt(winner, state)
             if kernel is not None:
                 state.pending = [e for e in state.pending if str(e.candidate) != winner.settings]
-                yield self.swap(state, kernel, winner.median_ms, from_database=True)
+                chain = stored_speedup(self._session.context.records.records(state.key))
+                yield self.swap(state, kernel, winner.median_ms, chain, from_database=True)
         self._session.context.runner.register([s.incumbent for s in self._session.states])

@@ -9,9 +9,11 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records import KernelKey, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.outcomes import WON
 from nnjit_studio.tuner.context import TuningContext, compiled_event
 from nnjit_studio.tuner.evaluator import Evaluator, at_once
 from nnjit_studio.tuner.events import Event, Swapped
+from nnjit_studio.tuner.in_place import Trials
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.session_clock import SessionClock
 from nnjit_studio.tuner.swap_policy import SwapPolicy
@@ -26,6 +28,7 @@ def try_candidate(
     incumbent: AnyCandidate | None,
     context: TuningContext,
     policy: MeasurePolicy = MeasurePolicy(max_ms=QUICK_MS),  # noqa: B008
+    trials: Trials | None = None,
 ) -> Iterator[Event]:
     """Compile and check a candidate, and time it in turns with the incumbent.
 
@@ -36,6 +39,8 @@ def try_candidate(
     ----------
     incumbent
         Settings of the kernel that runs now, None for the default schedule.
+    trials
+        In the running model, where a winner has to hold; None takes it at once.
 
     Raises
     ------
@@ -54,10 +59,10 @@ def try_candidate(
     kernel = running.kernel(tier)
     state = WorkloadState(workload, key, default=kernel, incumbent=kernel)
     context.runner.set_fixture(compiler.fixture(workload))
-    evaluator = Evaluator(context, tier, SwapPolicy(), compiler.compile, clock.t_s)
+    evaluator = Evaluator(context, tier, SwapPolicy(), compiler.compile, clock.t_s, trials)
     measured = at_once(evaluator.challenge(compiled, state, policy))
     yield measured
-    if measured.state == "won":
+    if measured.state == WON:
         context.runner.register([compiled.kernel(tier)])
         before = measured.gflops / measured.speedup if measured.speedup else 0.0
         settings = settings_of(candidate)

@@ -19,6 +19,7 @@ from nnjit_studio.records import (
     MeasurePolicy,
     Pulse,
     RunResult,
+    Trial,
     TuningRecord,
 )
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -56,6 +57,11 @@ class Runner(Measures, Protocol):
     def infer(
         self, feeds: Mapping[str, NDArray[Any]], runs: int = 1, profile: bool = False
     ) -> Inference: ...
+
+    def trial(
+        self, feeds: Mapping[str, NDArray[Any]], kernels: Sequence[Kernel], policy: MeasurePolicy
+    ) -> Trial:
+        """The model with these kernels and without them, in turns; none is registered."""
 
     def set_fixture(self, fixture: Fixture) -> None: ...
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from nnjit_studio.records import CompileResult, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.outcomes import COMPARED, FASTER, WON
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
-from nnjit_studio.tuner.events import Drift, Event, Measured, RoundDone
+from nnjit_studio.tuner.events import Drift, Event, MachineSeen, Measured, RoundDone
 from nnjit_studio.tuner.incumbents import Incumbents
 from nnjit_studio.tuner.requests import Requests
 from nnjit_studio.tuner.search.search_strategy import SearchStrategy
@@ -22,13 +24,19 @@ from nnjit_studio.tuner.search.task_scheduler import (
 from nnjit_studio.tuner.sentinel import Sentinel
 from nnjit_studio.tuner.time_left import RoundClock, seconds_left
 from nnjit_studio.tuner.timing import ModelTiming
+from nnjit_studio.tuner.whole.machine import Machine, busy_text
 
 DUEL_SHARE = 0.05
 """Of the budget: the most that one challenger may take, who may be as fast as the incumbent."""
 DUEL_RUNS = 12
 """But so many runs of the incumbent: fewer warm nothing up and prove nothing."""
+LOST = tuple(state for state in COMPARED if state != WON)
 AHEAD = 2
 """Candidates that are compiled while the page measures: the next ones as it looks then."""
+
+
+SEEN_CHANGE = 0.03
+"""Of the machine's rate, from which on it is told."""
 
 
 class Rounds:
@@ -42,15 +50,17 @@ class Rounds:
         incumbents: Incumbents,
         requests: Requests,
         timing: ModelTiming,
+        machine: Machine,
     ) -> None:
         self._session, self._search, self._evaluator = session, search, evaluator
         self._incumbents, self._requests, self._timing = incumbents, requests, timing
+        self._machine, self._seen_rate, self._rate = machine, 0.0, 0.0
         context, tier = session.context, session.tier
         self._runner, self._queue, self._clock = context.runner, session.queue, session.clock
         self._loaded: WorkloadState | None = None
         self._round_clock = RoundClock()
         self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
-            lambda: context.runner.pulse(tier),
+            machine.pulse,
             context.clock,
             context.device.peak_gflops.get(tier),
             may_hide=context.device.target.startswith("embedded"),
@@ -131,6 +141,7 @@ class Rounds:
     def _repeat_doubtful(self) -> Iterator[Event]:
         """Measure again, once, what was measured while the machine changed."""
         change = self._sentinel.check()
+        yield from self._seen()
         if change is None:
             return
         names = tuple((s.workload.key, settings_of(c.candidate)) for s, c in change.doubtful)
@@ -139,6 +150,14 @@ class Rounds:
             self._load(state)
             self._measure_again(state, compiled)
             yield from self._round(state, compiled, again=True)
+
+    def _seen(self) -> Iterator[Event]:
+        """The machine's level, when it has changed so that one would see it."""
+        rate = self._machine.level
+        if rate is None or abs(rate - self._seen_rate) < SEEN_CHANGE:
+            return
+        self._seen_rate = rate
+        yield MachineSeen(self._clock.t_s(), rate, busy_text(rate))
 
     def _measure_again(self, state: WorkloadState, compiled: CompileResult) -> None:
         if not compiled.error:
@@ -159,14 +178,18 @@ class Rounds:
     ) -> Generator[Event, None, str]:
         """Measure a compiled candidate and draw the consequences; the state of its verdict."""
         measured = yield from self._evaluator.challenge(compiled, state, self._policy(state))
+        met = state.log_rates.get(state.incumbent.settings)
         self._search.note(state, compiled, measured)
-        if measured.state == "slower" and not again:
+        self._rate = comparable_gflops(state, measured, met)
+        state.best_gflops = max(state.best_gflops, self._rate)
+        if measured.state in LOST and not again:
             self._sentinel.note((state, compiled))
         state.rounds += 1
         yield measured
-        if measured.state == "won":
+        if measured.state == WON:
             kernel = compiled.kernel(self._session.tier)
-            yield self._incumbents.swap(state, kernel, measured.ms)
+            speedup = (measured.speedup, measured.speedup_low, measured.speedup_high)
+            yield self._incumbents.swap(state, kernel, measured.ms, speedup)
         for other in self._session.tunable:
             self._search.refresh(other)
         self._round_clock.note(self._clock.t_s())
@@ -188,10 +211,25 @@ class Rounds:
             workload=state.workload.key,
             round=state.rounds,
             candidate=measured.candidate,
-            gflops=measured.gflops,
+            gflops=self._rate,
             best_gflops=state.best_gflops,
             best_candidate=settings_of(state.incumbent.candidate),
             remaining=len(state.pending),
             model_ms=model_ms(self._timing.before_ms, self._session.states),
             left_s=seconds_left(tunable, self._clock, self._round_clock, exhaustive),
         )
+
+
+def comparable_gflops(state: WorkloadState, measured: Measured, met: float | None) -> float:
+    """The rate of a candidate with the machine's drift taken out; 0 where it was not measured.
+
+    Parameters
+    ----------
+    met
+        Natural logarithm of the comparable rate of the incumbent of its duel.
+    """
+    log_rate = state.log_rates.get(measured.candidate)
+    if measured.gflops <= 0 or met is None or log_rate is None or measured.state not in COMPARED:
+        return 0.0
+    proven = measured.state in (WON, FASTER)
+    return math.exp(log_rate if proven else min(log_rate, met))

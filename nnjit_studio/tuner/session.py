@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from nnjit_studio.errors import NnjitError, UserError
@@ -15,6 +16,7 @@ from nnjit_studio.tuner.baseline import build_spaces, check_defaults
 from nnjit_studio.tuner.context import SessionState, TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted
+from nnjit_studio.tuner.in_place import Trials
 from nnjit_studio.tuner.incumbents import Incumbents
 from nnjit_studio.tuner.queue import KernelQueue
 from nnjit_studio.tuner.requests import Requests
@@ -25,10 +27,12 @@ from nnjit_studio.tuner.session_clock import SessionClock
 from nnjit_studio.tuner.summary import (
     Statistics,
     compile_summary,
+    share_of_peak,
     target_json,
     workload_summaries,
 )
 from nnjit_studio.tuner.timing import ModelTiming
+from nnjit_studio.tuner.whole.machine import Machine, busy_text
 
 T = TypeVar("T")
 
@@ -106,15 +110,19 @@ class TuningSession:
 
     def _stages(self, session: SessionState) -> Iterator[Event]:
         """All that happens between the first event and the last, and the summary."""
-        statistics, timing = Statistics(), ModelTiming(session, self._model)
+        device, tier = self._context.device, self._tier
+        pulse = partial(self._context.runner.pulse, tier)
+        machine = Machine(pulse, device.peak_gflops.get(tier))
+        statistics, timing = Statistics(), ModelTiming(session, self._model, machine)
         evaluator = Evaluator(
             self._context,
             self._tier,
             self._options.thresholds,
             session.queue.at_once,
             session.clock.t_s,
+            self._trials(),
         )
-        stages = self._tuned(session, evaluator, timing, statistics)
+        stages = self._tuned(session, evaluator, timing, statistics, machine)
         reason = yield from watched(stages, statistics.note)
         late = evaluator.late_ms / evaluator.total_ms if evaluator.total_ms else 0.0
         pipeline_ms = statistics.pipeline_ms
@@ -130,7 +138,19 @@ class TuningSession:
             target=target_json(self._context.device, self._tier),
             pipeline_ms=compile_summary(pipeline_ms) if pipeline_ms else {},
             late_share=late,
+            gain=timing.gain,
+            outcomes=statistics.outcomes,
+            kept=sum(s.incumbent is not s.default for s in session.states),
+            of_peak=share_of_peak(session.states, device, tier),
+            warning=busy_text(machine.level),
         )
+
+    def _trials(self) -> Trials | None:
+        """Of winners in the running model, where there may be any."""
+        options, context = self._options, self._context
+        if not options.confirm or options.served is not None or context.device.gpu:
+            return None
+        return Trials(context.runner, self._model.feeds)
 
     def _tuned(
         self,
@@ -138,6 +158,7 @@ class TuningSession:
         evaluator: Evaluator,
         timing: ModelTiming,
         statistics: Statistics,
+        machine: Machine,
     ) -> Generator[Event, None, str]:
         """The stages in order; returns why the session ended."""
         yield from check_defaults(session, self._workloads, evaluator, self._requests.rest)
@@ -152,7 +173,7 @@ class TuningSession:
         yield from build_spaces(session, self._model.packable, search, incumbents)
         estimate_ms = model_ms(timing.before_ms, session.states)
         statistics.progress(session.clock.t_s(), estimate_ms)
-        rounds = Rounds(session, search, evaluator, incumbents, self._requests, timing)
+        rounds = Rounds(session, search, evaluator, incumbents, self._requests, timing, machine)
         reason = yield from rounds.run()
         yield from timing.after()
         return reason

@@ -29,6 +29,8 @@ class Statistics:
     ----------
     compile_ms, pipeline_ms
         Of each successful build, and of what the GPU's compiler took for each candidate.
+    outcomes
+        How many candidates had each state.
     best_s
         When the last kernel was swapped in.
     """
@@ -37,10 +39,13 @@ class Statistics:
         self.compile_ms: list[float] = []
         self.pipeline_ms: list[float] = []
         self.best_s = 0.0
+        self.outcomes: dict[str, int] = {}
         self._progress: list[tuple[float, float]] = []
         self._began_s = 0.0
 
     def note(self, event: Event) -> None:
+        if isinstance(event, Measured) and event.state != "default":
+            self.outcomes[event.state] = self.outcomes.get(event.state, 0) + 1
         if isinstance(event, Compiled) and not event.error:
             self.compile_ms.append(event.ms)
         elif isinstance(event, Measured) and event.gpu_clock:
@@ -88,14 +93,31 @@ def workload_summaries(states: Sequence[WorkloadState]) -> tuple[WorkloadSummary
             candidates=s.candidates,
             gflops={
                 "before": gflops_of(s.workload.flops, s.default_ms),
-                "after": gflops_of(s.workload.flops, s.best_ms),
+                "after": gflops_of(s.workload.flops, s.comparable_ms),
             },
-            ms={"before": s.default_ms, "after": s.best_ms},
+            ms={"before": s.default_ms, "after": s.comparable_ms},
             best=settings_of(s.incumbent.candidate),
             share=s.share,
+            speedup=s.speedup,
         )
         for s in ranked
     )
+
+
+def share_of_peak(
+    states: Sequence[WorkloadState], device: DeviceProfile, tier: str
+) -> float | None:
+    """At which share of the device's peak the kernels run, all together, 0 to 1.
+
+    Of the workloads whose operations are counted; None without any, or without a peak.
+    """
+    least_ms = taken_ms = 0.0
+    for s in states:
+        peak = device.peak(tier, s.workload.kind)
+        if peak and s.workload.flops and s.workload.tunable:
+            least_ms += s.workload.uses * s.workload.flops / peak / 1e6
+            taken_ms += s.workload.uses * s.comparable_ms
+    return min(1.0, least_ms / taken_ms) if taken_ms > 0 else None
 
 
 def seconds_to_within(progress: Sequence[tuple[float, float]], share: float) -> float:

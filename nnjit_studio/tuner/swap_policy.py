@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.records import RunResult
+from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER, WON, outcome_of
 
 BOOTSTRAP_PAIRS = 8
 """From so many on the interval is a bootstrap's; fewer have too few resamples of their own."""
@@ -68,7 +69,7 @@ class SwapPolicy:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``state`` is won, slower, wrong, impossible or failed.
+    """``state`` is won, faster, slower, not told apart, wrong, impossible or failed.
 
     ``speedup`` is incumbent's median over challenger's, above 1 when the
     challenger is faster; ``low`` and ``high`` bound it. All 0 when there was
@@ -90,7 +91,8 @@ def decide(
 ) -> Verdict:
     """Judge a challenger, gate after gate; the first that it fails names its state.
 
-    The interval is as wide as one look of several demands, also when it was the only one.
+    The interval is as wide as one look of several demands, also when it was the only one;
+    that of a slower challenger, which changes nothing, is one of ``policy.confidence``.
 
     Parameters
     ----------
@@ -233,18 +235,27 @@ def _compare(result: RunResult, policy: SwapPolicy) -> Verdict:
     n = _pairs(result)
     if result.stopped_early or n < policy.min_pairs:
         speedup = float(np.median(result.incumbent_ms) / np.median(result.samples_ms))
-        why = "stopped early" if result.stopped_early else f"only {n} pairs of samples"
-        return Verdict("slower", f"{why} at {speedup:.2f}x", speedup)
+        if result.stopped_early:
+            return Verdict(SLOWER, f"stopped early at {speedup:.2f}x", speedup)
+        return Verdict(NOT_TOLD_APART, f"only {n} pairs of samples", speedup)
     confidence = policy.look_confidence
     speedup, low, high = speedup_interval(
         result.samples_ms, result.incumbent_ms, policy, confidence
     )
+    outcome = outcome_of(low, high)
+    if outcome == NOT_TOLD_APART:
+        # Given up by its first look as a rule, so that is what its interval is of.
+        _, least, most = speedup_interval(result.samples_ms, result.incumbent_ms, policy)
+        if outcome_of(least, most) == SLOWER:
+            outcome, confidence, low, high = SLOWER, policy.confidence, least, most
     text = f"{speedup:.3f}x, {confidence:.0%} interval {low:.3f}..{high:.3f} of {n} pairs"
-    if low <= 1:
-        return Verdict("slower", f"{text} does not exclude 1", speedup, low, high)
-    if speedup < 1 + policy.min_gain:
-        return Verdict("slower", f"{text}, gain below {policy.min_gain:.0%}", speedup, low, high)
-    return Verdict("won", text, speedup, low, high)
+    if outcome == NOT_TOLD_APART:
+        text = f"{text} does not exclude 1"
+    elif outcome == FASTER and speedup < 1 + policy.min_gain:
+        text = f"{text}, gain below {policy.min_gain:.0%}"
+    elif outcome == FASTER:
+        outcome = WON
+    return Verdict(outcome, text, speedup, low, high)
 
 
 @cache

@@ -13,23 +13,32 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from nnjit_studio.records.gain import NOT_COMPARED, UNCHANGED, ModelGain
 from nnjit_studio.records.serving import ServingStats
 from nnjit_studio.tuner.context import SessionState, TunedModel
-from nnjit_studio.tuner.events import Event, ModelTimed, Served, Trying
+from nnjit_studio.tuner.events import Event, ModelCompared, ModelTimed, Served, Trying
 from nnjit_studio.tuner.protocols import Runner
-from nnjit_studio.tuner.search.task_scheduler import shares_of
+from nnjit_studio.tuner.search.task_scheduler import WorkloadState, shares_of
 from nnjit_studio.tuner.session_clock import RESERVED_SHARE
+from nnjit_studio.tuner.whole.machine import Machine
+from nnjit_studio.tuner.whole.pairs import SAMPLE_MS, ModelPairs
 
 WARMUP_RUNS = 3
 TIMED_RUNS = 10
 PROFILED_RUNS = 3
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
-TURNS = 4
-TURN_RUNS = 2
-COMPARED_RUNS = TIMING_RUNS + 2 * TURNS * (1 + TURN_RUNS)
-"""Of a tuned model, and then with its first and its tuned kernels in turns."""
+PAIR_RUNS = 4
+"""Of one pair: each kernel's sample, after a warm run."""
+LAST_PAIRS = 24
+"""At the end of a session a gain that is told by so many is not looked at any longer."""
+MOST_PAIRS = 48
+PAIRS_SHARE = 0.05
+"""Of a session's time, for pairs between rounds."""
+PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
-"""Of the timed runs of the model, before and after."""
+"""Of the timed runs of the model, before and after; and of the last pairs."""
+PATIENT_LIMIT_S = 20.0
+"""Of the last pairs where the session has no time limit."""
 
 RunsAndSteps = tuple[tuple[float, ...], tuple[float, ...]]
 """Milliseconds of some runs, and the median ms of each step."""
@@ -42,14 +51,18 @@ class ModelTiming:
     ----------
     before_ms, after_ms
         Median of a run with the default kernels, and with those of the end; 0 before it was timed.
+    gain
+        What pairs of both say at the end.
     """
 
-    def __init__(self, session: SessionState, model: TunedModel) -> None:
+    def __init__(self, session: SessionState, model: TunedModel, machine: Machine) -> None:
         self._session, self._plan, self._feeds = session, model.plan, model.feeds
         self._runner, self._served = session.context.runner, session.options.served
         self.before_ms = self.after_ms = 0.0
         self._limit_s = TIMING_LIMIT_S
-        self._in_turns = False
+        self._pairs = ModelPairs(self._runner, self._feeds, machine)
+        self._pairs_due_s = 0.0
+        self.gain = ModelGain(UNCHANGED)
 
     def before(self) -> Iterator[Event]:
         """Time the model with its default kernels, and begin the budget.
@@ -63,26 +76,36 @@ class ModelTiming:
             state.share = shares.get(state.workload.key, 0.0)
         budget_s = self._session.clock.budget_s
         if budget_s is not None:
-            self._limit_s = min(TIMING_LIMIT_S, budget_s * RESERVED_SHARE)
-        fits = COMPARED_RUNS * self.before_ms <= self._limit_s * 1000
-        self._in_turns = self._served is None and fits
-        runs = COMPARED_RUNS if self._in_turns else timing_runs(self.before_ms, self._limit_s)
-        self._session.clock.start_budget(runs * self.before_ms / 1000)
+            self._limit_s = min(TIMING_LIMIT_S, budget_s * RESERVED_SHARE / 2)
+        runs_s = timing_runs(self.before_ms, self._limit_s) * self.before_ms / 1000
+        pairs_s = LAST_PAIRS * PAIR_RUNS * max(self.before_ms, SAMPLE_MS) / 1000
+        in_turns = self._served is None
+        self._session.clock.start_budget(runs_s + in_turns * min(pairs_s, self._limit_s))
 
     def after(self) -> Iterator[Event]:
-        """Time the model with its kernels of now; where time allows, with the first ones again."""
+        """Time the model with its kernels of now, then in turns with the first ones."""
         runs_ms, _ = yield from self._timed()
         self.after_ms = statistics.median(runs_ms)
-        if self._in_turns:
-            yield from self._first_and_tuned()
+        if not self._swapped:
+            self.before_ms = self.after_ms
+        elif self._served is not None:
+            self.gain = ModelGain(NOT_COMPARED)
+        else:
+            yield from self._last_pairs()
 
     def between(self) -> Iterator[Event]:
-        """One inference between rounds, when one is due; of a serving model what it served."""
+        """One inference between rounds, or a pair of them, when one is due.
+
+        Of a serving model what it served.
+        """
         clock = self._session.clock
         if self._served is not None:
             stats = clock.when_due(self._served)
             if stats is not None:
                 yield served_event(clock.t_s(), stats)
+            return
+        if self._swapped and clock.t_s() >= self._pairs_due_s:
+            yield self._pair()
             return
         runs_ms = clock.when_due(lambda: self._runner.infer(self._feeds).runs_ms)
         if runs_ms:
@@ -100,31 +123,46 @@ class ModelTiming:
         yield model_event(clock.t_s(), runs_ms, steps_ms)
         return runs_ms, steps_ms
 
-    def _first_and_tuned(self) -> Iterator[Event]:
-        """Time the first kernels and the tuned ones in turns.
+    @property
+    def _swapped(self) -> list[WorkloadState]:
+        return [s for s in self._session.states if s.incumbent is not s.default]
+
+    def _pair(self) -> ModelCompared:
+        """One more pair; the next is due when both together were a small share of the time."""
+        clock, swapped = self._session.clock, self._swapped
+        began_s = clock.t_s()
+        first, tuned = [s.default for s in swapped], [s.incumbent for s in swapped]
+        self._pairs.take(first, tuned, self.after_ms)
+        now_s = clock.t_s()
+        self._pairs_due_s = now_s + max(PAIRS_INTERVAL_S, (now_s - began_s) / PAIRS_SHARE)
+        pairs = self._pairs
+        return ModelCompared(now_s, tuple(pairs.first_ms), tuple(pairs.tuned_ms), pairs.gain())
+
+    def _last_pairs(self) -> Iterator[Event]:
+        """Pairs until the gain is told, or the time for them is over.
 
         The model was timed before the first round: minutes ago, on a machine that may have
         been another one for all that it tells.
         """
-        swapped = [s for s in self._session.states if s.incumbent is not s.default]
-        if not swapped:
-            self.before_ms = self.after_ms
-            return
-        before_ms: list[float] = []
-        after_ms: list[float] = []
-        for _ in range(TURNS):
-            self._runner.register([s.default for s in swapped])
-            before_ms += self._turn()
-            self._runner.register([s.incumbent for s in swapped])
-            after_ms += self._turn()
-        self.before_ms = statistics.median(before_ms)
-        self.after_ms = statistics.median(after_ms)
-        yield model_event(self._session.clock.t_s(), after_ms)
-
-    def _turn(self) -> tuple[float, ...]:
-        """Milliseconds of :data:`TURN_RUNS` runs with the kernels of now, after a warm one."""
-        self._runner.infer(self._feeds)
-        return self._runner.infer(self._feeds, TURN_RUNS).runs_ms
+        clock = self._session.clock
+        left_s = clock.left_s()
+        limit_s = PATIENT_LIMIT_S if left_s is None else min(self._limit_s, left_s)
+        ends_s, longest_s = clock.t_s() + limit_s, 2 * (self.before_ms + self.after_ms) / 1000
+        self.gain = self._pairs.gain()
+        for _ in range(MOST_PAIRS):
+            began_s = clock.t_s()
+            if began_s + longest_s > ends_s or (
+                self.gain.told_apart and self.gain.pairs >= LAST_PAIRS
+            ):
+                break
+            compared = self._pair()
+            self.gain = compared.gain
+            yield compared
+            longest_s = max(longest_s, clock.t_s() - began_s)
+        if self._pairs.first_ms:
+            self.before_ms = statistics.median(self._pairs.first_ms)
+            self.after_ms = statistics.median(self._pairs.tuned_ms)
+            yield model_event(clock.t_s(), self._pairs.tuned_ms)
 
 
 def timing_runs(run_ms: float, limit_s: float) -> int:

@@ -19,6 +19,7 @@ from nnjit_studio.model import (
     Generation,
     GenerationRequest,
     Graph,
+    ImportOptions,
     Plan,
     TensorSpec,
     Workload,
@@ -27,6 +28,7 @@ from nnjit_studio.model.memory import check_fits, forecast
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
+from nnjit_studio.workbench.stored_plan import stored_ways
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,8 @@ class OpenModel:
     """By phase."""
     generation: Generation | None = None
     """How a text is made of a decoder's programs; None for a static model."""
+    importing: ImportOptions | None = None
+    """How it was imported; None where that was in another way than :func:`import_model`'s."""
     on_gpu: bool = False
     """Whether this is the model as a GPU runs it, which fuses steps that Wasm runs apart."""
 
@@ -117,8 +121,12 @@ def import_model(
         # A GPU's convolutions are direct; its kernels run a plan with tiles too.
         tiles = page.importing.winograd and not page.backend.is_gpu
         importing = replace(page.importing.with_hints(feeds), winograd=tiles)
+        if not (importing.ways or page.backend.is_gpu):
+            here = page.here(page.backend)
+            ways = stored_ways(page.database, path, importing, here)
+            importing = replace(importing, ways=ways)
         imported = page.process.import_model(path, weights, phases, importing)
-        opened = OpenModel.static(path, imported, import_ms=phases.ms)
+        opened = OpenModel.static(path, imported, import_ms=phases.ms, importing=importing)
         _check_fits(opened)
     phases(DONE)
     on_phase(DONE)

@@ -26,6 +26,7 @@ from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import Backend, choose_backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
+from nnjit_studio.support.temporary import process_folder
 from nnjit_studio.workbench.phases import OnPhase
 from nnjit_studio.workbench.runners import (
     compiler_version,
@@ -123,7 +124,7 @@ class EnginePage:
         self._tenant: Tenant | None = None
         self._cancelled = threading.Event()
         self._busy = False
-        self._folder = Path(tempfile.mkdtemp(prefix="nnjit-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="page-", dir=process_folder()))
         self._models = 0
         self.use(backend)
 
@@ -149,6 +150,8 @@ class EnginePage:
         badges = list(self._badges)
         if not self.sandbox.on:
             badges.insert(0, ("no sandbox", f"The web engine's sandbox is {self.sandbox}."))
+        if not self.database.kept:
+            badges.append(("results are not kept", self.database.why_not_kept))
         if self.fallback_reason:
             text = f"{self.fallback_reason} The model runs in Wasm now."
             badges.append(("WebGPU lost: Wasm runs", text))

@@ -12,6 +12,7 @@ from nnjit_studio.model import Plan, Workload
 from nnjit_studio.records import DeviceProfile, KernelKey
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.outcomes import TIMED
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.workbench.open_model import MAIN, OpenModel
 
@@ -103,7 +104,7 @@ def _options(
         if width not in best:
             offer(width, per_gflops / _UNTRIED_GFLOPS, candidate)
     key = KernelKey.of(workload, device, device.best_tier, compiler.version)
-    known = [r for r in database.records(key) if r.state in ("won", "slower", "default")]
+    known = [r for r in database.records(key) if r.state in TIMED]
     if known:
         # What was measured goes before what was not.
         slowest = 2 * max(r.median_ms for r in known)

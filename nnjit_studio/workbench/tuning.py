@@ -14,6 +14,7 @@ from nnjit_studio.tuner.protocols import Records
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import MAIN, example_feeds
 from nnjit_studio.workbench.page import SystemClock
+from nnjit_studio.workbench.patience import PatientRecords
 from nnjit_studio.workbench.runners import gpu_gone
 
 Events = Generator[Event, None, None]
@@ -43,7 +44,7 @@ def session_of(
         TuningContext(
             page.runner.for_plan(name) if name else page.runner,
             page.compiler,
-            records or page.database,
+            records or PatientRecords(page.database, lambda: page.cancelled),
             page.connect(),
             SystemClock(),
         ),

@@ -44,8 +44,8 @@ class Workbench:
         Path of the kernel database; made when missing.
     target, flags, sandbox, threads, backend, importing
         As of :class:`EnginePage`.
-    read_only
-        Nothing is tuned, so the database stays as it is; another Studio may be writing it.
+    opens
+        How the database is opened: for writing, for reading alone, or as it can be.
 
     Attributes
     ----------
@@ -68,12 +68,11 @@ class Workbench:
         flags: str = "",
         sandbox: Sandbox = UNTOUCHED,
         threads: int = 1,
-        read_only: bool = False,
+        opens: Callable[[Path], KernelDatabase] = KernelDatabase.open,
         backend: Backend = WASM,
         importing: ImportOptions = AS_IT_IS,
     ) -> None:
-        reads = KernelDatabase.open_for_reading
-        self.database = reads(database) if read_only else KernelDatabase.open(database)
+        self.database = opens(database)
         self.process = CompileProcess()
         self.page = EnginePage(
             self.process, self.database, target, flags, sandbox, threads, backend, importing
@@ -87,8 +86,7 @@ class Workbench:
         return self.page.compiler
 
     def start(self) -> None:
-        """Start the hub and warm up the compile process."""
-        self.page.hub.start()
+        """Warm up the compile process."""
         threading.Thread(target=self.process.start, name="nnjit-warm-up", daemon=True).start()
 
     def close(self) -> None:

@@ -1,31 +1,38 @@
 /**
- * The page of `nnjit bench models`: one model, ours and the peers in turns; with
- * `?cold=NAME`, one contender from navigation to its first output.
+ * The page of `nnjit bench models` and of verdicts: one model in several sessions, in turns;
+ * with `?cold=NAME`, one of them from navigation to its first output.
  */
 import { memoryBytes, watchMemories } from "./memories.js";
 import { conduct, fetchInputs, fetchJob, file, post, report } from "./page.js";
 import { interleave } from "./rounds.js";
+import { sentinel } from "./sentinel.js";
 import { openOnnxRuntime, openOurs } from "./sessions.js";
 
 /** @import { Contender, Policy } from "./rounds.js" */
-/** @import { Opened } from "./sessions.js" */
+/** @import { Input, Opened } from "./sessions.js" */
+/** @typedef {{name: string, engine: "nnjit" | "ort", source: string, external: string[]}} Entry */
 /**
  * @typedef {object} Job
  * @property {number} threads
- * @property {string[]} contenders
+ * @property {Entry[]} contenders
  * @property {Policy} policy
- * @property {string} manifest
- * @property {string} onnx
+ * @property {number | null} budget_ms the rounds end after it; null for all of them
+ * @property {boolean} watched whether a sentinel takes part, and each round is reported
  * @property {{name: string, type: string, dims: number[], file: string}[]} inputs
  */
+/** @typedef {{create_ms: number, first_run_ms: number, memory_bytes: number, threads: number, tier?: string}} Facts */
 
-const OPEN = { ours: openOurs, ort: openOnnxRuntime };
+/** So many pairs have an interval; a slow model gets up to three times its budget for them. */
+const [LEAST_ROUNDS, LONGEST] = [12, 3];
 
-/** @param {Job} job @param {string} name @returns {Promise<Opened>} */
-function open(job, name) {
-  const source = file(name === "ours" ? job.manifest : job.onnx);
-  return OPEN[/** @type {keyof typeof OPEN} */ (name)](source, job.threads);
-}
+const OPEN = {
+  nnjit: (/** @type {Entry} */ { source }, /** @type {number} */ threads) => openOurs(file(source), threads),
+  ort: (/** @type {Entry} */ { source, external }, /** @type {number} */ threads) =>
+    openOnnxRuntime(file(source), threads, external.map((path) => ({ path, data: file(`model/${path}`) }))),
+};
+
+/** @param {Job} job @param {Entry} entry @returns {Promise<Opened>} */
+const open = (job, entry) => OPEN[entry.engine](entry, job.threads);
 
 /**
  * Runs, reads the first value of every output, gives the outputs up.
@@ -41,48 +48,82 @@ async function runAndRead({ session }, feeds) {
   return read;
 }
 
+/**
+ * Opens a session, runs it once, and hands its outputs in.
+ * @param {Job} job
+ * @param {Entry} entry
+ * @param {Input[]} inputs
+ * @returns {Promise<[Contender, Facts]>}
+ */
+async function enter(job, entry, inputs) {
+  const before = memoryBytes();
+  const start = performance.now();
+  const opened = await open(job, entry);
+  const created = performance.now();
+  const feeds = opened.feeds(inputs);
+  const outputs = await opened.session.run(feeds);
+  const facts = {
+    create_ms: created - start,
+    first_run_ms: performance.now() - created,
+    memory_bytes: memoryBytes() - before,
+    threads: opened.threads,
+    tier: opened.tier,
+  };
+  for (const [output, tensor] of Object.entries(outputs)) {
+    await post(`upload/${entry.name}-${encodeURIComponent(output)}`, tensor.data);
+    tensor.dispose();
+  }
+  const contender = {
+    name: entry.name,
+    threads: opened.threads,
+    call: () => runAndRead(opened, feeds),
+    output: async () => new Float32Array(),
+    release: () => opened.session.release(),
+  };
+  return [contender, facts];
+}
+
 /** @param {Job} job */
 async function measure(job) {
   const inputs = await fetchInputs(job);
   /** @type {Contender[]} */
-  const contenders = [];
-  /** @type {Record<string, {create_ms: number, first_run_ms: number, memory_bytes: number, threads: number, tier?: string}>} */
+  const contenders = job.watched ? [sentinel()] : [];
+  /** @type {Record<string, Facts>} */
   const facts = {};
-  for (const name of job.contenders) {
-    const before = memoryBytes();
-    const start = performance.now();
-    const opened = await open(job, name);
-    const created = performance.now();
-    const feeds = opened.feeds(inputs);
-    const outputs = await opened.session.run(feeds);
-    facts[name] = {
-      create_ms: created - start,
-      first_run_ms: performance.now() - created,
-      memory_bytes: memoryBytes() - before,
-      threads: opened.threads,
-      tier: opened.tier,
-    };
-    for (const [output, tensor] of Object.entries(outputs)) {
-      await post(`upload/${name}-${output}`, tensor.data);
-      tensor.dispose();
+  /** @type {Record<string, string>} of sessions that do not open, the reasons */
+  const refused = {};
+  for (const entry of job.contenders) {
+    if (job.watched) await report({ type: "opening", name: entry.name });
+    try {
+      const [contender, found] = await enter(job, entry, inputs);
+      contenders.push(contender);
+      facts[entry.name] = found;
+    } catch (/** @type {any} */ e) {
+      if (!job.watched) throw e;
+      refused[entry.name] = String(e?.message ?? e);
     }
-    contenders.push({
-      name,
-      threads: opened.threads,
-      call: () => runAndRead(opened, feeds),
-      output: async () => new Float32Array(),
-      release: () => opened.session.release(),
-    });
   }
-  const samples_ms = await interleave(contenders, job.policy);
+  const about = { facts, refused, user_agent: navigator.userAgent };
+  let began = 0;
+  const onRound = async (/** @type {Record<string, number[]>} */ samples_ms) => {
+    if (!job.watched) return true;
+    began ||= performance.now();
+    await report({ type: "round", samples_ms, ...about });
+    if (job.budget_ms === null) return true;
+    const spent = performance.now() - began;
+    return spent < job.budget_ms || (samples_ms.sentinel.length < LEAST_ROUNDS && spent < LONGEST * job.budget_ms);
+  };
+  const samples_ms = await interleave(contenders, job.policy, undefined, onRound);
   for (const contender of contenders) await contender.release();
-  await report({ type: "row", samples_ms, facts, user_agent: navigator.userAgent });
+  await report({ type: "row", samples_ms, ...about });
 }
 
 /** @param {Job} job @param {string} name */
 async function coldStart(job, name) {
   const inputs = await fetchInputs(job);
-  const opened = await open(job, name);
+  const entry = job.contenders.find((each) => each.name === name);
+  if (!entry) throw new Error(`There is no session ${name}.`);
+  const opened = await open(job, entry);
   const created_ms = performance.now();
   await runAndRead(opened, opened.feeds(inputs));
   await report({ type: "cold", name, created_ms, first_output_ms: performance.now() });

@@ -11,6 +11,7 @@
  */
 /** @typedef {{rounds: number, min_sample_ms: number, warmup_ms: number, max_warmup_ms: number}} Policy */
 /** @typedef {() => number} Clock milliseconds */
+/** @callback OnRound @param {Record<string, number[]>} samples until now @returns {Promise<unknown> | unknown} false ends the rounds */
 
 const STABLE = 0.05;
 
@@ -56,18 +57,21 @@ export async function warmUp(contender, policy, now) {
  * @param {Contender[]} contenders
  * @param {Policy} policy
  * @param {Clock} [now]
+ * @param {OnRound} [onRound]
  * @returns {Promise<Record<string, number[]>>} ms of one call, by name
  */
-export async function interleave(contenders, policy, now = () => performance.now()) {
+export async function interleave(contenders, policy, now = () => performance.now(), onRound = () => true) {
   const calls = [];
   for (const contender of contenders) calls.push(await warmUp(contender, policy, now));
   /** @type {Record<string, number[]>} */
   const samples = Object.fromEntries(contenders.map((c) => [c.name, []]));
-  for (let round = 0; round < policy.rounds; round++)
+  for (let round = 0; round < policy.rounds; round++) {
     for (let turn = 0; turn < contenders.length; turn++) {
       const i = (round + turn) % contenders.length;
       await breathe();
       samples[contenders[i].name].push(await sample(contenders[i], calls[i], now));
     }
+    if ((await onRound(samples)) === false) break;
+  }
   return samples;
 }

@@ -25,10 +25,19 @@ export async function openOurs(manifest, threads) {
 /** @type {any} */
 let ort = null;
 
-/** @param {string} model @param {number} threads @returns {Promise<Opened>} */
-export async function openOnnxRuntime(model, threads) {
+/**
+ * @param {string} model
+ * @param {number} threads
+ * @param {{path: string, data: string}[]} [externalData] the files that hold weights of the model
+ * @returns {Promise<Opened>}
+ */
+export async function openOnnxRuntime(model, threads, externalData = []) {
   ort ??= await loadOnnxRuntime("ort.wasm.min.mjs", threads);
-  const session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
+  const session = await ort.InferenceSession.create(model, {
+    executionProviders: ["wasm"],
+    graphOptimizationLevel: "all",
+    ...(externalData.length ? { externalData } : {}),
+  });
   return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
 }
 

@@ -9,9 +9,12 @@ import { relayout } from "./repack.js";
 import { addStep, bindCalls, checkRuns, execute, newInference, repeatable, runTapped, timeSteps } from "./steps.js";
 
 /** @import { Call, Inference, Loaded, NewKernel, Plan, Registered, Tap, Tensor, Weight } from "../types/engine.js" */
+/** @import { Sizes } from "./open/sizes.js" */
 /** @import { Team } from "./team.js" */
 
 const MAX_SPARE = 8;
+/** Addresses have 32 bits. */
+const MOST_PAGES = 65536;
 
 export class Engine {
   /** @type {Uint8Array[]} of outputs that were given back */ #spare = [];
@@ -19,6 +22,7 @@ export class Engine {
   /** @type {Map<string, Loaded>} by name; `MAIN` comes first */ #plans = new Map();
   /** @type {Map<string, Registered>} by workload */ #kernels = new Map();
   /** @type {Map<number, Weight>} packable weights by offset */ #weights = new Map();
+  /** @type {Sizes | null} of a model that takes any size */ #sizes = null;
 
   /** @param {Team | null} [team] threads to run on; it stays its owner's to close */
   constructor(team = null) {
@@ -29,16 +33,17 @@ export class Engine {
    * Drops any model and makes the memory of this one, zeroed, in its exact size.
    * @param {Plan} plan
    * @param {Record<string, Plan>} [others] further plans over the same weights and state, by name
+   * @param {Sizes | null} [sizes] make plans for inputs of any size; `plan` then calls every kernel, and memory grows
    * @returns {number} bytes of linear memory
    */
-  load(plan, others = {}) {
+  load(plan, others = {}, sizes = null) {
     this.dispose();
     const all = Object.entries({ [MAIN]: plan, ...others });
     checkPlans(all.map(([, each]) => each));
     const { pages, state, total_bytes, addresses } = layoutMemory(all.map(([, each]) => each));
     let memory;
     try {
-      memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: this.#team !== null });
+      memory = new WebAssembly.Memory({ initial: pages, maximum: sizes ? MOST_PAGES : pages, shared: this.#team !== null });
     } catch {
       throw new EngineError(
         `The browser gives no ${Math.ceil(total_bytes / 2 ** 20)} MiB of memory for ${plan.name}.`,
@@ -49,6 +54,7 @@ export class Engine {
       this.#plans.set(name, { plan: each, memory, state, addresses: addresses[i], calls: null });
       for (const buffer of each.buffers) if (buffer.pack) this.#weights.set(buffer.offset, { buffer, pack: buffer.pack, width: 0 });
     }
+    this.#sizes = sizes;
     this.#bindAll();
     return pages * PAGE_BYTES;
   }
@@ -56,6 +62,7 @@ export class Engine {
   /** Lets go of memory and kernels; the engine can load again. */
   dispose() {
     this.#plans.clear();
+    this.#sizes = null;
     this.#team?.drop([...this.#kernels.values()].map(({ id }) => id));
     this.#kernels.clear();
     this.#weights.clear();
@@ -104,7 +111,7 @@ export class Engine {
    */
   async register(kernels, { only = false } = {}) {
     const { memory } = this.#named();
-    const linked = await this.#link(kernels);
+    const linked = await this.link(kernels);
     const next = new Map([...(only ? [] : this.#kernels), ...linked]);
     let widths;
     try {
@@ -115,7 +122,7 @@ export class Engine {
       throw e;
     }
     const start = performance.now();
-    for (const [weight, width] of widths) this.#repack(weight, width);
+    for (const [weight, width] of widths) this.repack(weight, width);
     const repack_ms = performance.now() - start;
     const replaced = [...this.#kernels].filter(([workload, kernel]) => next.get(workload) !== kernel);
     this.#team?.drop(replaced.map(([, { id }]) => id));
@@ -124,12 +131,18 @@ export class Engine {
     return { repack_ms };
   }
 
+  /** The parts of a loaded model, for trials of other kernels in it. */
+  inside(name = MAIN) {
+    const loaded = this.#named(name);
+    return { loaded, calls: this.#calls(loaded), kernels: this.#kernels, weights: this.#weights, team: this.#team };
+  }
+
   /**
    * Compiles kernels and links them, in every thread of the team.
    * @param {NewKernel[]} kernels
    * @returns {Promise<Map<string, Registered>>}
    */
-  async #link(kernels) {
+  async link(kernels) {
     const { memory } = this.#named();
     const team = this.#team;
     const linked = [];
@@ -155,7 +168,7 @@ export class Engine {
    * @returns {Inference} outputs of the last run; median ms, its IQR and threads of every call with `profile`
    */
   infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
-    const loaded = this.#named(name);
+    const loaded = this.#for(inputs, name);
     const feeds = this.#feeds(loaded, inputs);
     const calls = this.#calls(loaded);
     checkRuns(runs, taps, loaded.plan, calls.length);
@@ -200,8 +213,8 @@ export class Engine {
       before = now;
     };
     const tell = (/** @type {Inference} */ result) =>
-      calls.forEach(({ kernel }, i) => {
-        if (kernel) addStep(result, times.map((run) => run[i]), (kernel.choice?.team && this.#team?.threads) || 1, chunks[i]);
+      calls.forEach(({ kernel, choice }, i) => {
+        if (kernel) addStep(result, times.map((run) => run[i]), (choice?.team && this.#team?.threads) || 1, chunks[i]);
       });
     return { run: () => void times.push(timeSteps(steps, repeats, least_ms, count)), tell };
   }
@@ -281,12 +294,21 @@ export class Engine {
   }
 
   /** @param {Weight} weight @param {number} width */
-  #repack(weight, width) {
+  repack(weight, width) {
     relayout(this.#named().memory.buffer, WEIGHTS_BASE + weight.buffer.offset, ...weight.pack, weight.width, width, unitOf(weight.buffer));
     weight.width = width;
   }
 
+  /** The plan that takes these inputs. @param {Tensor[]} inputs @param {string} name */
+  #for(inputs, name) {
+    const loaded = this.#named(name);
+    const sized = this.#sizes?.at(inputs, loaded.memory);
+    if (sized) sized.calls ??= bindCalls(sized, this.#kernels, this.#team);
+    return sized ?? loaded;
+  }
+
   #bindAll() {
+    this.#sizes?.clear();
     for (const loaded of this.#plans.values()) loaded.calls = bindCalls(loaded, this.#kernels, this.#team);
   }
 

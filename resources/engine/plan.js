@@ -10,6 +10,8 @@ import { layoutBytes, WORD_BYTES } from "./repack.js";
 const PLAN_VERSION = 4;
 /** A plan without state, which the hub writes as version 1. */
 const OLDEST_PLAN_VERSION = 1;
+/** A plan with formulas in place of numbers (engine/open). */
+export const OPEN_VERSION = 5;
 export const PAGE_BYTES = 65536;
 
 /** The name of the plan that runs when none is named. */
@@ -136,7 +138,7 @@ export function outputOf({ outputs }, name) {
 export function countsOf(plans, workload) {
   const calls = plans.flatMap(({ steps }) => steps.filter((s) => s.op === "call" && s.workload === workload));
   if (!calls.length) throw new EngineError(`The model has no workload ${workload}.`);
-  return [...new Set(calls.map((s) => s.args.length))].sort((a, b) => a - b);
+  return [...new Set(calls.map((s) => s.args.length + (s.scalars?.length ?? 0)))].sort((a, b) => a - b);
 }
 
 /** @param {Plan} plan that lacks a kernel @param {Map<string, unknown>} kernels by workload */

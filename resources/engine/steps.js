@@ -1,5 +1,6 @@
 /** The steps of a plan: bound to kernels and memory, run, timed one by one, and tapped. */
 import { appendRows } from "./append.js";
+import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { stepsOf } from "./plan.js";
 import { quantile } from "./quantile.js";
@@ -19,31 +20,33 @@ const MAX_REPEATS = 1 << 16;
 export function bindCalls({ plan, memory, addresses }, kernels, threads) {
   /** @type {Call[]} */
   const calls = [];
-  for (const { append, workload, args } of stepsOf(plan)) {
+  for (const { append, workload, args, scalars = [], extent: open } of stepsOf(plan)) {
     const pointers = args.map((b) => addresses[b]);
     if (append) {
       const [from, to, at] = pointers;
       const run = () => appendRows(memory, append, from, to, at);
-      calls.push({ kernel: null, solo: run, team: run });
+      calls.push({ kernel: null, choice: null, solo: run, team: run });
       continue;
     }
     const kernel = kernels.get(workload);
     if (!kernel) return null;
     const { run, id, header } = kernel;
-    const extent = header.parallel_extent;
-    const whole = [...pointers, 0, extent];
+    const extent = open ?? header.parallel_extent;
+    const given = scalars.length ? [...pointers, ...scalars] : pointers;
+    const whole = [...given, 0, extent];
     calls.push({
       kernel,
+      choice: open === undefined ? kernel.choice : threads && extent > 1 ? new Choice() : null,
       solo: () => run.apply(undefined, whole), // spreading would make an array each time
-      team: () => threads?.run(id, run, pointers, extent),
+      team: () => threads?.run(id, run, given, extent),
     });
   }
   return calls;
 }
 
 /** @param {Call} call */
-export function execute({ kernel, solo, team }) {
-  if (kernel?.choice) kernel.choice.run(solo, team);
+export function execute({ choice, solo, team }) {
+  if (choice) choice.run(solo, team);
   else solo();
 }
 

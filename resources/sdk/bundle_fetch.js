@@ -6,6 +6,9 @@ export const MANIFEST_VERSION = 1;
 
 /** @import { Bundle, FileEntry, Manifest, Plan } from "../types/engine.js" */
 
+/** How files come: whoever keeps or brings them puts a function of its own here. */
+export const transport = { fetch: (/** @type {URL} */ url) => fetch(url) };
+
 /**
  * Manifest and plans of a bundle.
  * @param {URL} base address of its manifest
@@ -48,7 +51,7 @@ function parse(bytes, file) {
 async function request(base, file) {
   let response;
   try {
-    response = await fetch(new URL(file, base));
+    response = await transport.fetch(new URL(file, base));
   } catch (e) {
     throw new EngineError(`${file} of the bundle cannot be fetched: ${/** @type {Error} */ (e).message}.`, "Check the address and the server.");
   }

@@ -62,7 +62,8 @@ async function makeFeeds(session) {
   const files = await Promise.all(session.inputNames.map((name) => fetchSample(samples.find((s) => s.name === name))));
   element("feeds").textContent = files.every(Boolean) ? "on the sample inputs" : "on zeros";
   return Object.fromEntries(
-    session.inputMetadata.map(({ name, type, shape }, i) => {
+    session.inputMetadata.map(({ name, type }, i) => {
+      const { shape } = session.manifest.inputs[i];
       const size = shape.reduce((n, d) => n * d, 1);
       const zeros = new Tensor(type, Array(size).fill(0), shape);
       const bytes = files[i];

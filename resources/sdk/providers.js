@@ -2,14 +2,16 @@
 import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { bestTier, hasTier, TIERS } from "../engine/features.js";
+import { OPEN_VERSION } from "../engine/plan.js";
 import { Team } from "../engine/team.js";
 import { check, fetchFile, streamFile } from "./bundle_fetch.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
-/** @import { Bundle, KernelEntry } from "../types/engine.js" */
+/** @import { Sizes } from "../engine/open/sizes.js" */
+/** @import { Bundle, KernelEntry, OpenPlan, Plan } from "../types/engine.js" */
 /**
  * A model that is ready to run.
- * @typedef {{engine: Engine | GpuEngine, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
+ * @typedef {{engine: Engine | GpuEngine, sizes?: Sizes | null, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
  */
 /** What opened, why one before it did not, and what is left to try. @typedef {{opened: Opened, provider: string, reason: string, left: string[]}} Choice */
 
@@ -43,7 +45,8 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
   const team = threads > 1 ? await Team.start(threads) : null;
   try {
     const engine = new Engine(team);
-    const memory_bytes = engine.load(plan, others);
+    const sizes = plan.version === OPEN_VERSION ? await sizesOf(/** @type {OpenPlan} */ (plan)) : null;
+    const memory_bytes = engine.load(sizes?.everyVariant ?? /** @type {Plan} */ (plan), others, sizes);
     const [kernels] = await Promise.all([
       Promise.all(manifest.kernels.map((k) => fetchWasm(base, k))),
       streamFile(base, manifest.weights, (at, bytes) => engine.setWeights(at, bytes)),
@@ -54,11 +57,17 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
       team?.close();
       engine.dispose();
     };
-    return { engine, tier, threads: team?.threads ?? 1, memory_bytes, close };
+    return { engine, sizes, tier, threads: team?.threads ?? 1, memory_bytes, close };
   } catch (e) {
     team?.close();
     throw e;
   }
+}
+
+/** Only bundles for any size hold it. @param {OpenPlan} plan */
+async function sizesOf(plan) {
+  const { Sizes } = await import("../engine/open/sizes.js");
+  return new Sizes(plan);
 }
 
 /** @param {URL} base @param {KernelEntry} entry */

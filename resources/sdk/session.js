@@ -9,7 +9,7 @@ import { openFirst, PROVIDERS } from "./providers.js";
 export { EngineError, MANIFEST_VERSION };
 
 /** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
-/** @import { Bundle, Generation, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
+/** @import { Bundle, Generation, Plan, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
 /** @import { Choice, Opened } from "./providers.js" */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
@@ -99,7 +99,7 @@ export class InferenceSession {
    * @param {number} threads of Wasm
    */
   constructor(bundle, choice, threads) {
-    const { inputs, outputs } = bundle.plan;
+    const { inputs, outputs } = choice.opened.sizes ?? specs(/** @type {Plan} */ (bundle.plan));
     this.#bundle = bundle;
     this.#threads = threads;
     this.#opened = choice.opened;
@@ -111,10 +111,10 @@ export class InferenceSession {
     /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
     this.verified = canHash();
     this.manifest = bundle.manifest;
-    this.inputNames = inputs.map((p) => p.spec.name);
-    this.outputNames = outputs.map((p) => p.spec.name);
-    this.inputMetadata = inputs.map((p) => metadata(p.spec));
-    this.outputMetadata = outputs.map((p) => metadata(p.spec));
+    this.inputNames = inputs.map((p) => p.name);
+    this.outputNames = outputs.map((p) => p.name);
+    this.inputMetadata = inputs.map(metadata);
+    this.outputMetadata = outputs.map(metadata);
   }
 
   /** Best instruction tier in use. */
@@ -123,7 +123,12 @@ export class InferenceSession {
   }
 
   get memoryBytes() {
-    return this.#opened.memory_bytes;
+    return this.#opened.sizes?.memoryBytes || this.#opened.memory_bytes;
+  }
+
+  /** Of a bundle for any size: its `dims` with their ranges, and `memoryAt({name: size})`; else null. */
+  get sizes() {
+    return this.#opened.sizes ?? null;
   }
 
   /** How many run a kernel; 1 on a GPU and in a page that is not cross-origin isolated. */
@@ -239,8 +244,8 @@ export class InferenceSession {
   async profile(feeds, runs = 10) {
     const inputs = Object.entries(feeds).map(toBytes);
     const { runs_ms, steps_ms, steps_threads } = await this.#steady((engine) => engine.infer(inputs, { runs, profile: true }));
-    const { plan } = this.#bundle;
-    const steps = (this.executionProvider === "webgpu" ? onGpu(plan) : plan).steps.filter(({ op }) => op === "call");
+    const plan = this.#bundle.plan;
+    const steps = (this.executionProvider === "webgpu" ? onGpu(/** @type {Plan} */ (plan)) : plan).steps.filter(({ op }) => op === "call");
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 
@@ -266,6 +271,9 @@ function checkOptions({ executionProviders = ["wasm"], numThreads = env.wasm.num
     console.warn(`nnjit: ${numThreads} threads were asked for; this page is not cross-origin isolated, so one runs.`);
   return { threads: 1, providers };
 }
+
+/** @param {Plan} plan */
+const specs = ({ inputs, outputs }) => ({ inputs: inputs.map((p) => p.spec), outputs: outputs.map((p) => p.spec) });
 
 /** @param {TensorSpec} spec */
 const metadata = ({ name, dtype, shape }) => ({ name, isTensor: true, type: NAMES[dtype], shape });

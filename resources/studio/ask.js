@@ -8,6 +8,7 @@ import { EngineError } from "../engine/errors.js";
  * @typedef {object} Limit
  * @property {number} limit_ms Infinity is none
  * @property {string} what takes that long, for the error
+ * @property {number} [first_ms] as long as the worker has not said `checked`; without it as later
  * @property {() => number} [worked_ms] ms that the worker was allowed to work, where it may be held up
  */
 
@@ -21,7 +22,7 @@ export const transferOf = ({ blobs }) => [...new Set(blobs.map((b) => b.buffer))
  * @param {Limit} limit
  * @returns {Promise<Reply>}
  */
-export function ask(worker, call, transfer, { limit_ms, what, worked_ms }) {
+export function ask(worker, call, transfer, { limit_ms, first_ms, what, worked_ms }) {
   return new Promise((resolve, reject) => {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
@@ -32,19 +33,23 @@ export function ask(worker, call, transfer, { limit_ms, what, worked_ms }) {
       then();
     };
     const onMessage = (/** @type {any} */ { data }) => {
-      if (data.header.id === call.header.id) end(() => resolve(data));
+      if (data.header.type === "checked" && data.header.of === call.header.id) {
+        clearTimeout(timer);
+        watch(limit_ms, `${what} did not end`);
+      } else if (data.header.id === call.header.id) end(() => resolve(data));
     };
     const onError = (/** @type {any} */ event) =>
       end(() => reject(new EngineError(`A worker of the page died: ${event.message || "it could not start"}.`)));
     const start = worked_ms?.() ?? 0;
-    const watch = (/** @type {number} */ ms) => {
+    const watch = (/** @type {number} */ allowed, /** @type {string} */ late, ms = allowed) => {
       timer = setTimeout(() => {
-        const left = worked_ms ? limit_ms - (worked_ms() - start) : 0;
-        if (left > 0) watch(Math.max(left, 1000));
-        else end(() => reject(new EngineError(`${what} did not end within ${limit_ms / 1000} s.`)));
+        const left = worked_ms ? allowed - (worked_ms() - start) : 0;
+        if (left > 0) watch(allowed, late, Math.max(left, 1000));
+        else end(() => reject(new EngineError(`${late} within ${allowed / 1000} s.`)));
       }, ms);
     };
-    if (limit_ms !== Infinity) watch(limit_ms);
+    if (first_ms !== undefined) watch(first_ms, `${what}'s first run did not end`);
+    else if (limit_ms !== Infinity) watch(limit_ms, `${what} did not end`);
     worker.addEventListener("message", onMessage);
     worker.addEventListener("error", onError);
     worker.postMessage(call, { transfer });

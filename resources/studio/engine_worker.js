@@ -3,12 +3,18 @@ import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { generate } from "../engine/generation/generate.js";
 import { Team } from "../engine/team.js";
+import { timerQuantum } from "./measure/timing.js";
 import { serve } from "./serve.js";
+import { compareModels, trial } from "./trial.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
 /** @import { Header } from "./frames.js" */
 /** @type {Engine | GpuEngine} */
 let engine = new Engine();
+/** @type {Team | null} of the Wasm engine */
+let team = null;
+/** @type {Engine | null} another form of the model, to be compared with it */
+let rival = null;
 /** @type {(() => void) | null} forces a loss of the GPU, where a test asked for it */
 let lose = null;
 /** @type {AbortController | null} of the generation that runs */
@@ -19,7 +25,10 @@ let generation = null;
  * @returns {Promise<Engine | GpuEngine>}
  */
 async function start({ backend = "wasm", implementation = "navigator", bridge, debug = false, threads = 1 }) {
-  if (backend === "wasm") return new Engine(threads > 1 ? await Team.start(threads) : null);
+  if (backend === "wasm") {
+    team = threads > 1 ? await Team.start(threads) : null;
+    return new Engine(team);
+  }
   const [{ GpuEngine }, { openGpu }] = await Promise.all([import("../engine/gpu/engine.js"), import("./gpu/open.js")]);
   const device = await openGpu({ implementation, bridge });
   if (debug) lose = () => device.lose();
@@ -45,28 +54,59 @@ async function stream({ id, facts, ids, max_tokens, top_k, temperature, seed, st
   }
 }
 
+/**
+ * @param {Header} header of a `trial`
+ * @param {Uint8Array[]} blobs
+ */
+async function tried({ inputs, kernels, policy, plan, rival: whole }, blobs) {
+  if (!(engine instanceof Engine)) throw new EngineError("Kernels are tried in place in Wasm alone.");
+  const now = () => performance.now();
+  const tensors = inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
+  const clock = { now, quantum_ms: timerQuantum(now) };
+  if (whole) return compareModels(engine, other(), tensors, policy, clock);
+  const rivals = kernels.map((/** @type {any} */ k, /** @type {number} */ i) => ({ ...k, bytes: blobs[inputs.length + i] }));
+  return trial(engine, tensors, rivals, policy, clock, plan);
+}
+
+function other() {
+  if (!rival) throw new EngineError("No other form of the model is loaded.");
+  return rival;
+}
+
 serve(async ({ header, blobs }) => {
   switch (header.type) {
     case "load": {
       // the page starts a worker for each model: there is never an older team or device
       const { plan, others, threads = 1 } = header;
+      if (header.rival) {
+        if (!(engine instanceof Engine)) throw new EngineError("Two forms of a model are compared in Wasm alone.");
+        rival?.dispose();
+        rival = new Engine(team);
+        return { header: { type: "ok", memory_bytes: rival.load(plan, others), threads } };
+      }
       engine = await start(header);
       return { header: { type: "ok", memory_bytes: await engine.load(plan, others), threads } };
     }
     case "weights":
-      await engine.setWeights(header.offset, blobs[0]);
+      await (header.rival ? other() : engine).setWeights(header.offset, blobs[0]);
       return { header: { type: "ok" } };
     case "register": {
       const kernels = header.kernels.map((/** @type {any} */ k, /** @type {number} */ i) => ({ ...k, bytes: blobs[i] }));
-      return { header: { type: "ok", ...(await engine.register(kernels, { only: header.only })) } };
+      return { header: { type: "ok", ...(await (header.rival ? other() : engine).register(kernels, { only: header.only })) } };
     }
     case "infer": {
       const inputs = header.inputs.map((/** @type {any} */ t, /** @type {number} */ i) => ({ ...t, data: blobs[i] }));
       const { runs, profile, least_step_ms, taps, plan } = header;
-      const { outputs, taps: copies, ...times } = await engine.infer(inputs, { runs, profile, least_step_ms, taps, plan });
+      const { outputs, taps: copies, ...times } = await (header.rival ? other() : engine).infer(inputs, { runs, profile, least_step_ms, taps, plan });
       const specs = outputs.map(({ name, dtype, shape }) => ({ name, dtype, shape }));
       return { header: { type: "inferred", outputs: specs, ...times }, blobs: [...outputs.map((t) => t.data), ...copies] };
     }
+    case "rival_drop":
+      rival?.dispose();
+      rival = null;
+      return { header: { type: "ok" } };
+    case "trial":
+      return { header: { type: "tried", ...(await tried(header, blobs)) } };
     case "generate":
       return { header: await stream(header) };
     case "gpu_lose":

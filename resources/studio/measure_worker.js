@@ -69,6 +69,9 @@ serve(async (call) => {
   }
 });
 
+/** Tells the page that a kernel's first run has ended. @param {number} of id of its call */
+const checked = (of) => postMessage({ header: { type: "checked", of }, blobs: [] });
+
 /** @param {Call} call @returns {Promise<Reply>} */
 async function answer({ header, blobs }) {
   switch (header.type) {
@@ -87,7 +90,7 @@ async function answer({ header, blobs }) {
         const ms = await peakMs(await useGpu(header), blobs[0]);
         return { header: { type: "pulsed", gflops: header.flops_per_iteration / ms / 1e6 } };
       }
-      return { header: { type: "pulsed", gflops: await sentinel.rate(blobs[0], header.flops_per_iteration) } };
+      return { header: { type: "pulsed", ...(await sentinel.rate(blobs[0], header.flops_per_iteration)) } };
     case "fixture":
       await useBench(header);
       await bench.setFixture({ workload: header.workload, args: header.args, outputs: header.outputs }, blobs);
@@ -98,7 +101,7 @@ async function answer({ header, blobs }) {
     case "measure": {
       const challenger = { header: header.challenger, bytes: blobs[0] };
       const incumbent = header.incumbent && { header: header.incumbent, bytes: blobs[1] };
-      return { header: { type: "measured", ...(await bench.measure(challenger, incumbent, header.policy)) } };
+      return { header: { type: "measured", ...(await bench.measure(challenger, incumbent, header.policy, () => checked(/** @type {number} */ (header.id)))) } };
     }
     default:
       throw new EngineError(`The measuring worker has no answer to "${header.type}".`);

@@ -16,10 +16,12 @@ const FIELDS = {
   rates: { items: "array", memory_bytes: "number", rounds: "number", sample_ms: "number", warmup_ms: "number" },
   gpu_probe: { implementation: "implementation", flops: "number" },
   gpu_lose: { after_ms: "number?" },
-  load: { plan: "object", others: "plans?", threads: "threads?", backend: "backend?", implementation: "implementation?", debug: "boolean?" },
-  weights: { offset: "number" },
-  register: { kernels: "array", only: "boolean?" },
-  infer: { inputs: "array", runs: "number", profile: "boolean", least_step_ms: "number?", taps: "array?", plan: "string?" },
+  load: { plan: "object", others: "plans?", rival: "boolean?", threads: "threads?", backend: "backend?", implementation: "implementation?", debug: "boolean?" },
+  weights: { offset: "number", rival: "boolean?" },
+  register: { kernels: "array", only: "boolean?", rival: "boolean?" },
+  infer: { inputs: "array", runs: "number", profile: "boolean", least_step_ms: "number?", taps: "array?", plan: "string?", rival: "boolean?" },
+  trial: { inputs: "array", kernels: "array", policy: "object", plan: "string?", rival: "boolean?" },
+  rival_drop: {},
   ahead: { blob: "number", nbytes: "number", offset: "number" },
   serve: { inputs: "array", interval_ms: "number", budget: "number?" },
   generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", temperature: "number", seed: "number", stop_tokens: "array" },
@@ -61,7 +63,7 @@ const PARTS = {
 const LISTS = { peak: "peak", items: "item", kernels: "kernel", inputs: "input", taps: "tap", args: "arg", outputs: "output" };
 /** How many blobs a request carries, or the list that has one for each item; where there is neither, any number. @type {Record<string, number | string>} */
 const BLOBS = {
-  ...{ load: 0, gpu_lose: 0, generate: 0, served: 0, serve_stop: 0 },
+  ...{ load: 0, rival_drop: 0, gpu_lose: 0, generate: 0, served: 0, serve_stop: 0 },
   ...{ pulse: 1, weights: 1, ahead: 1 },
   ...{ probe: "peak", prepare: "kernels", register: "kernels", serve: "inputs", infer: "inputs" },
 };
@@ -78,6 +80,7 @@ export function checkRequest(header, blobs) {
   if (type === "measure")
     for (const [name, part] of [["challenger", "kernel"], ["policy", "policy"], ["incumbent", "kernel"]])
       if (header[name]) check(`measure, ${name}`, header[name], PARTS[part]);
+  if (type === "trial") check("trial, policy", header.policy, PARTS.policy);
   if (type === "serve" && !(header.interval_ms >= 0 && budget >= 0))
     throw new EngineError('The request "serve" needs an interval and a budget of at least 0.');
   if (type === "served" && budget < 0) throw new EngineError('The request "served" needs a budget of at least 0.');
@@ -87,7 +90,8 @@ export function checkRequest(header, blobs) {
 /** @param {Header} header @param {Uint8Array[]} blobs */
 function checkBlobs(header, blobs) {
   const { type } = header;
-  const carried = BLOBS[type] ?? { measure: header.incumbent ? 2 : 1, gpu_probe: Math.min(blobs.length, 1) }[type] ?? blobs.length;
+  const trial = type === "trial" ? header.inputs.length + header.kernels.length : 0;
+  const carried = BLOBS[type] ?? { trial, measure: header.incumbent ? 2 : 1, gpu_probe: Math.min(blobs.length, 1) }[type] ?? blobs.length;
   const count = typeof carried === "string" ? header[carried].length : carried;
   if (blobs.length !== count) throw new EngineError(`The request "${type}" needs ${count} blobs and carries ${blobs.length}.`);
   const named =

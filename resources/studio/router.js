@@ -30,6 +30,9 @@ export const KERNELS_PER_WORKER = 100;
 /** A GPU's kernels leave no modules behind, and a new worker means a new device. */
 export const KERNELS_PER_GPU_WORKER = 1000;
 const GRACE_MS = 10_000;
+/** Of a kernel's first run, if another of its workload took less than a fiftieth. */
+const HUNG_MS = 2000;
+const TIMES_OTHERS = 50;
 /** Of the engine, for each run of the model; the hub gives up a little later. */
 const ENGINE_MS = 110_000;
 /** Requests that wait for no measurement. */
@@ -42,6 +45,7 @@ export class Router {
   /** @type {Map<number, Uint8Array<ArrayBuffer>>} blobs of the next fixture that no frame holds, by index */ #ahead = new Map();
   #kernels = 0;
   /** @type {string | undefined} the sha256 of the last challenger: more pairs of it are no further kernel */ #challenger;
+  /** @type {Map<string, number>} ms of the last kernel in time, by workload */ #took = new Map();
   #closed = false;
   #queues = { tuning: Promise.resolve(), serving: Promise.resolve() };
   /** @type {Gate | null} before the measuring worker */ #gate = canShare() ? new Gate(() => performance.now()) : null;
@@ -102,6 +106,8 @@ export class Router {
     weights: (call) => this.#askEngine(call),
     register: (call) => this.#register(call),
     infer: (call) => this.#between(() => this.#askEngine(call)),
+    rival_drop: (call) => this.#askEngine(call),
+    trial: (call) => this.#between(() => this.#askEngine(call)),
     generate: (call) => this.#between(() => this.#generate(call)),
     generate_stop: (call) => this.#askEngine(call),
     gpu_lose: (call) => this.#askEngine(call),
@@ -130,6 +136,7 @@ export class Router {
 
   /** @param {Call} call */
   async #load(call) {
+    if (call.header.rival) return this.#askEngine(call); // two models in one worker
     await this.#stopServing();
     this.#threads = call.header.threads ?? 1;
     // a new worker gives the old model's memory back for certain
@@ -141,7 +148,7 @@ export class Router {
   /** @param {Call} call */
   async #register(call) {
     const reply = await this.#askEngine(call);
-    if (reply.header.type === "ok") this.#serving?.swapped();
+    if (reply.header.type === "ok" && !call.header.rival) this.#serving?.swapped();
     return reply;
   }
 
@@ -269,10 +276,16 @@ export class Router {
     const lost = await this.#renewMeasurer();
     if (lost) return lost;
     const limit_ms = call.header.policy.max_ms * 3 + GRACE_MS;
+    const { workload } = call.header.challenger;
+    const took = this.#took.get(workload);
+    const first_ms = this.#onGpu || took === undefined ? undefined : Math.max(HUNG_MS, TIMES_OTHERS * took);
     try {
       const worker = this.#measuringWorker();
       const transfer = this.#onGpu ? [] : transferOf(call); // a second try needs them again
-      return await ask(worker, call, transfer, { limit_ms, what: "The kernel", worked_ms: this.#worked() });
+      const reply = await ask(worker, call, transfer, { limit_ms, first_ms, what: "The kernel", worked_ms: this.#worked() });
+      const ms = Math.min(...(reply.header.samples_ms ?? []), ...(reply.header.incumbent_ms ?? []));
+      if (Number.isFinite(ms)) this.#took.set(workload, ms);
+      return reply;
     } catch (e) {
       this.#endMeasurer();
       return { header: { type: "measured", ...notMeasured(sentence(e)) } };

@@ -9,6 +9,7 @@
  * @property {number} threads that run it
  * @property {string} backend what runs it in their place: WebGPU; empty for Wasm
  * @property {number[]} latencies_ms the last ones, oldest first: of inferences, or of tokens while a text is made
+ * @property {number[]} samples_ms runs with the kernels of now that the latency is estimated from
  * @property {number} tokens of the text that is made, or was last; 0 when an inference came after it
  * @property {{workload: string, settings: string} | null} kernel measured now or last
  * @property {number} measured how many kernels were measured
@@ -17,6 +18,8 @@
  */
 
 export const LATENCIES_SHOWN = 120;
+/** So many runs in a row are timed for a figure, a profile's say: the same ones count here. */
+const SERIES = 10;
 
 /** @type {Readonly<State>} */
 export const START = Object.freeze({
@@ -25,6 +28,7 @@ export const START = Object.freeze({
   threads: 1,
   backend: "",
   latencies_ms: [],
+  samples_ms: [],
   tokens: 0,
   kernel: null,
   measured: 0,
@@ -60,7 +64,7 @@ export function closed(state, why) {
 export function started(state, request) {
   switch (request.type) {
     case "load":
-      return { ...state, phase: "loading", model: request.plan.name ?? "", latencies_ms: [], tokens: 0, kernel: null, measured: 0, warning: "" };
+      return { ...state, phase: "loading", model: request.plan.name ?? "", latencies_ms: [], samples_ms: [], tokens: 0, kernel: null, measured: 0, warning: "" };
     case "weights":
       return { ...state, phase: "loading" };
     case "infer":
@@ -93,13 +97,17 @@ export function done(state, request, reply) {
   if (request.type === "load") return { ...state, phase: atRest(state), threads: reply.threads ?? 1, backend: backendText(request) };
   switch (reply.type) {
     case "inferred": {
+      // Clocks around every step cost more than the steps of a small model.
+      if (request.profile) return { ...state, phase: atRest(state) };
       const latencies_ms = [...state.latencies_ms, ...reply.runs_ms].slice(-LATENCIES_SHOWN);
-      return { ...state, phase: atRest(state), latencies_ms };
+      const series = reply.runs_ms.length >= SERIES;
+      const samples_ms = series ? reply.runs_ms : [...state.samples_ms, ...reply.runs_ms].slice(-LATENCIES_SHOWN);
+      return { ...state, phase: atRest(state), latencies_ms, samples_ms };
     }
     case "measured":
       return { ...state, phase: atRest(state), measured: state.measured + 1 };
     default:
-      return { ...state, phase: request.type === "weights" ? "loading" : atRest(state) };
+      return { ...state, phase: atRest(state) };
   }
 }
 

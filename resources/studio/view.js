@@ -1,4 +1,5 @@
 /** Draws the state into index.html. */
+import { estimate } from "./estimate.js";
 import { bestTier } from "../engine/features.js";
 import { ENGINE_VERSION } from "../engine/version.js";
 import { formatMs, PHASE_TEXT, sparkline, threadsText, tokenRate } from "./state.js";
@@ -49,23 +50,24 @@ function draw(state) {
 }
 
 /** @param {State} state */
-function drawLatency({ latencies_ms, tokens }) {
-  const any = latencies_ms.length > 0;
-  const last = latencies_ms[latencies_ms.length - 1];
-  element("latency").textContent = any ? (tokens ? tokenRate(latencies_ms).toFixed(1) : formatMs(last)) : "–";
+function drawLatency({ latencies_ms, samples_ms, tokens }) {
+  const any = (tokens ? latencies_ms : samples_ms).length > 0;
+  const found = any && !tokens ? estimate(samples_ms) : null;
+  element("latency").textContent = any ? (found ? formatMs(found.ms) : tokenRate(latencies_ms).toFixed(1)) : "–";
   element("unit").textContent = tokens ? "tokens/s" : "ms";
   element("unit").hidden = !any;
   element("spark").toggleAttribute("hidden", latencies_ms.length < 2);
   if (latencies_ms.length < 2) {
-    element("spark-range").textContent = any && !tokens ? "last inference" : "";
+    element("spark-range").textContent = any && !tokens ? "one inference" : "";
     return;
   }
   const points = sparkline(latencies_ms, SPARK.width, SPARK.height);
   const first = points.slice(0, points.indexOf(","));
   element("spark-line").setAttribute("points", points);
   element("spark-area").setAttribute("points", `${first},${SPARK.height} ${points} ${SPARK.width},${SPARK.height}`);
-  const range = `${formatMs(Math.min(...latencies_ms))} to ${formatMs(Math.max(...latencies_ms))} ms`;
-  const what = tokens ? `${tokens} tokens, the last ${latencies_ms.length}` : `last ${latencies_ms.length} inferences`;
+  const [low, high] = found ? [found.low, found.high] : [Math.min(...latencies_ms), Math.max(...latencies_ms)];
+  const range = `${formatMs(low)} to ${formatMs(high)} ms`;
+  const what = found ? `median of ${found.count}` : `${tokens} tokens, the last ${latencies_ms.length}`;
   element("spark-range").textContent = `${what} · ${range}`;
 }
 

@@ -8,7 +8,10 @@
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
 /** @typedef {{spec: TensorSpec, buffer: number, value?: number}} PlanPort `value`: what an input has to be */
 /** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
-/** @typedef {{op: string, workload: string, args: number[], node: string, append?: Append}} PlanStep */
+/**
+ * `scalars` are passed behind the pointers, and `extent` is that of the parallel loop, where sizes are parameters.
+ * @typedef {{op: string, workload: string, args: number[], node: string, append?: Append, scalars?: number[], extent?: number}} PlanStep
+ */
 /**
  * @typedef {object} Plan
  * @property {number} version
@@ -21,6 +24,25 @@
  * @property {number} weights_bytes
  * @property {number} arena_bytes
  * @property {number} [state_bytes] memory that keeps its contents from run to run
+ */
+/** A number, or terms `[coefficient, atom, ...]`; an atom is a dimension's name or `[operation, size, size]`. @typedef {number | any[][]} Size */
+/** @typedef {{kind: string, size: Size}} Scalar `kind`: int, or float or inverse, passed as bits */
+/** @typedef {{workload: string, scalars: Scalar[], extent: Size}} Variant */
+/** @typedef {{selectors: [Size, number][], variants: Variant[]}} OpenKernel */
+/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number}} OpenPort */
+/**
+ * A plan for any size (nnjit_studio/model/open_plan.py).
+ * @typedef {object} OpenPlan
+ * @property {number} version
+ * @property {string} name
+ * @property {{name: string, low: number, high: number, step: number}[]} dims
+ * @property {Record<string, number>} example
+ * @property {OpenPort[]} inputs
+ * @property {OpenPort[]} outputs
+ * @property {{region: string, offset: number, nbytes: Size, pack: [number, number] | null, unit_bytes?: number}[]} buffers
+ * @property {PlanStep[]} steps
+ * @property {Record<string, OpenKernel>} kernels
+ * @property {number} weights_bytes
  */
 /**
  * Byte addresses in linear memory.
@@ -55,11 +77,12 @@
  */
 /**
  * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
- * @typedef {{header: KernelHeader, run: Run, id: number, choice: {team: boolean, run: (solo: () => void, team: () => void) => void} | null}} Registered
+ * @typedef {{header: KernelHeader, run: Run, id: number, choice: Settled | null}} Registered
  */
+/** @typedef {{team: boolean, run: (solo: () => void, team: () => void) => void}} Settled alone or on the team */
 /**
  * One instruction, bound; `kernel` is null where none runs.
- * @typedef {{kernel: Registered | null, solo: () => void, team: () => void}} Call
+ * @typedef {{kernel: Registered | null, choice: Settled | null, solo: () => void, team: () => void}} Call
  */
 /**
  * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel.
@@ -89,8 +112,10 @@
  * @property {FileEntry} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
+ * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
+ * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size
  * @property {{facts: Generation, prefill: FileEntry | null}} [generation] of a decoder
  */
-/** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan, others: Record<string, Plan>}} Bundle */
+/** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan | OpenPlan, others: Record<string, Plan>}} Bundle */
 
 export {};

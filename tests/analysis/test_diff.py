@@ -20,6 +20,7 @@ from nnjit_studio.records import Tap
 from nnjit_studio.workbench.jobs.diff import diff_tensors
 
 SHAPE = (2, 3)
+JOB = sys.modules[diff_tensors.__module__]
 NAMES = ("x", "a", "b", "value 7", "y")
 GRAPH = Graph(
     "g",
@@ -86,7 +87,7 @@ def diff_model(model: Bench, name: str = "") -> diff_module.Diff:
 def test_each_tensor_is_copied_right_after_its_step() -> None:
     bench = Bench()
     found = diff_model(bench)
-    assert [t.tensor for t in found.tensors] == ["a", "b", "y"]
+    assert [t.tensor for t in found.tensors] == ["y", "a", "b"]
     assert [(t.step, t.buffer, t.nbytes) for taps in bench.taps for t in taps] == [
         (0, 1, 24),
         (2, 2, 24),
@@ -115,6 +116,51 @@ def test_worst_first_and_the_first_bad_step_in_order() -> None:
     assert "the first in order of execution is 'b'" in text
     assert "and 2 more" in text
     assert found.tensors[0].max_rel == pytest.approx(4.0 / 8.0)
+
+
+class Amplifying(Bench):
+    """ONNX Runtime agrees with step ``third`` once it gets the page's own ``b``."""
+
+    def reference_tensors(self, feeds: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        fed = "b" in feeds
+        if fed:
+            assert feeds["b"].shape == (3, 2) and (feeds["b"] == 2).all()
+        right = Bench(self.wrong if not fed else {})
+        return right.reference_tensors(feeds, names)
+
+
+def test_a_step_whose_inputs_differ_as_much_is_not_bad_and_outputs_come_first() -> None:
+    found = diff_model(Amplifying({"b": 1e-3, "y": 0.02}))
+    assert [(t.tensor, t.output, t.inherited) for t in found.tensors] == [
+        ("y", True, True), ("b", False, False), ("a", False, False),
+    ]  # fmt: skip
+    assert not found.bad and found.to_json()["bad"] == 0
+    assert "2 of 3 tensors are within 0.001" in as_text(found, 10)
+    assert "output y" in as_text(found, 10)
+    assert [t.tensor for t in diff_model(Bench({"b": 1e-3, "y": 0.02})).bad] == ["y"]
+
+
+def test_errors_are_measured_in_units_of_what_rounding_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(JOB, "NEIGHBOURS", 2)
+
+    class Shaky(Bench):
+        """``y`` is a small difference of large numbers: it reacts 1000 times as much as others."""
+
+        feeds: ClassVar = {"x": np.ones(SHAPE, np.float32)}
+
+        def reference_tensors(self, feeds: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+            moved = float(np.abs(np.asarray(feeds["x"]) - 1).max())
+            reacts = {"a": 1.0, "b": 1.0, "y": self.conditioning}
+            held = super().reference_tensors(feeds, names)
+            return {n: held[n] + np.float32(moved * reacts[n]) for n in names}
+
+    for conditioning, tensors in ((5e4, []), (1.0, ["y"])):
+        bench = Shaky({"a": 3e-6, "b": 3e-6, "y": 0.02})
+        monkeypatch.setattr(Shaky, "conditioning", conditioning, raising=False)
+        monkeypatch.setattr(JOB, "_agrees", lambda *given: False)
+        assert [t.tensor for t in diff_model(bench).bad] == tensors
 
 
 def test_one_name_selects_a_tensor_a_step_or_an_onnx_node() -> None:

@@ -1,18 +1,21 @@
 """The report of a session and the table for the terminal."""
 
 import html.parser
+import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nnjit_studio.analysis.line_plot import Series, line_plot, nice_ticks
-from nnjit_studio.analysis.report import number, ratio, summary_table, write_report
+from nnjit_studio.analysis.report import left_text, number, summary_table, write_report
 from nnjit_studio.analysis.session_events import short_name
 from nnjit_studio.errors import UserError
+from nnjit_studio.records.gain import TOO_BUSY, ModelGain
+from nnjit_studio.records.outcomes import NOT_TOLD_APART
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,
@@ -106,6 +109,10 @@ def session(workloads: tuple[str, ...] = WORKLOADS, rounds: int = 12) -> list[di
             t - 0.4,
             tuple(summaries),
             TARGET,
+            gain=ModelGain("faster", 48.2 / model_ms, 1.02, 1.9, 24, 1.0),
+            outcomes={"won": 2, "faster": 1, "slower": 4, "not told apart": 5},
+            kept=2,
+            of_peak=0.84,
         )
     )
     return [event.to_json() for event in events]
@@ -151,6 +158,14 @@ def write(tmp_path: Path, events: list[dict[str, Any]]) -> str:
     return out.read_text("utf-8")
 
 
+def test_a_session_that_ends_without_a_gain_says_that_nothing_is_left() -> None:
+    workloads = [{"candidates": 12}, {"candidates": 5}]
+    summary = {"reason": "converged", "kept": 0, "workloads": workloads}
+    assert "the best of 17 known ways is in use" in left_text(summary)
+    for more in ({"kept": 1}, {"reason": "time"}, {"workloads": []}):
+        assert left_text({**summary, **more}) == ""
+
+
 def test_a_report_says_what_happened(tmp_path: Path) -> None:
     events = session()
     text = write(tmp_path, events)
@@ -160,7 +175,9 @@ def test_a_report_says_what_happened(tmp_path: Path) -> None:
     for part in (
         "tiny-bert.onnx",
         f"48.2 ms → {after:.1f} ms",
-        ratio(48.2, after),
+        f"{48.2 / after:.2f}× (1.02 to 1.90, 24 pairs)",  # noqa: RUF001
+        "12 tried: 2 kept, 3 faster in a duel, 4 slower, 5 not told apart",
+        "the tuned kernels run at 84% of this machine's peak",
         CREATED,
         "embedded",
         "Mozilla/5.0 Chrome/140.0",
@@ -216,7 +233,8 @@ def test_a_session_that_was_cut_short(tmp_path: Path) -> None:
     text = write(tmp_path, events)
     words = " ".join(" ".join(Outline(text).text).split())
     assert "The session has no summary" in words
-    assert "48.2 ms →" in words
+    timed = [event["ms"] for event in events if event["event"] == "model"]
+    assert f"{number(timed[-1])} ms –" in words  # noqa: RUF001
     assert "nan" not in words.lower()
     only_failed = [Failed(0.0, {"error": "The page crashed.", "hint": "Try again."}).to_json()]
     words = " ".join(Outline(write(tmp_path, only_failed)).text)
@@ -236,7 +254,7 @@ def test_a_name_in_md_gets_markdown_tables_of_equal_columns(tmp_path: Path) -> N
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.strip().split("\n")}) == 1
     counts = [row.split(" | ") for row in tables[2].strip().split("\n")[2:]]
     assert [int(row[2]) for row in counts] == [
-        sum(map(int, (row[3], row[4], row[5].rstrip(" |")))) + 1 for row in counts
+        sum(map(int, (row[3], row[4], row[5], row[6].rstrip(" |")))) + 1 for row in counts
     ]  # and the default
 
 
@@ -268,7 +286,8 @@ def test_the_table_for_the_terminal() -> None:
     after = finished["model_ms"]["after"]
     lines = summary_table(finished).splitlines()
     assert lines[0] == (
-        f"tiny-bert.onnx on embedded relaxed-simd: 48.2 ms -> {after:.1f} ms ({ratio(48.2, after)})"
+        f"tiny-bert.onnx on embedded relaxed-simd: 48.2 ms -> {after:.1f} ms: "
+        f"{48.2 / after:.2f}× (1.02 to 1.90, 24 pairs)"  # noqa: RUF001
     )
     assert lines[2].split()[:4] == ["workload", "uses", "rounds", "tried"]
     assert len(lines[3:8]) == 5
@@ -304,7 +323,37 @@ def test_the_table_of_nothing() -> None:
         model_ms={"before": 5.0, "after": 5.0},
         compile_ms={"median": 0.0, "p99": 0.0},
     )
-    assert "5.00 ms -> 5.00 ms (1.00×)" in summary_table(nothing.to_json())  # noqa: RUF001
+    assert "5.00 ms: not compared" in summary_table(nothing.to_json())
+
+
+def test_no_gain_is_printed_that_no_pairs_prove(tmp_path: Path) -> None:
+    """Times of different moments, on a machine that got three times slower."""
+    finished = session()[-1] | {"model_ms": {"before": 200.0, "after": 644.0}}
+    for gain in (
+        ModelGain(NOT_TOLD_APART, 0.97, 0.62, 1.3, 24, 0.95),
+        ModelGain(TOO_BUSY, pairs=24, machine=0.31),
+        ModelGain(),
+    ):
+        events = [*session()[:-1], finished | {"gain": asdict(gain), "warning": "machine busy"}]
+        table = summary_table(events[-1])
+        assert gain.outcome in table and "Machine busy." in table
+        assert "0.31" not in table and "0.97" not in table and "->" not in table.splitlines()[0]
+        text = write_report(tmp_path / "r.md", events, created=CREATED).read_text("utf-8")
+        assert gain.outcome in text and "machine busy" in text and "0.97" not in text
+
+
+def test_a_workload_s_gain_is_its_duels(tmp_path: Path) -> None:
+    """Its unpaired rates say the opposite: the kernel that won was timed in a slower moment."""
+    finished = json.loads(json.dumps(session()[-1]))
+    finished["workloads"][0] |= {
+        "gflops": {"before": 22.2, "after": 17.5},
+        "ms": {"before": 1.0, "after": 1.27},
+        "speedup": (1.25, 1.21, 1.29),
+    }
+    finished["workloads"][1] |= {"speedup": None}
+    rows = summary_table(finished).splitlines()
+    assert "1.25× (1.21 to 1.29)" in rows[3] and "0.79" not in rows[3]  # noqa: RUF001
+    assert "unchanged" not in rows[4]
 
 
 def test_numbers_for_people() -> None:
@@ -312,8 +361,6 @@ def test_numbers_for_people() -> None:
     assert [number(v) for v in values] == [
         "0", "0.0123", "1.23", "12.3", "123", "41472", "–", "–", "–", "–", "-3.00",  # noqa: RUF001
     ]  # fmt: skip
-    assert ratio(3.0, 2.0) == "1.50×"  # noqa: RUF001
-    assert ratio(0.0, 2.0) == ratio(math.nan, 1.0) == "–"  # noqa: RUF001
     assert short_name("matmul:1x2x3:f32#abc") == "matmul:1x2x3:f32"
 
 

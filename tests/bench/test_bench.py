@@ -22,7 +22,7 @@ from nnjit_studio.bench.peers.compile_times import bench_compile
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.passes import PAPER_PASSES, variants, verdict
 from nnjit_studio.bench.peers.sweep import Swept
-from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.client import CompileProcess
@@ -33,6 +33,8 @@ from nnjit_studio.errors import BugError, PageError, UserError
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import VOCABULARY, seeded_feeds
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.verdict import case
+from nnjit_studio.verdict.figures import relative_error
 
 
 def test_statistics() -> None:
@@ -55,22 +57,25 @@ def test_outputs_that_are_nothing_are_not_timed(got: list[float]) -> None:
         relative_error(np.array(got, np.float32), np.array([1.0, 1.0]))
 
 
-def test_files_of_a_model_are_those_named_after_it(
+def test_files_of_a_model_are_those_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("bert.onnx", "bert.onnx.data", "bert_weights.bin", "bert-large.onnx", "gpt.onnx"):
+    for name in ("bert.onnx.data", "bert_weights.bin", "bert.zip", "bert-large.onnx", "gpt.onnx"):
         (tmp_path / name).write_text(name)
+    (tmp_path / "bert.onnx").write_text("reads bert.onnx.data and bert_weights.bin")
     (tmp_path / "bert").mkdir()
-    found = models._files_of(tmp_path / "bert.onnx")
+    found = case.files_of(tmp_path / "bert.onnx")
     assert sorted(f.name for f in found) == ["bert.onnx", "bert.onnx.data", "bert_weights.bin"]
 
     def other_disk(*_: object) -> None:
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-    models._link(tmp_path / "bert.onnx", tmp_path / "bert" / "linked")
+    case.link(tmp_path / "bert.onnx", tmp_path / "bert" / "linked")
     monkeypatch.setattr("os.link", other_disk)
-    models._link(tmp_path / "bert.onnx", tmp_path / "bert" / "copied")
-    assert {f.read_text() for f in (tmp_path / "bert").iterdir()} == {"bert.onnx"}
+    case.link(tmp_path / "bert.onnx", tmp_path / "bert" / "copied")
+    assert {f.read_text() for f in (tmp_path / "bert").iterdir()} == {
+        "reads bert.onnx.data and bert_weights.bin"
+    }
 
 
 def test_shapes_by_name_or_spelling() -> None:
@@ -290,6 +295,7 @@ def model_row(name: str, threads: int, ratio: float) -> dict[str, Any]:
         "memory_bytes": {"ours": 2**21, "ort": 2**22},
         "cold_ms": {"ours": 10.0},
         "max_rel_err": 1e-6,
+        "native_err": {"ours": 1e-6, "ort": 2e-6},
         "browser": "Chromium",
         "flags": "",
     }
@@ -301,7 +307,8 @@ def test_models_document_means_by_threads() -> None:
     assert result["ratios"]["ort/1t"] == {"geomean": 2.0, "worst": 1.0}
     assert result["ratios"]["ort/2t"]["worst"] == 3.0
     text = tables.models_report(result).markdown()
-    assert "| b | 1 | 2.0 (2.0; 0.0) | 8.0 (8.0; 0.0) | 4.00 | 1 | 2 | 4 | 10 | - |" in text
+    times = "| b | 1 | 2.0 (2.0; 0.0) | 8.0 (8.0; 0.0) | 4.00 |"
+    assert f"{times} 1 | 2 | 4 | 10 | - | 1.0e-06 | 2.0e-06 |" in text
     assert "ort/1t: geometric mean 2.00, worst 1.00." in text
 
 

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlite_utils
 from click.testing import CliRunner
 
 from nnjit_studio.cli.main import cli
 from nnjit_studio.database import KernelDatabase, Measurement
 from nnjit_studio.database.measurement import groups, mean_ratio, side_by_side
+from nnjit_studio.database.schema import APPLICATION_ID, STEPS
 from nnjit_studio.errors import DatabaseError, UserError
 from nnjit_studio.records import KernelKey, TuningRecord
 
@@ -188,17 +190,21 @@ def test_two_places_side_by_side() -> None:
 def test_an_older_database_is_imported_and_stays_as_it_is(
     db: KernelDatabase, tmp_path: Path
 ) -> None:
-    path = tmp_path / "older.db"
-    with KernelDatabase.open(path) as other:
+    path, newer = tmp_path / "older.db", tmp_path / "newer.db"
+    with KernelDatabase.open(newer) as other:
         other.commit_record(record(1))
-    plain = sqlite3.connect(path)
-    plain.executescript(
-        "DROP VIEW measurements; DROP VIEW live_records; PRAGMA user_version=4;"
-        "ALTER TABLE records DROP COLUMN note; ALTER TABLE records DROP COLUMN tags;"
-        "ALTER TABLE records DROP COLUMN deleted; CREATE VIEW measurements AS SELECT 1;"
-        "DELETE FROM _sqlite_migrations WHERE name = 'm0005_notes'"
-    )
-    plain.close()
+    older, steps = sqlite_utils.Database(path), sqlite_utils.Migrations("nnjit_studio")
+    for step in STEPS[:4]:
+        steps()(step)
+    steps.apply(older)
+    older.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    older.execute("PRAGMA user_version=4")
+    older.attach("newer", newer)
+    for table in ("kernel_keys", "kernels", "records"):
+        names = ", ".join(older[table].columns_dict)
+        older.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM newer.{table}")
+    older.conn.commit()
+    older.close()
     before = path.read_bytes()
     assert [m.settings for m in db.look_into(path)] == ["x0=1"]
     assert db.import_from(path) == 1 and db.all_records() == [record(1)]

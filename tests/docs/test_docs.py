@@ -161,7 +161,7 @@ BANNED = {
     r"\bmade good\b": "restored",
     r"\bto be had\b": "available",
     r"\ball the same\b": "nevertheless; equal",
-    r"\btold apart\b": "distinguished",
+    r"\b(?<!not )told apart\b": "distinguished",  # "not told apart" is an outcome
     r"\bone behind the other\b": "consecutive",
     r"\bwhat (?:lies|stands|comes) behind\b": "name the thing",
     r", for (?:it|they|there|nothing|nobody)\b": "because",

@@ -31,7 +31,7 @@ def test_every_package_on_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert set(given["packages"]) == found
 
 
-def test_every_resource_ships_but_the_types() -> None:
+def test_every_resource_ships_but_the_types_and_the_npm_package() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     resources = ROOT / "resources"
     shipped = {
@@ -42,7 +42,7 @@ def test_every_resource_ships_but_the_types() -> None:
     for path in resources.rglob("*"):
         folder = path.relative_to(resources).parts[0]
         if path.is_file() and path.suffix not in (".py", ".pyc"):
-            assert (path in shipped) == (folder != "types"), path
+            assert (path in shipped) == (folder not in ("types", "runtime")), path
 
 
 @pytest.mark.parametrize("room", ["ui", "compiler", "resources"])

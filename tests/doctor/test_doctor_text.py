@@ -226,7 +226,7 @@ def test_a_display_that_does_not_answer_is_told(
     machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor.sys, "platform", "linux")
-    monkeypatch.setenv("DISPLAY", ":77")
+    monkeypatch.setenv("DISPLAY", ":57077")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     report = report_json(examined())
-    assert report["display"] == "DISPLAY=:77 does not answer: the window is drawn offscreen"
+    assert report["display"] == "DISPLAY=:57077 does not answer: the window is drawn offscreen"

@@ -6,11 +6,14 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tiny
 from waiting import PATIENCE_S
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.page_runner import PageRunner
+from nnjit_studio.engine.runner.rival import RivalModel
+from nnjit_studio.errors import PageError
 from nnjit_studio.records import MeasurePolicy
 
 POLICY = MeasurePolicy(pairs=2, min_sample_ms=0.5, min_quanta=2, warmup_ms=1.0)
@@ -37,7 +40,8 @@ def drive_on(runner: PageRunner) -> None:
         file = Path(folder) / "weights.bin"
         file.write_bytes(weights)
         runner.load(plan, file)
-    runner.register([tiny.kernel("add")])
+        runner.register([tiny.kernel("add")])
+        compare_forms(runner, RivalModel(runner, plan, file))
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     w = np.frombuffer(weights, np.float32)[: tiny.N].reshape(2, 3)
     result = runner.infer({"x": x}, runs=1000, profile=True)
@@ -55,6 +59,26 @@ def drive_on(runner: PageRunner) -> None:
     assert right.incumbent_ms
     wrong = runner.measure(tiny.kernel("sub"), None, POLICY)
     assert wrong.error_ratio > 1
+    endless = runner.measure(tiny.endless_kernel(), tiny.kernel("add"), POLICY)
+    assert "first run did not end within 2 s" in endless.error, endless
+    assert runner.measure(tiny.kernel("add"), tiny.kernel("add"), POLICY).samples_ms
+
+    tried = runner.trial({"x": x}, [tiny.kernel("sub")], POLICY)
+    assert tried.error == "" and len(tried.ms) == len(tried.without_ms) == POLICY.pairs
+    np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], x + w)
 
     runner.register([tiny.kernel("mul")])
     np.testing.assert_array_equal(runner.infer({"x": x}).outputs["y"], x * w)
+
+
+def compare_forms(runner: PageRunner, rival: RivalModel) -> None:
+    """Another form of the model, in a memory and with kernels of its own."""
+    x = np.ones((2, 3), np.float32)
+    rival.register([tiny.kernel("sub")])
+    mine, other = runner.infer({"x": x}).outputs["y"], rival.infer({"x": x}).outputs["y"]
+    np.testing.assert_array_equal(mine + other, 2 * x)
+    found = rival.trial({"x": x}, POLICY)
+    assert found.mode == "models" and len(found.ms) == len(found.without_ms) == POLICY.pairs
+    rival.drop()
+    with pytest.raises(PageError, match="No other form"):
+        rival.infer({"x": x})

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.runner.kept_page import keep_page
 from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.support.temporary import process_folder
 
 pytestmark = pytest.mark.chromium
 
@@ -30,17 +30,14 @@ def chromium() -> Browser:
     return find("chromium")  # its absence fails the test with a sentence that says so
 
 
-def test_a_model_runs_in_chromium(
-    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_model_runs_in_chromium(chromium: Browser) -> None:
     with Hub() as hub:
         with launch(chromium, hub.url, no_sandbox=is_root(), on_exit=hub.report_lost) as running:
             assert ("--no-sandbox" in running.flags.split()) == is_root()
             assert "token" not in running.flags
-            assert list(tmp_path.glob("nnjit-browser-*"))
+            assert list(process_folder().glob("browser-*"))
             journey.drive(hub, "chromium")
-        assert not list(tmp_path.glob("nnjit-browser-*"))
+        assert not list(process_folder().glob("browser-*"))
         with pytest.raises(PageError):
             hub.request({"type": "probe", "peak": []})
 

@@ -48,7 +48,6 @@ def bad_models(folder: Path) -> dict[str, tuple[Path, str]]:
         "missing data": (missing, "missing"),
         "outside": (outside, "outside the model's folder"),
         "operator": (unsupported, "Det of node 'determinant'"),
-        "dynamic": (mlp(folder / "open.onnx", rows="batch"), "open shape: x [batch, 6]"),
         "absent": (folder / "absent.onnx", "There is no file"),
     }
 
@@ -76,7 +75,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Refused]:
 
 @pytest.mark.parametrize(
     "case",
-    ["text", "truncated", "missing data", "outside", "operator", "dynamic", "absent"],
+    ["text", "truncated", "missing data", "outside", "operator", "absent"],
 )
 def test_bad_model(refused: dict[str, Refused], case: str) -> None:
     result, expected, out = refused[case]

@@ -43,8 +43,17 @@ _PEAK_WAT = """
 """
 
 
+def endless_kernel() -> Kernel:
+    """One that never returns."""
+    return _kernel(_WAT.format(op="add").replace("br_if $done", "br_if $next"))
+
+
 def kernel(op: str = "add") -> Kernel:
-    data = bytes(wasmtime.wat2wasm(_WAT.format(op=op)))
+    return _kernel(_WAT.format(op=op))
+
+
+def _kernel(wat: str) -> Kernel:
+    data = bytes(wasmtime.wat2wasm(wat))
     return Kernel(
         WORKLOAD, None, "simd128", data, hashlib.sha256(data).hexdigest(), parallel_extent=N
     )

@@ -308,7 +308,7 @@ def test_whoever_opens_the_page_can_say_that_none_will_come(hub: Hub) -> None:
 
 def test_close_ends_everything_and_may_be_called_again() -> None:
     before = set(threading.enumerate())
-    hub = Hub().start()
+    hub = Hub()
     page = FakePage(hub, lambda page, header, blobs: None)
     hub.wait_for_page(PATIENCE_S)
     with ThreadPoolExecutor(1) as pool:

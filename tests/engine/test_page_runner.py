@@ -25,6 +25,7 @@ from nnjit_studio.records import (
     RateItem,
     RateRequest,
     Tap,
+    Trial,
 )
 from nnjit_studio.records.candidate import Candidate
 
@@ -156,6 +157,36 @@ def test_taps_come_as_bytes_in_their_order(hub: Hub, tmp_path: Path) -> None:
         assert runner.tap(FEEDS, taps) == [b"\2\2\2", b"\3\3"]
         with pytest.raises(PageError, match="other bytes"):
             runner.tap(FEEDS, [Tap(9, 0, 0, 4)])
+
+
+TRIED = {"type": "tried", "mode": "runs", "rounds": 2, "ms": [1.0], "without_ms": [1.5]}
+
+
+def test_a_trial_sends_inputs_and_kernels_and_what_the_page_refuses_is_an_error(
+    hub: Hub, tmp_path: Path
+) -> None:
+    (tmp_path / "w").write_bytes(b"")
+
+    def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
+        if header["type"] != "trial":
+            page.reply(header, {"type": "ok"})
+        elif header["kernels"][0]["settings"] == "default":
+            page.reply(header, {"type": "error", "error": "it traps", "hint": ""})
+        else:
+            samples = {"runs_ms": [9.0], "runs_without_ms": [9.5]} if len(blobs) == 3 else {}
+            page.reply(header, {**TRIED, **samples})
+
+    with fake_page(hub, answer) as page:
+        runner = PageRunner(hub, "fake")
+        runner.load(plan(), tmp_path / "w")
+        found = runner.trial(FEEDS, [OTHER], MeasurePolicy(pairs=1))
+        assert found == Trial("runs", 2, (1.0,), (1.5,), (9.0,), (9.5,))
+        header, blobs = page.seen[-1]
+        assert header["policy"]["pairs"] == 1 and header["kernels"] == [OTHER.header()]
+        assert bytes(blobs[-1]) == OTHER.data
+        assert "traps" in runner.trial(FEEDS, [KERNEL], MeasurePolicy()).error
+        with pytest.raises(PageError, match="runs_ms"):
+            runner.trial(FEEDS, [OTHER, OTHER], MeasurePolicy())
 
 
 def test_infer_takes_any_memory_layout_and_byte_order(loaded: PageRunner) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import random
+import statistics
 import threading
 import time
 import zlib
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
 from PySide6.QtWidgets import QLabel
+from verdicts import FASTER, NO_PEER
 from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
@@ -27,11 +30,24 @@ from nnjit_studio.device.primitives import PRIMITIVES, Effect
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
-from nnjit_studio.model import Graph, Node, Plan, PlanStep, TensorSpec, Token, Workload
+from nnjit_studio.model import (
+    Graph,
+    ImportOptions,
+    Node,
+    Plan,
+    PlanStep,
+    TensorSpec,
+    Token,
+    Workload,
+)
 from nnjit_studio.model.memory import forecast
+from nnjit_studio.model.native_run import NativeNode, NativeRun
+from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.estimate import Ratio
+from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
@@ -48,6 +64,7 @@ class FakeModel:
     plan: Plan
     weights: Path = Path("weights.bin")
     packable: frozenset[str] = frozenset()
+    generation: None = None
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
 
     @property
@@ -92,6 +109,10 @@ class Builder:
         steps = tuple(PlanStep("call", n.workload, (), n.name) for n in self.nodes)
         plan = Plan(self.name, (), (), (), (*steps, PlanStep("return")), weights_bytes, 0)
         return FakeModel(path, graph, tuple(self.workloads.values()), plan)
+
+
+GAIN = 1.25
+"""Of the model, by pairs."""
 
 
 def small_model(path: Path = Path("tiny.onnx")) -> FakeModel:
@@ -211,11 +232,16 @@ def play(model: FakeModel, seed: int = 1):
         yield ev.RoundDone(t, w.key, i + 1, candidate, speed, held, best[w.key][0], 17 - i)
         if number % 10 == 0:
             yield timed()
-    after = timed()
-    yield after
+    first = tuple(before.ms * (1 + 0.01 * (i % 3)) for i in range(12))
+    tuned = tuple(ms / GAIN for ms in first)
+    gain = ModelGain.of(Ratio.of(first, tuned), 0.97)
+    yield ev.MachineSeen(t, 0.97)
+    yield ev.ModelCompared(t, first, tuned, gain)
     yield ev.Finished(
-        t, "time", model.graph.name, {"before": before.ms, "after": after.ms},
-        {"median": 4.1, "p99": 9.0}, t * 0.8, (), {"target": "emb"},
+        t, "time", model.graph.name,
+        {"before": statistics.median(first), "after": statistics.median(tuned)},
+        {"median": 4.1, "p99": 9.0}, t * 0.8, (), {"target": "emb"}, gain=gain,
+        outcomes={"won": 2, "slower": 9, "not told apart": 5}, kept=2, of_peak=0.84,
     )  # fmt: skip
 
 
@@ -354,6 +380,13 @@ def inspection_of(workload: Workload, settings: str = "", gpu: GpuProfile | None
     return inspect_kernel(Texts(), workload, candidate, device, True, {1: 11.0})
 
 
+def survey_of(path, graph, ports=()):
+    """A file's look: the raw graph has the nodes of the model, without workloads."""
+    nodes = tuple(replace(n, workload="", op=f"raw {n.op}") for n in graph.nodes)
+    raw = replace(graph, nodes=nodes)
+    return Survey(path, sha256(path.name.encode()).hexdigest(), 1 << 20, 17, tuple(ports), raw)
+
+
 class FakeWorkbench:
     """Plays all parts of a workbench, its jobs by the names of their functions.
 
@@ -371,12 +404,19 @@ class FakeWorkbench:
         self.hold = False
         self.rests = False
         self.open_error: Exception | None = None
+        self.holds_import = False
+        self.ran_natively: list[object] = []
+        self.survey_error: Exception | None = None
+        self.ports: tuple[InputPort, ...] = ()
+        self.fed: list[object] = []
+        self.importing = ImportOptions()
         self.fails_in_page = False
         self.tune_error: Exception | None = None
         self.pace_s = 0.0
         self.stored: list[TuningRecord] = []
         self.release = threading.Event()
         self.cancelled = threading.Event()
+        self.hold_verdict, self.verdicts_begun = False, 0
         self.tuned_seconds: list[float | None] = []
         self.rest = iter(self.script)
         self.pausing = self.serves = False
@@ -402,9 +442,22 @@ class FakeWorkbench:
     def expect(self, comes, lost):
         self.pages_expected.append((comes, lost))
 
-    def open_model(self, path, on_phase, on_imported=lambda model: None):
+    def survey(self, path):
+        if self.survey_error is not None:
+            raise self.survey_error
+        return survey_of(path, self.model.graph, self.ports)
+
+    def run_natively(self, path, feeds):
+        self.ran_natively.append(feeds)
+        return NativeRun(12.5, 10, (NativeNode("conv", "Conv", 9.0),), {"y": (1, 2)})
+
+    def open_model(self, path, on_phase, feeds=None, on_imported=lambda model: None):
         self.cancelled.clear()
+        self.fed.append(feeds)
         on_phase("Reading the model")
+        while self.holds_import:
+            if self.cancelled.wait(0.01):
+                raise UserError("Opening the model was cancelled.")
         model = replace(self.model, path=path)
         if self.open_error is not None and not self.fails_in_page:
             raise self.open_error
@@ -520,6 +573,19 @@ class FakeWorkbench:
         while self.hold and not self.release.is_set():
             if self.cancelled.wait(0.01):
                 raise UserError(f"{what.capitalize()} was cancelled.")
+
+    def verdict(self, visits, peer, effort, before):
+        """Plays a verdict of two steps; with ``hold_verdict`` it waits for cancel between them."""
+        self.cancelled.clear()
+        self.verdicts_begun += 1
+        found = FASTER if peer else NO_PEER
+        yield replace(found, phase="measuring", pairs=7)
+        while self.hold_verdict:
+            if self.cancelled.wait(0.01):
+                raise UserError("The comparison was cancelled.")
+        if self.job_error is not None:
+            raise self.job_error
+        yield found
 
     def connect(self):
         self._work("the look", lambda text: None, "")

@@ -14,6 +14,8 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.kernel.texts import CODE, LOOPS, PROGRAM
+from nnjit_studio.ui.widgets.code_view import CodeLines
+from nnjit_studio.ui.widgets.theme import DARK, LIGHT
 
 SETTINGS = "x0=8,y0=4,r0=1,x1=8,y1=4,r1=16,order=nm,pack=1"
 OTHER = "x0=4,y0=4,r0=1,x1=4,y1=4,r1=16,order=nm,pack=1"
@@ -310,7 +312,7 @@ def test_another_workload_shows_its_kernel_while_the_dock_is_seen(qtbot, opened,
     other = opened.session.state.by_share()[1].workload.key
     opened.session.select(other)
     qtbot.waitUntil(lambda: opened.kernel.kernel.workload.key == other)
-    opened.docks.show("space")
+    opened.docks.show("profile")
     qtbot.waitUntil(lambda: not opened.kernel._seen_now)
     seen = len(workbench.inspected)
     opened.session.select(opened.session.state.by_share()[0].workload.key)
@@ -350,3 +352,29 @@ def test_themes_change_its_colours(qtbot, opened):
         (marked,) = panel.sides.views[LOOPS].lines.extraSelections()
         grounds.append(marked.format.background().color().lightness())
     assert grounds[0] < 128 < grounds[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "kind"),
+    [
+        ("for $k in range(0, 384, 4):", "for", "keyword"),
+        ("for $k in range(0, 384, 4):", "384", "number"),
+        ("in0: input f32 1x128x384", "f32", "type"),
+        ("  a = in0[$tile*1920 + 4]  # splat", "# splat", "comment"),
+        ("(local.set $b0 (v128.load offset=16))", "local.set", "keyword"),
+        ("(local.set $b0 (v128.load offset=16))", "v128.load", "type"),
+        ("b0 = in1[3]", "b0", ""),
+    ],
+)
+def test_the_words_of_a_text_have_the_colours_of_the_theme(qtbot, line, word, kind):
+    for theme in (LIGHT, DARK):
+        lines = CodeLines("Wasm", LIGHT)
+        qtbot.addWidget(lines)
+        lines.show_text(line)
+        lines.set_theme(theme)
+        formats = lines.document().firstBlock().layout().formats()
+        start, length = line.index(word), len(word)
+        found = [f for f in formats if f.start <= start < f.start + f.length]
+        assert all((f.start, f.length) == (start, length) for f in found)
+        colours = [f.format.foreground().color().name() for f in found]
+        assert colours == ([getattr(theme, f"code_{kind}")] if kind else [])

@@ -11,7 +11,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 
 from nnjit_studio.analysis.profile import findings, trace_events
-from nnjit_studio.analysis.profile.findings import DIFF, LEDGER, MEMORY, SHOW, TUNE
+from nnjit_studio.analysis.profile.findings import DIFF, IN_THE_PAGE, LEDGER, MEMORY, SHOW, TUNE
 from nnjit_studio.ui.profile.ledger import cold_bars, warm_bars
 from nnjit_studio.ui.profile.timeline import LABELS_WIDTH, Timeline, _tick_us, processes
 from nnjit_studio.ui.widgets.theme import LIGHT
@@ -73,7 +73,7 @@ def test_a_finding_opens_the_numerical_diff_of_its_step(qtbot, profiled, workben
     with qtbot.waitSignal(profiled.session.done):
         button_of(profiled.profile, DIFF).click()
     assert workbench.compared == [finding.node]
-    assert not profiled.docks["diff"].visibleRegion().isEmpty()
+    assert profiled.docks["diff"].seen
 
 
 def test_findings_of_memory_and_the_cold_start_open_their_tabs(qtbot, profiled):
@@ -95,8 +95,14 @@ def test_the_cold_start_is_measured_on_request(qtbot, profiled, workbench):
     with qtbot.waitSignal(profiled.session.done):
         ledger.button.click()
     assert workbench.profiled == [False, True]
-    assert [(b.name, b.ms) for b in ledger.cold.bars] == list(COLD_MS.items())
-    assert ledger.cold_title.text() == "Cold start: 2.00 s from the file to the first output"
+    page = {name: ms for name, ms in COLD_MS.items() if name in IN_THE_PAGE}
+    assert page and [(b.name, b.ms) for b in ledger.cold.bars] == list(page.items())
+    seconds = sum(page.values()) / 1e3
+    assert ledger.cold_title.text() == (
+        f"Cold start of the page: {seconds:.2f} s, without the download"
+    )
+    assert {b.name for b in ledger.imported.bars} == COLD_MS.keys() - page.keys()
+    assert ledger.imported_title.text().endswith(f"not shipped: {2 - seconds:.2f} s")
     assert ledger.unknown.isHidden()
 
 
@@ -105,7 +111,7 @@ def test_the_warm_ledger_adds_up_to_the_run(workbench):
     bars = warm_bars(found)
     assert [b.name for b in bars] == ["matmul (3)", "add (1)", "between the steps"]
     assert sum(b.ms for b in bars) == pytest.approx(found.warm.median_ms)
-    assert cold_bars(found) == ()
+    assert cold_bars(found, True) == ()
     assert all(b.tip for b in bars)
 
 

@@ -7,7 +7,7 @@ import sys
 from itertools import pairwise
 
 import pytest
-from gui_fakes import candidates, encoder_model, play, small_model
+from gui_fakes import GAIN, candidates, encoder_model, play, small_model
 
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.graph.layered_layout import draw, layers_of
@@ -38,10 +38,28 @@ def test_a_whole_session_is_reduced(state):
     rounds = [e for e in script if isinstance(e, ev.RoundDone)]
     timings = [e for e in script if isinstance(e, ev.ModelTimed)]
     assert sum(len(w.rounds) for w in state.workloads.values()) == len(rounds)
-    assert [ms for _, ms in state.latency] == [e.ms for e in timings]
-    assert state.before_ms == timings[0].ms and state.now_ms == timings[-1].ms
-    assert state.speedup == pytest.approx(timings[0].ms / timings[-1].ms)
+    assert [ms for _, ms in state.latency][:-1] == [e.ms for e in timings]
+    assert state.before_ms == pytest.approx(state.summary.model_ms["before"])
+    assert state.now_ms == pytest.approx(state.summary.model_ms["after"])
+    assert state.gain.ratio == pytest.approx(GAIN) and state.gain.outcome == "faster"
     assert state.phase.startswith("Done") and state.summary is script[-1]
+
+
+def test_times_of_different_moments_are_no_gain(state):
+    """A machine that gets three times slower while nothing is swapped in."""
+    timed = [ev.ModelTimed(t, ms, (ms,)) for t, ms in enumerate((200.0, 210.0, 644.0))]
+    state.reduce(timed)
+    assert state.before_ms is None and state.gain is None
+    assert state.now_ms == 210.0, "the median, not the last inference"
+    state.reduce([ev.MachineSeen(3.0, 0.31, "machine busy: figures are rough")])
+    assert state.warning
+
+
+def test_runs_of_replaced_kernels_do_not_count(state):
+    key = first(state).workload.key
+    state.reduce([ev.ModelTimed(0.1, 9.0, (9.0,) * 50)])
+    state.reduce([ev.Swapped(0.2, key, candidates()[0], 1.0, 2.0), ev.ModelTimed(0.3, 4.0, (4.0,))])
+    assert (state.now_ms, state.estimate.count) == (4.0, 1)
 
 
 def test_shares_of_model_time_add_up_to_one(state):

@@ -151,7 +151,7 @@ def test_the_prompt_comes_from_a_file(window, texts, tmp_path):
 
 def test_f9_shows_the_dock_and_takes_the_keyboard(qtbot, window):
     window.actions_by_id["text"].trigger()
-    assert not window.docks["text"].visibleRegion().isEmpty()
+    assert window.docks["text"].seen
     qtbot.waitUntil(lambda: window.text.form.prompt.hasFocus())
     qtbot.keyClick(window.text.form.prompt, Qt.Key.Key_Tab)
     assert not window.text.form.prompt.hasFocus(), "Tab leaves the field"

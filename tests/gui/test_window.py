@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gui_fakes import FakeWorkbench, encoder_model, engine_label, finish, record, small_model
+from gui_fakes import GAIN, FakeWorkbench, encoder_model, engine_label, finish, record, small_model
 from gui_window import StudioWindow
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl, Signal
 from PySide6.QtGui import QDropEvent, QGuiApplication, QHelpEvent
@@ -116,14 +116,16 @@ def test_a_session_fills_all_views(qtbot, window, workbench, model_file):
         p.gflops > 0 for p in state.workloads[state.selected].rounds
     )
     assert line.yData.max() == state.workloads[state.selected].rounds[-1].best_gflops
-    assert window.latency.line.yData[-1] == state.now_ms
+    assert window.latency.line.yData[-1] == state.latency[-1][1]
     qtbot.waitUntil(lambda: window.database.model.rowCount() == 1)
     assert "Share of time per box: 0.0 to" in window.graph.legend.words
     boxes = [b for b in window.graph.view.boxes.values() if b.node]
     tips = [window.graph.tip(b) for b in boxes]
-    assert all(b.fill is not None for b in boxes) and all(" ms, in the last" in t for t in tips)
+    assert all(b.fill is not None for b in boxes) and all(", in the last" in t for t in tips)
     assert "GFLOP/s" in tips[0] and "/fc1/MatMul" in tips[0]
-    assert window.header.speedup.number.text().endswith("×")  # noqa: RUF001
+    assert window.header.speedup.number.text() == f"{GAIN:.2f}×"  # noqa: RUF001
+    assert window.header.speedup.note == state.gain.interval
+    assert window.header.speedup.number.objectName() == "good"
     assert window.header.phase.text().startswith("Done")
 
 
@@ -147,12 +149,12 @@ def test_cancel_stops_the_session(qtbot, window, workbench, model_file):
     window.start_tuning(7.0)
     qtbot.waitUntil(lambda: window.session.state.latency != [])
     assert window.header.button.text() == "Stop"
-    assert not window.actions_by_id["open"].isEnabled()
+    assert not window.actions_by_id["tune"].isEnabled()
     with qtbot.waitSignal(window.session.done):
         window.header.button.click()
     assert workbench.tuned_seconds == [7.0]
     assert window.header.button.text() == "Start tuning"
-    assert window.actions_by_id["open"].isEnabled()
+    assert window.actions_by_id["tune"].isEnabled()
 
 
 def test_a_failed_session_is_told(qtbot, window, workbench, model_file):
@@ -220,7 +222,7 @@ def test_tables_filter_copy_and_export(qtbot, window, workbench, tmp_path):
     panel.copy_button.click()
     lines = QGuiApplication.clipboard().text().splitlines()
     assert len(lines) == 2 and lines[0].startswith("workload\tsettings\tstate\tGFLOP/s")
-    assert lines[1].split("\t")[1:4] == ["c", "won", "30.0"]
+    assert lines[1].split("\t")[1:4] == ["c", "faster", "30.0"]
     panel.filter.clear()
     panel.export_csv(tmp_path / "t.csv")
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 4
@@ -251,7 +253,7 @@ def test_the_plot_keeps_the_view_that_the_user_chose(qtbot, window, model_file):
     tune_it(qtbot, window)
     assert box.viewRange()[1] == pytest.approx([3, 4])
     window.actions_by_id["reset_plots"].trigger()
-    assert box.viewRange()[1][1] == pytest.approx(window.session.state.before_ms * 1.4, rel=0.2)
+    assert box.viewRange()[1][1] == pytest.approx(window.latency.line.yData.max() * 1.4, rel=0.2)
 
 
 def test_themes_reach_every_view_and_are_remembered(qtbot, window, model_file):
@@ -305,23 +307,6 @@ def test_the_legend_stands_above_the_lines_or_not_at_all(qtbot, window, model_fi
     assert not panel.legend.isVisible()
 
 
-def contrast(a, b):
-    def luminance(colour):
-        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return sum(k * p for k, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    high, low = sorted((luminance(a), luminance(b)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_colours_have_enough_contrast(theme):
-    for ground in (theme.window, theme.surface, theme.raised):
-        for ink in (theme.text, theme.muted, theme.accent, theme.good, theme.warn, theme.bad):
-            assert contrast(ink, ground) >= 4.5, (ink, ground)
-
-
 def test_the_layout_is_remembered_and_can_be_reset(qtbot, window, workbench, settings):
     window.docks["log"].hide()
     finish(qtbot, workbench, window)
@@ -341,21 +326,17 @@ def test_the_window_fits_a_small_screen_with_every_dock_open(qtbot, window):
     assert least.width() <= 1280 and least.height() <= 680  # 1280x720 less a title bar
 
 
-def test_a_small_window_leaves_the_centre_its_share(qtbot, window):
-    window.resize(1280, 720)
-    window.docks.size()
-    qtbot.waitUntil(lambda: window.centralWidget().width() >= 400)
-
-
-def test_two_graphs_side_by_side_give_the_room_back(qtbot, window, settings):
+def test_two_graphs_side_by_side_leave_the_layout_as_it_is(qtbot, window):
     window.resize(1600, 800)
+    window.docks.bring_forward()
     dock = window.docks["graph"]
-    before = dock.width()
+    before = dock.size()
     window.docks.panel("graph").set_split(True)
-    qtbot.waitUntil(lambda: dock.width() > before)
-    assert dock.width() <= window.width() // 2
+    qtbot.wait(50)
+    assert dock.size() == before
     window.docks.panel("graph").set_split(False)
-    qtbot.waitUntil(lambda: dock.width() == before)
+    qtbot.wait(50)
+    assert dock.size() == before
 
 
 def test_closing_while_tuning_cancels_and_waits_for_the_thread(

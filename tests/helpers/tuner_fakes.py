@@ -23,6 +23,7 @@ from nnjit_studio.records import (
     MeasurePolicy,
     Pulse,
     RunResult,
+    Trial,
     TuningRecord,
 )
 from nnjit_studio.records.candidate import Candidate, settings_of
@@ -111,6 +112,8 @@ class FakeRunner:
     pulse_of: Callable[[int], Pulse] = lambda n: Pulse(90.0)
     pulses: int = 0
     prepared: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    in_place: Callable[[str, Candidate | None], float] | None = None
 
     def load(self, plan: Plan, weights: Path) -> None:
         self.plan = plan
@@ -127,6 +130,20 @@ class FakeRunner:
         self.clock.now_s += runs * sum(steps_ms) / 1000
         self.inferences += runs
         return Inference({}, (sum(steps_ms),) * runs, steps_ms if profile else ())
+
+    def trial(
+        self, feeds: Mapping[str, NDArray[Any]], kernels: Sequence[Kernel], policy: MeasurePolicy
+    ) -> Trial:
+        self.clock.now_s += 0.1
+        self.tried += [kernel.settings for kernel in kernels]
+        now = [self.registered[k.workload] for k in kernels]
+
+        def samples(some: Sequence[Kernel], shift: int) -> tuple[float, ...]:
+            place = self.in_place or self.speed
+            ms = sum(place(k.workload, k.candidate) for k in some)
+            return tuple(ms * (1 + 0.002 * ((i + shift) % 3)) for i in range(policy.pairs))
+
+        return Trial("windows", 1, samples(kernels, 0), samples(now, 1))
 
     def set_fixture(self, fixture: Fixture) -> None:
         self.fixtures.append(fixture.workload)

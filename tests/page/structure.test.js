@@ -11,6 +11,7 @@ const BELOW = {
   types: [],
   engine: ["types"],
   sdk: ["engine", "types"],
+  runtime: ["sdk", "engine", "types"],
   live: ["types"],
   studio: ["engine", "types"],
   offload: ["engine", "types"],
@@ -21,7 +22,7 @@ const MOST_FILES = 20;
 const MOST_LINES = 400;
 const MOST_FUNCTION_LINES = 80;
 
-const entries = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && !/\.py[c]?$/.test(entry.name));
+const entries = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && !/\.pyc?$/.test(entry.name) && !/\/docs(\/|$)/.test(entry.parentPath));
 const pathOf = (/** @type {import("node:fs").Dirent} */ { parentPath, name }) => posix.join(parentPath, name).slice(root.pathname.length);
 const modules = new Map(
   entries.filter(({ name }) => name.endsWith(".js")).map((entry) => [pathOf(entry), readFileSync(posix.join(entry.parentPath, entry.name), "utf8")]),

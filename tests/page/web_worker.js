@@ -3,7 +3,7 @@ import { Worker as Thread } from "node:worker_threads";
 
 const BOOT = `
 const { parentPort, workerData } = require("node:worker_threads");
-globalThis.postMessage = (data) => parentPort.postMessage(data);
+globalThis.postMessage = (data, { transfer } = {}) => parentPort.postMessage(data, transfer);
 globalThis.addEventListener = (type, listener) => parentPort.on(type, (data) => listener({ data }));
 import(workerData);
 `;
@@ -23,9 +23,9 @@ export class WebWorker extends EventTarget {
     this.ended = new Promise((resolve) => this.#thread.on("exit", resolve)).then(() => WebWorker.running.delete(this));
   }
 
-  /** @param {unknown} data */
-  postMessage(data) {
-    this.#thread.postMessage(data);
+  /** @param {unknown} data @param {any[]} [transfer] */
+  postMessage(data, transfer) {
+    this.#thread.postMessage(data, transfer);
   }
 
   terminate() {

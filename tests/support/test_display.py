@@ -53,10 +53,10 @@ def test_without_variables_there_is_none() -> None:
 
 
 def test_displays_that_are_gone_do_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISPLAY", ":77")
+    monkeypatch.setenv("DISPLAY", ":57077")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-77")
     assert display.answering() == {}
-    assert display.unanswered() == "WAYLAND_DISPLAY=wayland-77, DISPLAY=:77"
+    assert display.unanswered() == "WAYLAND_DISPLAY=wayland-77, DISPLAY=:57077"
     monkeypatch.setenv("DISPLAY", "no display's name")
     assert display.answering() == {}
 

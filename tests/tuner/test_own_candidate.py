@@ -10,6 +10,7 @@ from tuner_fakes import DEVICE, TUNABLE, FakeCompiler, Stage
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.tuner.events import Compiled, Event, Measured, Swapped
+from nnjit_studio.tuner.in_place import Trials
 from nnjit_studio.tuner.own_candidate import try_candidate
 
 BIG = TUNABLE[0]
@@ -37,6 +38,17 @@ def test_a_slower_one_changes_nothing_but_the_database() -> None:
     assert [type(e) for e in events] == [Compiled, Measured]
     assert stage.runner.swaps == []
     assert stage.records.states() == {"slower"}
+
+
+def test_a_winner_that_does_not_hold_in_the_model_is_not_registered() -> None:
+    stage = Stage()
+    kernel = FakeCompiler().compile(BIG, None, ("simd128",)).kernels[0]
+    stage.runner.registered[BIG.key] = kernel
+    stage.runner.in_place = lambda workload, candidate: 1.0 if candidate is None else 2.0
+    trials = Trials(stage.runner, {})
+    events = list(try_candidate(BIG, GOOD, None, stage.context, trials=trials))
+    assert isinstance(events[-1], Measured) and events[-1].state == "slower"
+    assert stage.runner.swaps == [] and "in place slower" in stage.records.rows[-1].in_place
 
 
 def test_it_is_measured_again_each_time() -> None:

@@ -52,9 +52,10 @@ def test_a_clear_gain_wins() -> None:
         ({"error_ratio": float("nan")}, "wrong", "nan"),
         ({"guard_ok": False}, "wrong", "outside"),
         ({"stopped_early": True}, "slower", "stopped early"),
-        ({"samples_ms": (1.0,)}, "slower", "1 pairs"),
-        ({"samples_ms": tuple(x * 2 for x in FAST.samples_ms)}, "slower", "exclude 1"),
-        ({"samples_ms": tuple(x / 1.02 for x in FAST.incumbent_ms)}, "slower", "below 3%"),
+        ({"samples_ms": (1.0,)}, "not told apart", "1 pairs"),
+        ({"samples_ms": tuple(x * 2 for x in FAST.samples_ms)}, "not told apart", "exclude 1"),
+        ({"samples_ms": tuple(x * 1.2 for x in FAST.incumbent_ms)}, "slower", "interval 0.8"),
+        ({"samples_ms": tuple(x / 1.02 for x in FAST.incumbent_ms)}, "faster", "below 3%"),
     ],
 )
 def test_each_gate_can_fail(change: dict[str, object], state: str, word: str) -> None:
@@ -253,7 +254,7 @@ def test_a_win_that_a_busy_machine_may_have_made_is_none_when_the_time_is_over()
     runner = ReplayRunner(*ratios)
     result, verdict = duel(runner, KERNEL, KERNEL, FLOPS, 50.0, short, SwapPolicy())  # type: ignore[arg-type]
     assert len(result.samples_ms) == 8
-    assert verdict.state == "slower"
+    assert verdict.state == "not told apart"
     assert "busy" in verdict.reason
 
 
@@ -307,3 +308,12 @@ def test_the_workbench_loads_scipy_only_for_an_interval() -> None:
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert said.stdout.split() == ["False", "True"], said.stderr
+
+
+def test_a_loss_that_95_percent_prove_is_called_slower_with_that_interval() -> None:
+    """The case of two pairs, after which most challengers are given up."""
+    verdict = decide(with_ratios(0.70, 0.72), FLOPS, 50.0)
+    assert verdict.state == "slower"
+    assert verdict.high < 1 and "95% interval" in verdict.reason
+    noisy = decide(with_ratios(0.30, 1.9), FLOPS, 50.0)
+    assert (noisy.state, noisy.low < 1 < noisy.high) == ("not told apart", True)

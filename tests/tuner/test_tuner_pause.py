@@ -57,7 +57,7 @@ def test_a_pause_begins_between_rounds_and_counts_nowhere() -> None:
     stage.runner.fixtures.append("somebody else's")
     stage.runner.registered = {}
     resumed = next(events)
-    assert isinstance(resumed, Resumed) and resumed.paused_s == 1000.0
+    assert isinstance(resumed, Resumed) and resumed.paused_s == pytest.approx(1000.0)
     rest = list(events)
     assert stage.runner.fixtures[-1] in {w.key for w in TUNABLE}
     assert set(stage.runner.registered) == {w.key for w in WORKLOADS}
@@ -169,5 +169,5 @@ def test_what_is_tried_is_told_before_it_is_done() -> None:
             continue
         before = [e for e in events[:place] if isinstance(e, Trying)][-1]
         assert (before.workload, before.candidate) == (event.workload, event.candidate)
-        assert before.phase in ("check", "duel") and before.pairs >= 2
+        assert before.phase in ("check", "duel", "place") and before.pairs >= 2
     assert {e.phase for e in events if isinstance(e, Trying)} >= {"compile", "check", "timing"}

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSize, Qt, QTimer
-from PySide6.QtGui import QKeySequence
+from PySide6.QtCore import QMimeData, QPoint, QPointF, QSize, Qt, QTimer, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
@@ -82,6 +82,20 @@ class Hands:
 
     def _dialogs(self, kind: type[QDialog]) -> list[QDialog]:
         return [d for d in self.window.findChildren(kind) if d.isVisible()]
+
+    def drop(self, path: Path) -> None:
+        """Drop a file on the window, as a file manager does."""
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(str(path))])
+        place = QPointF(self.window.rect().center())
+        copy, left, bare = (
+            Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier,
+        )  # fmt: skip
+        entered = QDragEnterEvent(place.toPoint(), copy, data, left, bare)
+        QApplication.sendEvent(self.window, entered)
+        if not entered.isAccepted():
+            raise NotReached(f"the window takes no {path.name}")
+        QApplication.sendEvent(self.window, QDropEvent(place, copy, data, left, bare))
 
     def save_as(self, path: Path) -> None:
         """Type a name into the file dialog that is open, and click its button."""

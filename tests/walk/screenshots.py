@@ -26,7 +26,7 @@ COLOURS = 256
 TUNE_S = 20.0
 DOCK = (1280, 620)
 SIZES = {
-    "graph": (560, 860), "space": (1280, 560), "rounds": (900, 460), "latency": (900, 300),
+    "graph": (1180, 760), "space": (1280, 560), "rounds": (900, 460), "latency": (900, 300),
     "kernel": (1280, 720), "text": (1280, 460), "log": (1280, 360),
 }  # fmt: skip
 AT_2X = (

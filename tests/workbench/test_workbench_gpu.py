@@ -38,7 +38,6 @@ def bench(tmp_path: Path, answers: Page, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setattr(bench.process, "gpu_limit_kernels", lambda nbytes: limits)
     weights = tmp_path / "weights.bin"
     weights.write_bytes(b"12345678")
-    bench.page.hub.start()
     with fake_page(bench.page.hub, answers):
         program = ImportedModel(Graph("m", (), (), (), {}), (), PLAN, frozenset(), weights)
         opened = OpenModel.static(tmp_path, program).on(NAVIGATOR)

@@ -21,8 +21,9 @@ EMPTY = (
     "Shift+F7 those of the node that is selected in the graph."
 )
 FIRST_BAD, BAD, WITHIN, NOT_COMPARED = "first bad step", "bad", "within", "not compared"
-GLYPHS = {FIRST_BAD: "▶", BAD: "✗", WITHIN: "✓", NOT_COMPARED: "·"}
-TONES = {FIRST_BAD: "bad", BAD: "bad", WITHIN: "good", NOT_COMPARED: "muted"}
+INHERITED = "as its inputs"
+GLYPHS = {FIRST_BAD: "▶", BAD: "✗", WITHIN: "✓", INHERITED: "≈", NOT_COMPARED: "·"}
+TONES = {FIRST_BAD: "bad", BAD: "bad", WITHIN: "good", INHERITED: "good", NOT_COMPARED: "muted"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def rows_of(diff: Diff, whole: bool) -> Iterator[Row]:
     first = diff.bad[0].position if bad and whole else None
     for t in diff.tensors:
         state = WITHIN if t.tensor not in bad else FIRST_BAD if t.position == first else BAD
+        state = INHERITED if t.inherited else state
         there = f"element {list(t.worst)} is {t.got:.6g}, not {t.expected:.6g}"
         yield Row(state, t.tensor, t.node, t, there if t.max_abs else "equal")
     for m in diff.missing:
@@ -75,7 +77,9 @@ def _error(value: float | None) -> str:
 COLUMNS = (
     Column(
         "state", lambda r: r.state, lambda s: f"{GLYPHS[s]} {s}", width=108,
-        tone=lambda r: TONES[r.state], tip="bad: beyond the tolerance, 0.001 of the scale",
+        tone=lambda r: TONES[r.state],
+        tip="bad: beyond the tolerance, 0.001 of the scale; as its inputs: beyond it, but ONNX "
+        "Runtime computes the same from the inputs that the page had",
     ),
     Column("tensor", lambda r: r.tensor, width=290, middle=True),
     Column("step", lambda r: r.node, width=240, middle=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnjit_studio.ui.diff.backends import BackendsPanel
 from nnjit_studio.ui.diff.dock import DiffPanel
-from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, Action, Feature
+from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, STAGE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.workbench import jobs
@@ -50,7 +50,7 @@ DIFF: Feature[DiffPanel] = Feature(
             "The result of the node that is selected in the graph", do=_compare_node,
         ),
     ),
-    layouts=(INSPECT, COMPARE),
+    area=STAGE, layouts=(INSPECT, COMPARE),
 )  # fmt: skip
 BACKENDS: Feature[BackendsPanel] = Feature(
     "faster", "Wasm or WebGPU", _make_backends,

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER, WON, shown_outcome
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.ui.state.workload import INCUMBENT, INVALID, MEASURING, NOT_TRIED, TIMED_OUT
 from nnjit_studio.ui.widgets.tables import Column
 
 GLYPHS = {
-    INCUMBENT: "★", "won": "▲", "slower": "▽", "wrong": "✗", "impossible": "✗", "failed": "✗",
+    INCUMBENT: "★", FASTER: "▲", SLOWER: "▼", NOT_TOLD_APART: "≈",
+    "wrong": "✗", "impossible": "✗", "failed": "✗",
     "duplicate": "=", MEASURING: "…", NOT_TRIED: "·", "default": "○", INVALID: "✗",
     TIMED_OUT: "✗",
 }  # fmt: skip
 TONES = {
-    INCUMBENT: "good", "won": "good", "wrong": "bad", "impossible": "bad", "failed": "bad",
-    MEASURING: "accent", "slower": "muted", "duplicate": "muted", NOT_TRIED: "muted",
+    INCUMBENT: "good", WON: "good", FASTER: "good",
+    "wrong": "bad", "impossible": "bad", "failed": "bad", MEASURING: "accent",
+    SLOWER: "muted", NOT_TOLD_APART: "muted", "duplicate": "muted", NOT_TRIED: "muted",
     INVALID: "bad", TIMED_OUT: "bad",
 }  # fmt: skip
 EXAMPLES = {
@@ -47,4 +50,4 @@ def state_column(width: int, tip: str = "") -> Column:
 
 
 def _state(row: Any) -> Any:
-    return row.state
+    return shown_outcome(row.state)

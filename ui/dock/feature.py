@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Generic, TypeVar, cast
-
-from PySide6.QtCore import Qt
 
 from nnjit_studio.ui.commands.actions import ActionSpec
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.panel import Panel
 
-LEFT, RIGHT, BOTTOM = (
-    Qt.DockWidgetArea.LeftDockWidgetArea,
-    Qt.DockWidgetArea.RightDockWidgetArea,
-    Qt.DockWidgetArea.BottomDockWidgetArea,
-)
+
+class Place(Enum):
+    """Where a dock is at first: those of the stage, the plots and the drawer are tabs."""
+
+    STAGE = "the middle: where the time goes"
+    RIGHT = "the column at the right: what can be done"
+    PLOTS = "below the stage at the left: the course of the tuning"
+    BOTTOM = "below the stage: tables of what was tried and measured"
+
+
+STAGE, RIGHT, PLOTS, BOTTOM = Place.STAGE, Place.RIGHT, Place.PLOTS, Place.BOTTOM
 TUNE, INSPECT, COMPARE = "layout_tune", "layout_inspect", "layout_compare"
 WASM_FILE = "layout_wasm"
 """Named layouts, by the ids of the actions that take them."""
@@ -40,8 +45,7 @@ class Feature(Generic[P]):
     title: str
     make: Callable[[Host], P]
     """Makes the view and connects it, when the dock is first seen."""
-    area: Qt.DockWidgetArea = BOTTOM
-    """Where the dock is at first; those at the bottom are tabs of one another."""
+    area: Place = BOTTOM
     actions: tuple[Action, ...] = ()
     job: Job | None = None
     """What its action runs, if it is always the same."""

@@ -17,7 +17,8 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.message_bar import MessageBar
 from nnjit_studio.ui.widgets.panel import Panel
 from nnjit_studio.ui.widgets.tables import TablePanel
-from nnjit_studio.ui.widgets.theme import Theme, Themes
+from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.ui.widgets.themes import Themes
 
 
 class KernelTables(QObject):
@@ -59,12 +60,6 @@ class Docks(Collection[str], Protocol):
 
     def show(self, key: str) -> None:
         """Bring a dock to the front."""
-
-    def widen(self, key: str, pixels: int) -> None:
-        """Make a dock so wide, as far as the window has room; 0 for the width before."""
-
-    def heighten(self, key: str, pixels: int) -> None:
-        """Make a dock at least so high."""
 
 
 class Background(Protocol):

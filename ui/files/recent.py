@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu
 
 KEY = "recent_models"
+DATES = "recent_models_opened"
 LIMIT = 9
 
 
@@ -24,8 +27,28 @@ def recent(settings: QSettings) -> list[Path]:
 def remember(settings: QSettings, path: Path) -> None:
     """Put a model on top of the list, which has each model once."""
     path = path.absolute()
-    paths = [path, *(p for p in recent(settings) if p != path)]
-    settings.setValue(KEY, [str(p) for p in paths[:LIMIT]])
+    dates = _dates(settings) | {str(path): datetime.date.today().isoformat()}
+    paths = [str(p) for p in (path, *(p for p in recent(settings) if p != path))][:LIMIT]
+    settings.setValue(KEY, paths)
+    settings.setValue(DATES, json.dumps({p: dates[p] for p in paths if p in dates}))
+
+
+def opened(settings: QSettings, path: Path) -> str:
+    """When a model was opened last, in words; empty where that was not noted."""
+    try:
+        day = datetime.date.fromisoformat(_dates(settings).get(str(path), ""))
+    except ValueError:
+        return ""
+    ago = (datetime.date.today() - day).days
+    return {0: "today", 1: "yesterday"}.get(ago, f"{day.day} {day:%b %Y}")
+
+
+def _dates(settings: QSettings) -> dict[str, str]:
+    try:
+        held = json.loads(str(settings.value(DATES, "{}")))
+    except ValueError:
+        return {}
+    return {str(p): str(day) for p, day in held.items()} if isinstance(held, dict) else {}
 
 
 def forget(settings: QSettings) -> None:

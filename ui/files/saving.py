@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QSettings, QStandardPaths, QUrl
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from nnjit_studio.errors import UserError
@@ -13,15 +14,17 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.message_bar import MessageBar
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.message_bar import MessageBar, Step
 from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 
 Write = Callable[[Path], object]
+FOLDER_KEY = "save_folder"
 
 
 class Saver:
-    """For buttons and actions that write a file; the folder is that of the latest model."""
+    """For buttons and actions that write a file."""
 
     def __init__(
         self, window: QWidget, session: StudioSession, settings: QSettings, message: MessageBar
@@ -31,12 +34,28 @@ class Saver:
 
     @property
     def folder(self) -> Path:
+        """Where a file to open is looked for first: where the latest model is."""
         paths = recent.recent(self._settings)
         return paths[0].parent if paths else Path.home()
 
+    @property
+    def save_folder(self) -> Path:
+        """Where a file was written last, at first the user's documents."""
+        last = Path(str(self._settings.value(FOLDER_KEY, "")))
+        if last.is_absolute() and last.is_dir():
+            return last
+        where = QStandardPaths.StandardLocation.DocumentsLocation
+        documents = Path(QStandardPaths.writableLocation(where))
+        return documents if documents.is_dir() else Path.home()
+
     def ask(self, title: str, name: str, write: Write) -> None:
         """Have ``write`` called with the file that the user chooses."""
-        dialogs.ask_save(self._window, title, self.folder / name, write)
+
+        def chosen(path: Path) -> None:
+            self._settings.setValue(FOLDER_KEY, str(path.parent.absolute()))
+            write(path)
+
+        dialogs.ask_save(self._window, title, self.save_folder / name, chosen)
 
     def ask_for_model(self, title: str, ending: str, write: Write) -> None:
         """The same; the model's name with this ending is proposed."""
@@ -55,9 +74,16 @@ class Saver:
                 reason = error.strerror or str(error)
                 self._message.say(f"{path.name} was not written: {reason}.", "bad", str(error))
             else:
-                self._message.say(f"Written: {path}", "good")
+                self.tell_written(path)
 
         return writes
+
+    def tell_written(self, path: Path, steps: Sequence[Step] = ()) -> None:
+        """Say how large a file is that was written, with what can be done with it."""
+        folder = QUrl.fromLocalFile(str(path.absolute().parent))
+        show = ("Show in folder", lambda: QDesktopServices.openUrl(folder))
+        size = text.nbytes(path.stat().st_size)
+        self._message.say(f"Written: {path.name}, {size}.", "good", steps=(*steps, show))
 
     def offer(self, button: QPushButton, title: str, ending: str, write: Write) -> None:
         """Have a button ask for a file that is named after the model, and write it."""

@@ -22,7 +22,7 @@ class Unfinished:
     def __str__(self) -> str:
         return (
             f"Tuning of {self.model.name}, begun {self.since}, did not end: its measurements are "
-            "in the database. Resume it (Ctrl+Shift+F5) to go on from there."
+            "in the database, and it can go on from there."
         )
 
 

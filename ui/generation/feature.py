@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.ui.dock.feature import INSPECT, Action, Feature
+from nnjit_studio.ui.dock.feature import INSPECT, STAGE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.generation.dock import TextPanel
 
@@ -20,5 +20,5 @@ TEXT: Feature[TextPanel] = Feature(
             do=lambda host: TEXT.show(host).form.prompt.setFocus(),
         ),
     ),
-    layouts=(INSPECT,),
+    area=STAGE, layouts=(INSPECT,),
 )  # fmt: skip

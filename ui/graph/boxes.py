@@ -18,18 +18,19 @@ MARGIN = 20.0
 
 
 class Box:
-    """A unit of the graph as it is drawn; ``warning`` marks it in red, ``fill`` None is neutral."""
+    """A unit of the graph as it is drawn; ``reason`` is what could be
+    avoided, ``warning`` the same where it costs enough to be marked; ``fill`` None is neutral."""
 
     __slots__ = (
-        "area", "current", "fill", "found", "ink", "line", "rect", "selected", "shown",
-        "title", "unit", "warning",
+        "area", "current", "fill", "found", "ink", "line", "reason", "rect", "selected",
+        "shown", "title", "unit", "warning",
     )  # fmt: skip
 
     def __init__(self, unit: Unit, area: Area, line: str) -> None:
         self.unit, self.area, self.line = unit, area, line
         self.rect = _rect(area)
         self.title = unit.title.rsplit("/")[-1] if unit.group else unit.title
-        self.warning = ""
+        self.warning = self.reason = ""
         self.fill: QColor | None = None
         self.ink: QColor | None = None
         self.selected = self.found = self.current = False

@@ -12,9 +12,18 @@ from PySide6.QtWidgets import QLabel, QStackedLayout
 from nnjit_studio.analysis.diff import Diff, merged
 from nnjit_studio.analysis.profile import load
 from nnjit_studio.model import Node
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.details import NodeDetails
-from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, Run, run_of_profile, warning_of
+from nnjit_studio.ui.graph.facts import (
+    COLOUR_BY,
+    ColourBy,
+    Facts,
+    Run,
+    Values,
+    run_of_profile,
+    warning_of,
+)
 from nnjit_studio.ui.graph.folding import Folding, Index
 from nnjit_studio.ui.graph.legend import Legend, colour_boxes
 from nnjit_studio.ui.graph.node_texts import cost_of, tip_of
@@ -37,20 +46,22 @@ class GraphPanel(Panel):
 
     asked = Signal(str, str)
     """A link of the details: the name of a dock or of an action, and a node."""
+    wants_kernel = Signal(str)
+    """The kernel of a workload is to be inspected, by its key."""
     wants_profile = Signal()
     """A saved profile is to be chosen, for :meth:`compare_with_file`."""
     problem = Signal(object)
     """``JobProblem``: A file could not be read, or a graph not be drawn."""
     drawn = Signal()
     """A graph was laid out and is shown."""
-    split_changed = Signal(bool)
-    """Whether two runs are drawn side by side now."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
         self._session = session
         self._shown: object = None
         self._look = False
+        self._ms: Values = {}
+        self._told_ms: Values | None = None
         self.facts = RunFacts()
         self.folding = Folding(self, lambda: self.view.current_unit)
         self.folding.indexed.connect(self._indexed)
@@ -65,6 +76,7 @@ class GraphPanel(Panel):
             view.clicked.connect(session.select)
             view.wants_open.connect(self.folding.open_group)
             view.wants_closed.connect(self.folding.close_group)
+            view.wants_kernel.connect(self.wants_kernel)
         self.view.moved.connect(self._moved)
         self.runs = RunChoice(lambda: self.facts.before(session.state.node_ms_before))
         self.runs.wants_file.connect(self.wants_profile)
@@ -74,8 +86,10 @@ class GraphPanel(Panel):
         self.details.asked.connect(self.asked)
         self._build()
         session.done.connect(self._done)
+        session.surveyed.connect(self.preview)
         session.imported.connect(self.preview)
         session.problem.connect(self._not_opened)
+        session.abandoned.connect(self._put_back)
 
     def _build(self) -> None:
         self.search = GraphSearch(lambda words: self._index.find(words) if self._index else ())
@@ -96,15 +110,16 @@ class GraphPanel(Panel):
             alignment=Qt.AlignmentFlag.AlignCenter,
         )
         empty.setObjectName("empty")
-        parts = splitter(Qt.Orientation.Vertical, (self.sides, 600), (self.details, 180))
+        parts = splitter(Qt.Orientation.Horizontal, (self.sides, 860), (self.details, 300))
         parts.setStretchFactor(0, 1)
         self.pages = QStackedLayout()
         self.pages.addWidget(empty)
         self.pages.addWidget(parts)
+        tools = hbox(
+            (self.search, 2), self.colour, (self.runs, 2), self.split_button, margins=(8, 5, 8, 5)
+        )
         vbox(
-            self.search,
-            hbox((self.colour, 1), self.split_button, margins=(8, 2, 8, 2), spacing=0),
-            hbox(self.runs, margins=(8, 2, 8, 4)),
+            tools,
             (self.pages, 1),
             self.legend,
             on=self,
@@ -138,7 +153,6 @@ class GraphPanel(Panel):
             self.colour.setCurrentIndex(0)  # each side shows one run
         self._learn()
         self._mark_hits()
-        self.split_changed.emit(split)
 
     def compare_with_file(self, path: Path) -> None:
         """Compare the run that is shown with a saved profile."""
@@ -150,31 +164,39 @@ class GraphPanel(Panel):
 
     # Following the session
 
-    def preview(self, model: OpenModel) -> None:
-        """Draw a model that is still loaded into the page."""
+    def preview(self, model: OpenModel | Survey) -> None:
+        """Draw a file's raw graph, or a model that is still loaded into the page."""
         self._shown = model
+        self._ms = {}
         self.facts = RunFacts()
         self.sides.clear()
         self.runs.clear()
         self.folding.open(model.graph, model.workloads)
 
     def _not_opened(self, problem: JobProblem) -> None:
+        if problem.job == "open" and not isinstance(self._shown, Survey):
+            self._put_back()
+
+    def _put_back(self) -> None:
+        """Draw the open model again, if there is one."""
         model = self._session.state.model
-        if problem.job == "open" and self._shown is not model:
-            if model is not None:
-                self.preview(model)
-            else:
-                self._shown = None
-                self.folding.clear()
-                self.sides.clear()
-                self.pages.setCurrentIndex(0)
+        if model is self._shown:
+            return
+        if model is not None:
+            self.preview(model)
+        else:
+            self._shown = None
+            self.folding.clear()
+            self.sides.clear()
+            self.pages.setCurrentIndex(0)
 
     def refresh(self, changes: frozenset[str]) -> None:
         state = self._session.state
         if "model" in changes and state.model is not None and state.model is not self._shown:
             self.preview(state.model)
         if "graph" in changes and state.model is not None:
-            if state.node_ms is not self.facts.shown.ms:
+            if state.node_ms is not self._told_ms:
+                self._told_ms = state.node_ms
                 self._learn()
             for view in self.sides.views:
                 view.select_workload(state.selected)
@@ -257,7 +279,7 @@ class GraphPanel(Panel):
         chosen = self.runs.compared if view is self.sides.other else self.runs.shown
         run = chosen.label if chosen is not None else "in the last timed run"
         facts, state = self.facts_of(view), self._session.state
-        return tip_of(box.unit, box.line, box.warning, facts, run, state)
+        return tip_of(box.unit, box.line, box.reason, facts, run, state)
 
     def cost(self, box: Box, view: GraphView | None = None) -> str:
         """The last line of a box."""
@@ -279,8 +301,9 @@ class GraphPanel(Panel):
         if self._index is None:
             return
         state, runs = self._session.state, self.runs
-        ms = state.node_ms if state.model is self._shown else {}
-        captions = self.facts.learn(ms, self._index.nbytes, runs.shown, runs.compared)
+        if state.node_ms and state.model is self._shown:
+            self._ms = state.node_ms  # a session that begins has none: its model's last stay
+        captions = self.facts.learn(self._ms, self._index.nbytes, runs.shown, runs.compared)
         for label, words in zip(self.sides.captions, captions, strict=True):
             label.setText(words)
         self.details.known.facts = self.facts.shown

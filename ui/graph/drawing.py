@@ -9,7 +9,7 @@ from itertools import pairwise
 from nnjit_studio.ui.graph.groups import Folded, Groups
 from nnjit_studio.ui.graph.layered_layout import Point, draw
 
-WIDTH, HEIGHT, PORT_HEIGHT = 152.0, 58.0, 24.0
+WIDTH, HEIGHT, PORT_HEIGHT = 176.0, 58.0, 24.0
 GAP_X, STEP_Y = 10.0, 84.0
 FRAME_PAD, FRAME_TITLE = 5.0, 11.0
 ARROW = 5.0

@@ -19,6 +19,8 @@ from nnjit_studio.ui.widgets import text
 Values = Mapping[str, float]
 PRODUCTS = ("matmul", "batch_matmul", "conv")
 BROKEN = ("failed", "wrong", "impossible")
+WORTH_A_MARK = 1.0
+"""Percent of the time from which a step that could be avoided is marked."""
 LEAST_ERROR, MOST_ERROR = 1e-8, 1e-1
 """Ends of the scale of relative errors: float32 rounds at 6e-8, a tenth is plainly wrong."""
 
@@ -136,6 +138,11 @@ COLOUR_BY = (
 )  # fmt: skip
 
 
+def worth_a_mark(facts: Facts, nodes: Sequence[Node]) -> bool:
+    """Whether nodes take so much of a measured run that a warning about them matters."""
+    return (_share(facts, nodes) or 0.0) >= WORTH_A_MARK
+
+
 def span(by: ColourBy, values: Sequence[float]) -> tuple[float, float]:
     """The ends of the scale for the values that are shown."""
     finite = [v for v in values if math.isfinite(v)]
@@ -159,9 +166,10 @@ def place(by: ColourBy, value: float, low: float, high: float) -> float:
 
 
 def nbytes_of(graph: Graph, workloads: Sequence[Workload]) -> Values:
-    """Bytes that each node reads and writes."""
+    """Bytes that each node reads and writes; nothing of a raw graph, whose shapes are open."""
     by_key = {w.key: w for w in workloads}
-    return {n.name: float(bytes_moved(graph, n, by_key[n.workload])) for n in graph.nodes}
+    known = (n for n in graph.nodes if n.workload in by_key)
+    return {n.name: float(bytes_moved(graph, n, by_key[n.workload])) for n in known}
 
 
 def peaks_of(profile: ModelProfile | None) -> Values:

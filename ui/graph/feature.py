@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 from nnjit_studio.ui.commands import dialogs
-from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, LEFT, TUNE, Action, Feature
+from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, STAGE, TUNE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.graph.dock import GraphPanel
 from nnjit_studio.ui.graph.node_texts import DO
 from nnjit_studio.ui.widgets.tables import TablePanel
 
-TWO_GRAPHS_WIDTH = 900
 MENU = ("diff_node", "open_group", "close_group", "kernel")
 """Actions of the context menu of a box."""
 
@@ -22,7 +21,7 @@ def _make(host: Host) -> GraphPanel:
     panel.details.known.places = host.docks
     panel.asked.connect(partial(follow, host))
     panel.problem.connect(host.tell)
-    panel.split_changed.connect(partial(_make_room, host))
+    panel.wants_kernel.connect(lambda key: host.kernels.wanted.emit(key, ""))
     panel.wants_profile.connect(partial(_ask_profile, host, panel))
     for name in MENU:
         panel.view.addAction(host.actions[name])
@@ -58,10 +57,6 @@ def follow(host: Host, link: str, node: str) -> bool:
     return True
 
 
-def _make_room(host: Host, split: bool) -> None:
-    host.docks.widen(GRAPH.key, TWO_GRAPHS_WIDTH if split else 0)
-
-
 def _ask_profile(host: Host, panel: GraphPanel) -> None:
     dialogs.ask_file(host.window, dialogs.PROFILES, host.saver.folder, panel.compare_with_file)
 
@@ -79,19 +74,20 @@ ACTIONS = (
     Action("find_previous", "&View", "Find pre&vious", "Shift+F3",
            do=lambda host: GRAPH.panel(host).search.step(-1)),
     Action("fit", "&View", "Fi&t graph", "Ctrl+0", do=lambda host: GRAPH.panel(host).view.fit()),
-    Action("open_group", "&View", "&Open group of the graph", "Ctrl+]",
+    Action("open_group", "&View", "&Open group of the graph", "Ctrl+]", place=1,
            do=lambda host: GRAPH.panel(host).folding.open_group()),
-    Action("close_group", "&View", "&Close group of the graph", "Ctrl+[",
+    Action("close_group", "&View", "&Close group of the graph", "Ctrl+[", place=1,
            do=lambda host: GRAPH.panel(host).folding.close_group()),
-    Action("open_groups", "&View", "Open &all groups of the graph", "Ctrl+Alt+]",
+    Action("open_groups", "&View", "Open &all groups of the graph", "Ctrl+Alt+]", place=1,
            do=lambda host: GRAPH.panel(host).folding.open_all()),
-    Action("close_groups", "&View", "Close all &groups of the graph", "Ctrl+Alt+[",
+    Action("close_groups", "&View", "Close all &groups of the graph", "Ctrl+Alt+[", place=1,
            do=lambda host: GRAPH.panel(host).folding.close_all()),
-    Action("colour", "&View", "Co&lour the graph by the next value", "Ctrl+L",
+    Action("colour", "&View", "Co&lour the graph by the next value", "Ctrl+L", place=1,
            do=lambda host: GRAPH.panel(host).next_colour()),
     Action("split", "&View", "&Two graphs side by side", "Ctrl+B",
+           place=1,
            tip="The run under Compare on the left, the run under Show on the right", do=_split),
 )  # fmt: skip
 GRAPH: Feature[GraphPanel] = Feature(
-    "graph", "Model graph", _make, LEFT, ACTIONS, layouts=(TUNE, INSPECT, COMPARE), at_start=True
+    "graph", "Model graph", _make, STAGE, ACTIONS, layouts=(TUNE, INSPECT, COMPARE), at_start=True
 )

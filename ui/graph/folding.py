@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.model import Graph, Node, Workload
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.graph.boxes import Sheet
 from nnjit_studio.ui.graph.drawing import arrange
 from nnjit_studio.ui.graph.facts import nbytes_of
@@ -37,14 +38,22 @@ class Index:
         if unit.tensor:
             spec = self.graph.tensors.get(unit.tensor)
             return f"{text.shape(spec.shape)} {spec.dtype}" if spec else ""
-        return self._shape(unit.nodes[0])
+        return self._sizes(unit.nodes[0])
+
+    def _sizes(self, node: Node) -> str:
+        """Of a product or convolution all its sizes, of another node its output's shape."""
+        words = words_of(node.workload)
+        return words.sizes if " by " in words.sizes or "->" in words.sizes else self._shape(node)
 
     def _shape(self, node: Node) -> str:
         spec = self.graph.tensors.get(node.outputs[0]) if node.outputs else None
         return text.shape(spec.shape) if spec else ""
 
     def _words_of(self, node: Node) -> str:
-        parts = (node.op, self._shape(node), node.workload, node.name, *node.source)
+        parts = (
+            node.op, self._shape(node), node.workload, str(words_of(node.workload)),
+            node.name, *node.source,
+        )  # fmt: skip
         return " ".join(parts).lower()
 
 

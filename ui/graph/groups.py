@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nnjit_studio.model import Graph, Node
+from nnjit_studio.model.readable import words_of
 
 OPEN_AT_FIRST = 150
 """Boxes that a graph opens with at most, where its groups allow."""
@@ -59,8 +60,12 @@ class Folded:
     backward: tuple[tuple[str, str], ...]
 
 
+def _title(node: Node) -> str:
+    return words_of(node.workload).title if node.workload else node.op
+
+
 class Groups:
-    """The groups of a graph; those with a single node are none."""
+    """The groups of a graph; those with a single node, or with all of them, are none."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -69,7 +74,7 @@ class Groups:
         for name, around in path.items():
             for group in around:
                 every.setdefault(group, []).append(name)
-        kept = {group for group, names in every.items() if len(names) > 1}
+        kept = {group for group, names in every.items() if 1 < len(names) < len(path)}
         self.members = {group: tuple(every[group]) for group in every if group in kept}
         self.path = {n: tuple(g for g in around if g in kept) for n, around in path.items()}
 
@@ -127,6 +132,6 @@ class Groups:
         return {
             key: Unit(key, key[6:], tuple(nodes), key[6:])
             if key.startswith("group:")
-            else Unit(key, nodes[0].op, tuple(nodes))
+            else Unit(key, _title(nodes[0]), tuple(nodes))
             for key, nodes in inside.items()
         }

@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, place, span
+from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, place, span, worth_a_mark
 from nnjit_studio.ui.graph.view import GraphView
 from nnjit_studio.ui.widgets.panel import scaled_font
 from nnjit_studio.ui.widgets.theme import Theme, ink_on, ramp
@@ -58,7 +58,7 @@ def colour_boxes(
     known = [value for side in values for _, value in side if value is not None]
     ends = span(by, known) if known else None
     marked = 0
-    for (view, _), side in zip(sides, values, strict=True):
+    for (view, facts), side in zip(sides, values, strict=True):
         shades = [colour_of(view.theme, by, i / (SHADES - 1)) for i in range(SHADES)]
         inks = [ink_on(shade) for shade in shades]
         for box, value in side:
@@ -66,8 +66,9 @@ def colour_boxes(
             if value is not None and ends is not None:
                 shade = round(place(by, value, *ends) * (SHADES - 1))
                 box.fill, box.ink = shades[shade], inks[shade]
-            found = (warnings.get(node.workload, "") for node in box.unit.nodes)
-            box.warning = next(filter(None, found), "")
+            warned = [node for node in box.unit.nodes if warnings.get(node.workload)]
+            box.reason = warnings[warned[0].workload] if warned else ""
+            box.warning = box.reason if worth_a_mark(facts, warned) else ""
         marked = sum(bool(box.warning) for box, _ in side)
         view.redraw()
     return ends, marked
@@ -99,7 +100,7 @@ class Legend(QWidget):
             low, high = self.by.number(self.ends[0]), self.by.say(self.ends[1])
             faster = " (blue is faster)" if self.by.scale == "delta" else ""
             words = f"{self.by.title} per box: {low} to {high}{faster}"
-        return words + (f"   ·   {self.marked} in red" if self.marked else "")
+        return words + (f"   ·   red edge: {self.marked} avoidable" if self.marked else "")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

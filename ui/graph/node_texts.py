@@ -10,8 +10,9 @@ from html import escape
 from nnjit_studio.analysis.diff import Diff
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.model import Graph, GraphPass, Node
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.records import TuningRecord
-from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, warning_of
+from nnjit_studio.ui.graph.facts import COLOUR_BY, ColourBy, Facts, warning_of, worth_a_mark
 from nnjit_studio.ui.graph.groups import Unit
 from nnjit_studio.ui.graph.weights import Histogram
 from nnjit_studio.ui.state.state import SessionState
@@ -54,7 +55,7 @@ def rows_of(unit: Unit, known: Known, state: SessionState) -> Iterator[Row]:
         if value is not None:
             yield escape(by.title), f"{escape(by.say(value))}{_aside(by.source)}"
     if unit.node is None:
-        yield from _of_group(unit.nodes, state)
+        yield from _of_group(unit.nodes, known.facts, state)
         return
     assert state.model is not None
     yield from _of_tensors(unit.node, state.model.graph)
@@ -79,14 +80,14 @@ def passes_rows(passes: Sequence[GraphPass]) -> Iterator[Row]:
         yield "other passes", f"{len(passes) - len(changed)} ran and left the count as it was"
 
 
-def _of_group(nodes: Sequence[Node], state: SessionState) -> Iterator[Row]:
+def _of_group(nodes: Sequence[Node], facts: Facts, state: SessionState) -> Iterator[Row]:
     yield "nodes", f"{len(nodes)}, fused from {sum(len(n.source) for n in nodes)} ONNX nodes"
     for op, count in Counter(n.op for n in nodes).most_common(SOURCES):
         yield f"{count} x", escape(op)
     red = {key for key, w in state.workloads.items() if warning_of(w)}
-    marked = [n.name for n in nodes if n.workload in red]
-    if marked:
-        yield "in red", escape(", ".join(marked[:SOURCES]))
+    marked = [n for n in nodes if n.workload in red]
+    if marked and worth_a_mark(facts, marked):
+        yield "avoidable", escape(", ".join(n.name for n in marked[:SOURCES]))
 
 
 def _of_tensors(node: Node, graph: Graph) -> Iterator[Row]:
@@ -114,7 +115,9 @@ def _of_sources(node: Node, known: Known) -> Iterator[Row]:
 
 def _of_kernel(node: Node, workload: WorkloadProgress, known: Known) -> Iterator[Row]:
     uses = workload.workload.uses
-    yield ("workload", f"{escape(workload.workload.name)}, used by {uses} node{'s' * (uses > 1)}")
+    words = escape(str(words_of(workload.workload.key)))
+    key = _aside(workload.workload.name)
+    yield "workload", f"{words}, used by {text.nodes(uses)}{key}"
     settings = workload.incumbent or "default"
     mine = [r for r in known.records if r.workload == node.workload]
     running = next((r for r in mine if r.settings == settings), None)
@@ -139,7 +142,7 @@ def _profiled(node: Node, known: Known) -> str:
     roof = "" if step.percent_of_roof is None else f", {step.percent_of_roof:.0f} % of the roof"
     bound = f", bound by {step.bound}" if step.bound else ""
     link = known.link("profile", "show")
-    return f"{step.ms:.4f} ms, IQR {step.iqr_ms:.4f}{roof}{bound}{link}"
+    return f"{text.time(step.ms)}, IQR {text.time(step.iqr_ms)}{roof}{bound}{link}"
 
 
 def _compared(node: Node, known: Known) -> str:
@@ -175,9 +178,9 @@ def cost_of(unit: Unit, by: ColourBy, facts: Facts) -> str:
     """The last line of a box: its time, and the value that it is coloured by."""
     value, ms = by.value(facts, unit.nodes), _times(unit, facts)
     if by.id == "delta" and value is not None:
-        return f"{text.latency(sum(ms) - value)} → {text.latency(sum(ms))} ms"
+        return f"{text.time(sum(ms) - value)} → {text.time(sum(ms))}"
     words = "" if value is None else by.say(value)
-    return f"{text.latency(sum(ms))} ms   {words}" if ms else words
+    return f"{text.time(sum(ms))}   {words}" if ms else words
 
 
 def tip_of(unit: Unit, line: str, warning: str, facts: Facts, run: str, state: SessionState) -> str:
@@ -194,7 +197,7 @@ def tip_of(unit: Unit, line: str, warning: str, facts: Facts, run: str, state: S
         if value is not None:
             lines.append(f"{by.title}: {by.say(value)}")
     if ms := _times(unit, facts):
-        lines.append(f"{text.latency(sum(ms))} ms, {run}")
+        lines.append(f"{text.time(sum(ms))}, {run}")
     if not unit.group:
         lines += _sources(unit)
     return "\n".join(lines)
@@ -205,11 +208,13 @@ def _times(unit: Unit, facts: Facts) -> list[float]:
 
 
 def _of_node(node: Node, state: SessionState) -> Iterator[str]:
-    yield node.op
+    yield str(words_of(node.workload)) if node.workload else node.op
+    if not node.workload:
+        return
     yield f"workload  {text.short_key(node.workload)}"
     workload = state.find(node.workload)
     if workload is not None:
-        yield f"used by {workload.workload.uses} nodes"
+        yield f"used by {text.nodes(workload.workload.uses)}"
         if workload.incumbent and state.code:
             yield f"{state.code} kernel  {workload.incumbent}"
 

@@ -34,7 +34,7 @@ class GraphSearch(QWidget):
         self.hits = quiet(QLabel())
         back = self._arrow("Previous found", Qt.ArrowType.UpArrow, "Shift+F3", -1)
         on = self._arrow("Next found", Qt.ArrowType.DownArrow, "F3", 1)
-        hbox((self.field, 1), self.hits, back, on, on=self, margins=(8, 6, 8, 2), spacing=0)
+        hbox((self.field, 1), self.hits, back, on, on=self, spacing=2)
 
     def begin(self) -> None:
         """Take the keyboard's focus."""

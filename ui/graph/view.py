@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QGraphicsScene, QGraphicsView, QMenu, QToolTip
 
 from nnjit_studio.model import Node
 from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.canvas import Canvas
 from nnjit_studio.ui.graph.groups import Unit
+from nnjit_studio.ui.graph.minimap import Minimap
 from nnjit_studio.ui.widgets.panel import named
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -36,6 +44,8 @@ class GraphView(QGraphicsView):
     wants_open = Signal(str)
     """``str), wants_closed(str``: A group to open, and one to close."""
     wants_closed = Signal(str)
+    wants_kernel = Signal(str)
+    """The workload of a node whose kernel is to be inspected."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -46,6 +56,8 @@ class GraphView(QGraphicsView):
         self.scene().addItem(self.canvas)
         self.boxes: dict[str, Box] = {}
         self.tip: Callable[[Box], str] = lambda box: box.title
+        self.minimap = Minimap(self.viewport(), theme, self._go)
+        self.panned.connect(self._show_seen)
         self._order: list[Box] = []
         self._current: Box | None = None
         self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
@@ -66,12 +78,15 @@ class GraphView(QGraphicsView):
         self._order = sheet.boxes
         self.boxes = {box.unit.key: box for box in sheet.boxes}
         self.canvas.show_sheet(sheet)
+        self.minimap.show_sheet(sheet)
         self.scene().setSceneRect(sheet.bounds)
         self.redraw()
+        self._show_seen()
 
     def redraw(self) -> None:
         """Draw the boxes again, after they have changed."""
         self.canvas.update()
+        self.minimap.forget_colours()
 
     @property
     def current(self) -> Node | None:
@@ -126,14 +141,14 @@ class GraphView(QGraphicsView):
         self.panned.emit()
 
     def set_theme(self, theme: Theme) -> None:
-        self.canvas.theme = theme
+        self.canvas.theme = self.minimap.theme = theme
         self.redraw()
 
     def select_workload(self, key: str) -> None:
         """Mark all boxes of a workload; the view stays where it is if one is seen."""
         chosen = []
         for box in self._order:
-            box.selected = any(n.workload == key for n in box.unit.nodes)
+            box.selected = bool(key) and any(n.workload == key for n in box.unit.nodes)
             if box.selected:
                 chosen.append(box)
         seen = self.mapToScene(self.viewport().rect()).boundingRect()
@@ -146,6 +161,19 @@ class GraphView(QGraphicsView):
         if ZOOM_MIN <= scale <= ZOOM_MAX:
             self.scale(factor, factor)
             self.panned.emit()
+
+    def _go(self, place: QPointF) -> None:
+        self.centerOn(place)
+        self.panned.emit()
+
+    def _show_seen(self) -> None:
+        room = self.viewport().rect()
+        seen = self.mapToScene(room).boundingRect()
+        self.minimap.show_seen(seen, QPointF(room.width(), room.height()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._show_seen()
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:
         super().scrollContentsBy(dx, dy)
@@ -175,6 +203,8 @@ class GraphView(QGraphicsView):
         box = self.box_at(event)
         if box is not None and box.unit.group:
             self.wants_open.emit(box.unit.group)
+        elif box is not None and box.node is not None and box.node.workload:
+            self.wants_kernel.emit(box.node.workload)
         elif box is None:
             frame = self.canvas.frame_at(self.mapToScene(event.position().toPoint()))
             if frame is not None:

@@ -13,7 +13,7 @@ from nnjit_studio.errors import NnjitError
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.tuner.evaluator import OK_STATES
+from nnjit_studio.records.outcomes import FASTER, TIMED, WON, shown_outcome
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
 from nnjit_studio.ui.dock.candidates import BUSY, EXAMPLES, rules_text
@@ -219,9 +219,9 @@ class KernelPanel(Panel):
             self._say(kernel.error, "bad")
         elif measured is not None and measured.state:
             rate = f"{measured.gflops:.1f} GFLOP/s, " if measured.gflops else ""
-            tone = "good" if measured.state == "won" else "text"
-            tone = tone if measured.state in OK_STATES else "bad"
-            self._say(f"{rate}{measured.state}: {measured.reason}", tone)
+            tone = "good" if measured.state in (WON, FASTER) else "text"
+            tone = tone if measured.state in TIMED else "bad"
+            self._say(f"{rate}{shown_outcome(measured.state)}: {measured.reason}", tone)
         elif broken:
             self._say(f"Compiled; outside the lite space. {rules_text(broken)}", "warn")
         else:
@@ -302,7 +302,7 @@ class KernelPanel(Panel):
         self.editor.setVisible(kernel is not None and kernel.workload.tunable)
         self.measure_button.setEnabled(usable and not default and busy in ("", "tune"))
         idle = usable and not busy
-        self.keep_button.setEnabled(idle and not here and self._state() in OK_STATES)
+        self.keep_button.setEnabled(idle and not here and self._state() in TIMED)
         self.back_button.setEnabled(idle and self._before not in ("", self._incumbent))
 
     def _state(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnjit_studio.ui.dock.feature import INSPECT, TUNE, Action, Feature
+from nnjit_studio.ui.dock.feature import INSPECT, STAGE, TUNE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.kernel.dock import KernelPanel
 from nnjit_studio.ui.widgets.text import short_key
@@ -44,6 +44,6 @@ KERNEL: Feature[KernelPanel] = Feature(
             place=1, do=lambda host: host.kernels.want(),
         ),
     ),
-    layouts=(TUNE, INSPECT),
+    area=STAGE, layouts=(TUNE, INSPECT),
     begin=_begin,
 )  # fmt: skip

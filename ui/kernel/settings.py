@@ -25,6 +25,8 @@ TIPS = TILE_TIPS | {
     "split": "parts of the reduction",
     "vec": "elements of a load",
 }
+SIZE_WIDTH = 72
+"""Pixels of a field: five digits and its arrows."""
 FOLLOWS = {"x0": "x1", "y0": "y1"}
 """A block as large as its tile grows with it: in the Wasm templates most are."""
 
@@ -37,6 +39,7 @@ class SizeBox(QSpinBox):
         self._doubles = doubles
         self.setSingleStep(4 if name in ("x0", "x1") else 1)
         self.setKeyboardTracking(False)
+        self.setMaximumWidth(SIZE_WIDTH)
 
     def stepBy(self, steps: int) -> None:
         if not self._doubles:

@@ -41,9 +41,7 @@ class LogPanel(Panel):
         self.view.setMaximumBlockCount(LIMIT)
         self.view.setPlaceholderText("What the program does appears here.")
         self._wrap(False)
-        bar = hbox(
-            self.level, self.wrap, None, self.filter, copy, margins=(8, 6, 8, 4), spacing=None
-        )
+        bar = hbox(self.level, self.wrap, None, self.filter, copy, margins=(8, 6, 8, 4), spacing=10)
         vbox(bar, (self.view, 1), on=self)
         self._timer = QTimer(self, interval=REFRESH_MS)
         self._timer.timeout.connect(self.take)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from types import FrameType
 from typing import TypeVar, cast
 
 from PySide6.QtCore import QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.support.interrupts import interrupts
 from nnjit_studio.ui.page.host import EngineView
 from nnjit_studio.ui.page.keeper import PageKeeper
 from nnjit_studio.ui.page.process import check_sandbox, choose_platform
@@ -72,13 +71,13 @@ def run_with_embedded_page(
         view = EngineView(hub.url)
         keeper = PageKeeper(view, hub.expect_page)
         worker = threading.Thread(target=_fulfil, args=(result, work), name="nnjit-work")
-        with _interrupts(on_interrupt) as interrupts:
+        with _interrupts(on_interrupt) as seen:
             allowed = 0 if on_interrupt is None else 1
 
             def look() -> None:
                 if result.done():
                     app.quit()
-                elif len(interrupts) > allowed:
+                elif len(seen) > allowed:
                     hub.cancel()
 
             clock = QTimer()  # its ticks also let Python run its signal handlers
@@ -93,7 +92,7 @@ def run_with_embedded_page(
                 hub.close()
                 worker.join()
                 view.shut_down()
-    if interrupts and result.exception() is not None:
+    if seen and result.exception() is not None:
         raise KeyboardInterrupt from result.exception()
     return result.result()
 
@@ -137,13 +136,10 @@ def _interrupts(on_first: Callable[[], None] | None) -> Iterator[list[int]]:
     """The Ctrl-Cs so far; they do not raise in Qt's loop, which would swallow it."""
     seen: list[int] = []
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int) -> None:
         seen.append(number)
         if len(seen) == 1 and on_first is not None:
             on_first()
 
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
+    with interrupts(interrupt):
         yield seen
-    finally:
-        signal.signal(signal.SIGINT, before)

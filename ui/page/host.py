@@ -64,16 +64,7 @@ class EngineView(QWebEngineView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)  # it offers to reload
         self._loaded = False
         self._url = QUrl(url)
-        self._profile = QWebEngineProfile()  # without a name: off the record
-        self._interceptor = _SameOrigin(self._url)
-        self._profile.setUrlRequestInterceptor(self._interceptor)
-        self._profile.setSpellCheckEnabled(False)
-        self._profile.downloadRequested.connect(_refuse_download)
-        self._page = _EnginePage(self._profile, self._url)
-        for attribute in _SWITCHED_OFF:
-            self._page.settings().setAttribute(attribute, False)
-        self._page.permissionRequested.connect(_refuse_permission)
-        self._page.fileSystemAccessRequested.connect(lambda request: request.reject())
+        self._profile, self._page = confined_page(self._url)
         self._page.renderProcessTerminated.connect(self._on_terminated)
         self._page.loadFinished.connect(self._on_loaded)
         self.setPage(self._page)
@@ -122,6 +113,28 @@ class EngineView(QWebEngineView):
         QTimer.singleShot(0, self, lambda: self.page_lost.emit(reason))
 
 
+def confined_page(
+    url: QUrl, schemes: tuple[str, ...] = ()
+) -> tuple[QWebEngineProfile, QWebEnginePage]:
+    """A page with a profile of its own, off the record, that goes nowhere but to this origin.
+
+    Page and profile must be deleted in that order. ``schemes`` are those that its requests may
+    have besides, such as ``blob``.
+    """
+    profile = QWebEngineProfile()  # without a name: off the record
+    interceptor = _SameOrigin(url, schemes)
+    interceptor.setParent(profile)
+    profile.setUrlRequestInterceptor(interceptor)
+    profile.setSpellCheckEnabled(False)
+    profile.downloadRequested.connect(_refuse_download)
+    page = _EnginePage(profile, url)
+    for attribute in _SWITCHED_OFF:
+        page.settings().setAttribute(attribute, False)
+    page.permissionRequested.connect(_refuse_permission)
+    page.fileSystemAccessRequested.connect(lambda request: request.reject())
+    return profile, page
+
+
 class _EnginePage(QWebEnginePage):
     """Goes nowhere, opens nothing, and logs the lines of the console."""
 
@@ -149,13 +162,15 @@ class _EnginePage(QWebEnginePage):
 
 
 class _SameOrigin(QWebEngineUrlRequestInterceptor):
-    """Blocks every request that does not go to the hub."""
+    """Blocks every request that does not go to the page's origin."""
 
-    def __init__(self, home: QUrl) -> None:
+    def __init__(self, home: QUrl, schemes: tuple[str, ...]) -> None:
         super().__init__()
-        self._home = home
+        self._home, self._schemes = home, schemes
 
     def interceptRequest(self, info: QWebEngineUrlRequestInfo) -> None:
+        if info.requestUrl().scheme() in self._schemes:
+            return
         if not _same_origin(info.requestUrl(), self._home):
             LOGGER.warning("A request to %s was blocked.", info.requestUrl().host())
             info.block(True)

@@ -11,7 +11,7 @@ import sys
 import PySide6.QtCore  # noqa: F401
 
 from nnjit_studio.engine.browsers.browsers import is_root
-from nnjit_studio.engine.browsers.flags import OFF_THE_NET
+from nnjit_studio.engine.browsers.flags import OFF_THE_NET, shared_memory_is_small
 from nnjit_studio.engine.browsers.sandbox import FLAGS_VARIABLE, NO_SANDBOX, switched_off_by
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.lab import LABS
@@ -60,6 +60,8 @@ def check_sandbox(no_sandbox: bool, lab: str = "") -> str:
             "Run as another user, or give --no-sandbox.",
         )
     wanted = (*_FLAGS, NO_SANDBOX) if off else _FLAGS
+    if shared_memory_is_small():
+        wanted = (*wanted, "--disable-dev-shm-usage")
     if lab and any(flag.startswith("--js-flags") and flag != LABS[lab] for flag in flags):
         raise UserError(
             f"{FLAGS_VARIABLE} has --js-flags, which --lab {lab} would replace.",

@@ -14,6 +14,7 @@ from nnjit_studio.analysis.profile import (
     headline,
     load,
 )
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
@@ -33,17 +34,16 @@ def _tone(delta: StepDelta) -> str:
     return "good" if delta.ratio > 1 else "bad"
 
 
-def _ms(value: float | None) -> str:
-    return text.fixed(value, 4)
-
-
 COLUMNS = (
     Column("step", lambda d: d.node, width=240, middle=True),
-    Column("workload", lambda d: d.workload, width=280, middle=True),
-    Column("before ms", lambda d: d.before_ms, _ms, True, "median, in the other profile", 84),
-    Column("after ms", lambda d: d.after_ms, _ms, True, "median, in the profile shown", 84),
-    Column("gain ms", lambda d: d.gain_ms, lambda v: f"{v:+.4f}", True, "positive is faster", 84,
-           tone=_tone),
+    Column("what", lambda d: d.workload, lambda key: str(words_of(key)), width=280,
+           in_files="workload", hint=lambda d: text.short_key(d.workload)),
+    Column("before", lambda d: d.before_ms, text.time, True, "median, in the other profile", 84,
+           in_files="before ms"),
+    Column("after", lambda d: d.after_ms, text.time, True, "median, in the profile shown", 84,
+           in_files="after ms"),
+    Column("gain", lambda d: d.gain_ms, text.time, True, "positive is faster", 84,
+           tone=_tone, in_files="gain ms"),
     Column("ratio", lambda d: d.ratio, lambda v: text.fixed(v, 3), True,
            "before by after; above 1 is faster", 66, tone=_tone),
 )  # fmt: skip

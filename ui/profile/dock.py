@@ -15,6 +15,7 @@ from nnjit_studio.analysis.profile import (
     trace_events,
 )
 from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, TUNE
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.support.files import write_json
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
@@ -41,10 +42,15 @@ def _percent(value: float | None) -> str:
 
 
 COLUMNS = (
-    Column("step", lambda s: s.node, width=255, middle=True),
-    Column("workload", lambda s: s.workload, width=240, middle=True),
-    Column("ms", lambda s: s.ms, lambda v: text.fixed(v, 4), True, "median of the runs", 70),
-    Column("IQR", lambda s: s.iqr_ms, lambda v: text.fixed(v, 4), True, "ms between quartiles", 70),
+    Column(
+        "what", lambda s: s.workload, lambda key: str(words_of(key)), width=290,
+        in_files="workload", hint=lambda s: text.short_key(s.workload),
+    ),
+    Column("step", lambda s: s.node, width=170, middle=True),
+    Column("time", lambda s: s.ms, text.time, True, "median of the runs", 70, in_files="ms"),
+    Column(
+        "IQR", lambda s: s.iqr_ms, text.time, True, "between the quartiles", 70, in_files="IQR ms"
+    ),
     Column("share %", lambda s: 100 * s.share, lambda v: text.fixed(v, 1), True, width=66),
     Column(
         "GFLOP/s", lambda s: s.gflops if s.flops else None, lambda v: text.fixed(v, 1), True,
@@ -71,8 +77,8 @@ COLUMNS = (
     Column("fused from", lambda s: ", ".join(s.source), lambda v: v or text.NONE, width=300),
 )  # fmt: skip
 
-MS_COLUMN = [column.title for column in COLUMNS].index("ms")
-FINDINGS_HEIGHT = 96
+TIME_COLUMN = [column.title for column in COLUMNS].index("time")
+FINDINGS_WIDTH = 330
 FOLLOW = {TUNE: "tune", DIFF: "diff_node", DEVICE: "device"}
 """Actions that findings lead to."""
 
@@ -99,13 +105,13 @@ class ProfilePanel(JobTable):
         self.compare = ComparePanel(theme)
         self._actions = host.actions
         super().__init__(host, "Profile", COLUMNS, "profile", EMPTY)
-        self.view.sortByColumn(MS_COLUMN, Qt.SortOrder.DescendingOrder)
+        self.view.sortByColumn(TIME_COLUMN, Qt.SortOrder.DescendingOrder)
         self.memory = ElidedLabel()
         self.memory.setContentsMargins(10, 2, 10, 2)
         self.trace_button = push_button(
-            "Open in Perfetto…",
-            "Open in Perfetto",
-            "Saves Chrome trace events as a file and says how to open it there",
+            "Save trace…",
+            "Save trace",
+            "Chrome trace events as a file, which Perfetto opens",
         )
         self.save_button = push_button(
             "Save profile…", "Save profile", "JSON, for nnjit profile --compare"
@@ -115,7 +121,7 @@ class ProfilePanel(JobTable):
         self.tabs = named(QTabWidget(documentMode=True), "Views of the profile")
         self.box.replaceWidget(self.view, self.tabs)
         steps = splitter(
-            Qt.Orientation.Vertical, (self.findings, FINDINGS_HEIGHT), (self.view, 400)
+            Qt.Orientation.Horizontal, (self.findings, FINDINGS_WIDTH), (self.view, 800)
         )
         self.box.insertWidget(1, self.memory)
         steps.setStretchFactor(1, 1)
@@ -180,7 +186,7 @@ class ProfilePanel(JobTable):
         assert self.result is not None
         warm, threads = self.result.warm, self.result.threads
         return (
-            f"{warm.median_ms:.3f} ms (min {warm.min_ms:.3f}, IQR {warm.iqr_ms:.3f}, "
+            f"{text.estimate(warm.estimate)} (min {warm.min_ms:.3f}, IQR {warm.iqr_ms:.3f}, "
             f"{warm.runs} runs)  ·  {self.result.tier}, {threads} thread{'s' * (threads > 1)}"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnjit_studio.ui.commands import dialogs
-from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, Action, Feature
+from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, STAGE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.profile.dock import ProfilePanel, profile_job
 from nnjit_studio.ui.profile.perfetto import TraceSaved
@@ -34,5 +34,5 @@ PROFILE: Feature[ProfilePanel] = Feature(
         ),
     ),
     job=profile_job(),
-    layouts=(INSPECT, COMPARE),
+    area=STAGE, layouts=(INSPECT, COMPARE),
 )  # fmt: skip

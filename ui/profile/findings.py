@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea
 
 from nnjit_studio.analysis.profile import Finding
 from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, SHOW, TUNE
-from nnjit_studio.ui.widgets.panel import Panel, hbox, push_button
+from nnjit_studio.ui.state.window_words import in_window
+from nnjit_studio.ui.widgets.panel import Panel, hbox, push_button, vbox
 
 BUTTONS = {
     TUNE: ("Tune", "Tune the model; this step's workload is selected"),
@@ -37,22 +38,23 @@ class FindingsView(QScrollArea):
 
     def text(self) -> str:
         """All sentences, a line each."""
-        return "\n".join(f.text for f in self.found)
+        return "\n".join(in_window(f.text) for f in self.found)
 
     def fill(self, found: Sequence[Finding]) -> None:
         self.found, self.buttons = tuple(found), {}
         page = Panel()
-        grid = QGridLayout(page)
-        grid.setContentsMargins(10, 4, 10, 4)
-        grid.setVerticalSpacing(3)
-        grid.setColumnStretch(0, 1)
+        column = vbox(on=page, margins=(12, 8, 12, 8), spacing=6)
         for row, finding in enumerate(self.found):
-            label = QLabel(finding.text, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+            label = QLabel(
+                in_window(finding.text), wordWrap=True, textFormat=Qt.TextFormat.PlainText
+            )
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            grid.addWidget(label, row, 0)
-            buttons = (self._button(row, what, finding) for what in finding.then)
-            grid.addLayout(hbox(*buttons, None, spacing=None), row, 1)
-        grid.setRowStretch(len(self.found), 1)
+            column.addWidget(label)
+            buttons = [self._button(row, what, finding) for what in finding.then]
+            if buttons:
+                column.addLayout(hbox(*buttons, None))
+            column.addSpacing(6)
+        column.addStretch(1)
         self.setWidget(page)
 
     def _button(self, row: int, what: str, finding: Finding) -> QPushButton:

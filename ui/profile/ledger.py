@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolTip
 
 from nnjit_studio.analysis.profile import ModelProfile
-from nnjit_studio.analysis.profile.findings import kind_of
+from nnjit_studio.analysis.profile.findings import IN_THE_PAGE, kind_of
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
@@ -32,10 +32,11 @@ class Bar:
     tip: str
 
 
-def cold_bars(profile: ModelProfile) -> tuple[Bar, ...]:
-    """The phases from the file to the first output, in order."""
+def cold_bars(profile: ModelProfile, in_the_page: bool) -> tuple[Bar, ...]:
+    """Phases of the start in order: those of a shipped page, or those of the Studio's import."""
     source = "wall-clock time in the Studio, once; the first run by the page's clock"
-    return tuple(Bar(phase, ms, source) for phase, ms in profile.cold_ms.items())
+    phases = profile.cold_ms.items()
+    return tuple(Bar(p, ms, source) for p, ms in phases if (p in IN_THE_PAGE) == in_the_page)
 
 
 def warm_bars(profile: ModelProfile) -> tuple[Bar, ...]:
@@ -132,7 +133,8 @@ class LedgerView(QScrollArea):
         super().__init__(widgetResizable=True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.cold, self.warm = LedgerBars("Cold start", theme), LedgerBars("Warm run", theme)
-        self.cold_title, self.warm_title = QLabel(), QLabel()
+        self.imported = LedgerBars("Import", theme)
+        self.cold_title, self.imported_title, self.warm_title = QLabel(), QLabel(), QLabel()
         self.unknown = quiet(QLabel(UNKNOWN, wordWrap=True))
         self.button = push_button(
             "Measure the cold start",
@@ -141,29 +143,38 @@ class LedgerView(QScrollArea):
             self.wanted.emit,
         )
         page = Panel()
-        cold = vbox(self.cold_title, self.cold, self.unknown, spacing=None)
+        starts = (self.cold_title, self.cold, self.imported_title, self.imported)
+        cold = vbox(*starts, self.unknown, spacing=None)
         cold.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
         warm = vbox(self.warm_title, self.warm, spacing=None)
         hbox((cold, 1), (warm, 1), on=page, margins=(10, 6, 10, 6), spacing=28)
-        for title, column in ((self.cold_title, cold), (self.warm_title, warm)):
+        for title, column in (
+            (self.cold_title, cold), (self.imported_title, cold), (self.warm_title, warm)
+        ):  # fmt: skip
             title.setFont(scaled_font(self.font(), 1.0, bold=True))
             column.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.setWidget(page)
         self.fill(None)
 
     def fill(self, profile: ModelProfile | None) -> None:
-        cold = cold_bars(profile) if profile else ()
+        cold = cold_bars(profile, True) if profile else ()
+        imported = cold_bars(profile, False) if profile else ()
         self.cold.fill(cold)
+        self.imported.fill(imported)
         self.warm.fill(warm_bars(profile) if profile else ())
         self.cold.setVisible(bool(cold))
+        for widget in (self.imported, self.imported_title):
+            widget.setVisible(bool(imported))
         self.unknown.setVisible(profile is not None and not cold)
         total_s = sum(bar.ms for bar in cold) / 1e3
-        sums = f": {total_s:.2f} s from the file to the first output" if cold else ""
-        self.cold_title.setText(f"Cold start{sums}" if profile else "")
-        warm = f"Warm run: {profile.warm.median_ms:.3f} ms" if profile else ""
+        sums = f": {total_s:.2f} s, without the download" if cold else ""
+        self.cold_title.setText(f"Cold start of the page{sums}" if profile else "")
+        import_s = sum(bar.ms for bar in imported) / 1e3
+        self.imported_title.setText(f"Import in the Studio, not shipped: {import_s:.2f} s")
+        warm = f"Warm run: {text.time(profile.warm.median_ms)}" if profile else ""
         self.warm_title.setText(warm)
         self.button.setVisible(profile is not None)
 
     def set_theme(self, theme: Theme) -> None:
-        for bars in (self.cold, self.warm):
+        for bars in (self.cold, self.imported, self.warm):
             bars.set_theme(theme)

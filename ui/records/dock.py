@@ -37,7 +37,7 @@ def _rate(digits: int) -> Any:
 COLUMNS: tuple[Column, ...] = (
     Column("workload", lambda r: r.workload, text.short_key, width=230, middle=True),
     Column("settings", lambda r: r.settings, width=270),
-    state_column(92),
+    state_column(118),
     Column("GFLOP/s", lambda r: r.gflops, _rate(1), True, "10^9 operations a second", 74),
     Column("ms", lambda r: r.median_ms, _rate(4), True, "median of the samples", 74),
     Column("samples", lambda r: r.samples, str, True, "how many samples were taken", 66),

@@ -101,18 +101,18 @@ def _ask_import(host: Host, store: RecordStore, path: Path, rows: Sequence[Measu
 
 
 ACTIONS = (
-    Action("import", "&File", "&Import records…", command="nnjit db import FILE",
+    Action("import", "&File", "&Import records…", command="nnjit db import FILE", place=2,
            tip="Add the records of another kernel database or of an export", do=_choose_import),
-    Action("export_records", "&File", "Export re&cords…", command="nnjit db export FILE",
+    Action("export_records", "&File", "Export re&cords…", command="nnjit db export FILE", place=2,
            tip="Write the kernel database as .db, .json or .csv", do=_export),
-    Action("note", "&Edit", "&Note and tags…", "F2",
+    Action("note", "&Edit", "&Note and tags…", "F2", place=1,
            tip="Write a note and tags to the selected records", do=_note),
-    Action("delete", "&Edit", "&Delete records", "Del",
+    Action("delete", "&Edit", "&Delete records", "Del", place=1,
            tip="Put the selected records aside; undo brings them back", do=_delete),
     Action("restore", "&Edit", "Re&store records", place=1,
            tip="Bring selected deleted records back", do=_restore),
     Action("refresh", "&View", "Refresh &kernel database", "Ctrl+D", command="nnjit db list",
-           place=1, do=lambda host: host.session.read_records()),
+           place=3, do=lambda host: host.session.read_records()),
 )  # fmt: skip
 DATABASE: Feature[DatabasePanel] = Feature(
     "database", "Kernel database", _make, actions=ACTIONS, layouts=(TUNE, COMPARE)

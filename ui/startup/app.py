@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.support.display import unanswered
+from nnjit_studio.support.interrupts import interrupts
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
 from nnjit_studio.ui.startup import crash
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
 from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.window.main_window import MakeEngineView, StudioWindow
 from nnjit_studio.ui.window.preferences import APPLICATION, ORGANIZATION
 from nnjit_studio.workbench import Workbench
@@ -38,6 +41,7 @@ def run_studio(
     screenshot: Path | None,
     quit_when_done: bool,
     make_engine_view: MakeEngineView,
+    make_visits: Callable[[], PageVisits] | None = None,
 ) -> list[Event]:
     """Show the window until it is closed; returns the events of all its sessions.
 
@@ -51,6 +55,8 @@ def run_studio(
         PNG of the window, taken when the script's work is done.
     quit_when_done
         Leave after that, and raise what failed on the way.
+    make_visits
+        Opens the pages that compare engines; without it nothing is compared.
 
     Raises
     ------
@@ -68,7 +74,7 @@ def run_studio(
         )
     script = Script(model, tune_seconds, autotune, screenshot, quit_when_done)
     with qt_messages_to_logging():
-        return _run(workbench, script, make_engine_view)
+        return _run(workbench, script, make_engine_view, make_visits)
 
 
 @dataclass(frozen=True)
@@ -82,21 +88,34 @@ class Script:
     quit_when_done: bool
 
 
-def _run(workbench: Workbench, script: Script, make_engine_view: MakeEngineView) -> list[Event]:
+_TICK_MS = 250
+
+
+def _run(
+    workbench: Workbench,
+    script: Script,
+    make_engine_view: MakeEngineView,
+    make_visits: Callable[[], PageVisits] | None,
+) -> list[Event]:
     app = _application()
+    visits = make_visits() if make_visits else None
     garbage = GarbageCollector(app)
     # A script neither follows nor changes what its user arranged by hand.
     own_settings = script.quit_when_done
     folder = tempfile.TemporaryDirectory() if own_settings else contextlib.nullcontext()
     with folder as own:
         settings = QSettings(f"{own}/studio.ini", QSettings.Format.IniFormat) if own else None
-        window = StudioWindow(workbench, make_engine_view, settings)
+        window = StudioWindow(workbench, make_engine_view, settings, visits=visits)
+        window.opener.asks = not script.quit_when_done
+        window.first_run.on &= not script.quit_when_done
         run = _ScriptRun(window, script)
         window.closed.connect(app.quit)
         window.installEventFilter(_FirstPicture(window))
         window.show()
         QTimer.singleShot(0, run.begin)
-        with crash.reporting(window):
+        with crash.reporting(window), interrupts(lambda number: app.quit()):
+            ticks = QTimer()  # they let Python run its signal handlers
+            ticks.start(_TICK_MS)
             app.exec()
         window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -136,10 +155,12 @@ class _ScriptRun(QObject):
         super().__init__()
         self._window, self._script = window, script
         self._ended = False
+        self._next: Callable[[], object] | None = None
         self.error: NnjitError | None = None
         self.events = window.session.events
         window.session.done.connect(self._done)
         window.session.problem.connect(self._problem)
+        window.verdict.rested.connect(self._go_on)
 
     @Slot()
     def begin(self) -> None:
@@ -156,9 +177,18 @@ class _ScriptRun(QObject):
         if self._ended:
             return
         if job == "open" and self._script.autotune:
-            self._window.start_tuning(self._script.tune_seconds)
+            self._next = lambda: self._window.start_tuning(self._script.tune_seconds)
         elif job in ("open", "tune"):
-            self._finish()
+            self._next = self._finish
+        QTimer.singleShot(0, self._go_on)
+
+    @Slot()
+    def _go_on(self) -> None:
+        """The next step, once the model is compared as far as it can be."""
+        step = self._next
+        if step is not None and self._window.verdict.resting and not self._window.session.busy:
+            self._next = None
+            step()
 
     def _problem(self, problem: JobProblem) -> None:
         if self._ended or problem.job not in ("open", "tune"):

@@ -11,6 +11,7 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.ui.state.window_words import in_window
 from nnjit_studio.ui.widgets.worker import Worker
 from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.phases import OnPhase
@@ -62,7 +63,7 @@ class JobProblem:
         return made(self.error, self.hint)
 
     def __str__(self) -> str:
-        return f"{self.error} {self.hint}".strip()
+        return in_window(f"{self.error} {self.hint}".strip())
 
     @classmethod
     def of(cls, job: str, error: BaseException) -> JobProblem:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nnjit_studio.database import Measurement
+from nnjit_studio.verdict.measure import Visits
 
 OnProgress = Callable[[int, int], None]
 
@@ -52,3 +53,10 @@ class PageView(Protocol):
 
     def shut_down(self) -> None:
         """End page and profile, in that order; may be called again."""
+
+
+class PageVisits(Visits, Protocol):
+    """Opens pages that nobody sees, for jobs that compare engines."""
+
+    def shut_down(self) -> None:
+        """Close what is open; may be called again."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -15,35 +14,26 @@ from PySide6.QtCore import QObject, Signal
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.samples import first
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.state import SessionState
+from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
 from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.workbench import Workbench, jobs
+from nnjit_studio.workbench.open_model import Feeds
 
 log = logging.getLogger(__name__)
 
 SERVE_EVERY_MS = 100.0
 """From one request to the next, of a model that serves while it is tuned in the window."""
+NOTHING: Feeds = MappingProxyType({})
 PASSING = (ev.Trying, ev.Paused, ev.Resumed)
 """Events that are no part of a session's results."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """What a job is doing, in words."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A model on its way into the page: it can be shown, and nothing else yet."""
-
-    model: Any
 
 
 class StudioSession(QObject):
@@ -52,6 +42,12 @@ class StudioSession(QObject):
     ``results`` are what jobs on the open model returned last, by their names.
     """
 
+    surveyed = Signal(object)
+    """``Survey``: A file was read; its raw graph can be shown, whatever becomes of it."""
+    asked = Signal(object)
+    """``Survey``: The user is to say sizes; nothing runs meanwhile."""
+    abandoned = Signal()
+    """The user did not: what was open before is shown again."""
     imported = Signal(object)
     """``OpenModel``: A model that is about to be open, unless ``problem`` tells otherwise."""
     refreshed = Signal(frozenset)
@@ -60,10 +56,14 @@ class StudioSession(QObject):
     """The name of the running job, or ``""``."""
     done = Signal(str, object)
     """A job returned; ``pause`` when tuning did, to go on later."""
+    yielded = Signal()
+    """A job that nobody asked for gave way to a user's."""
     problem = Signal(object)
     """``JobProblem``: A job failed; what was shown before is still true."""
     records = Signal(list)
     """What the kernel database has of the open model's workloads, newest first."""
+    verdict_told = Signal(object)
+    """``Verdict``: What is known of the open model in each engine, while that is measured."""
     device_changed = Signal(object)
     """``MeasuredDevice or None``: The measurements of this device were read or taken again."""
 
@@ -80,6 +80,8 @@ class StudioSession(QObject):
         self._idle_phase = ""
         self._stopping = False
         self._then: Callable[[], object] | None = None
+        self._unasked = False
+        self._next: tuple[str, str, Work] | None = None
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
         self.worker.returned.connect(self._returned)
@@ -89,7 +91,10 @@ class StudioSession(QObject):
 
     @property
     def busy(self) -> str:
-        return self.worker.job
+        """The job that a user asked for, running or about to; others give way to it."""
+        if self._next is not None:
+            return self._next[0]
+        return "" if self._unasked else self.worker.job
 
     @property
     def elapsed_s(self) -> float:
@@ -98,12 +103,19 @@ class StudioSession(QObject):
 
     # Jobs
 
-    def run(self, job: Job) -> bool:
-        """Run a job; False when another one is running, or it needs a model and none is open."""
-        if job.needs_model and self.state.model is None:
+    def run(self, job: Job, unasked: bool = False) -> bool:
+        """Run a job; False when another one is running, or it needs a model and none is open.
+
+        One that is ``unasked`` for disables nothing, and ends for the next one of a user's.
+        """
+        if (job.needs_model and self.state.model is None) or (unasked and self.worker.job):
             return False
         bench = self.workbench
-        return self._start(job.name, job.phase, lambda emit: job.work(bench, _phases(emit)))
+        return self._start(job.name, job.phase, lambda emit: job.work(bench, phases(emit)), unasked)
+
+    def when_idle(self, then: Callable[[], object]) -> None:
+        """Have something called when the running job has ended."""
+        self._then = then
 
     def after(self, job: str, then: Callable[[], object]) -> bool:
         """Whether this job runs now; ``then`` is called when it has ended, the last one alone."""
@@ -111,15 +123,21 @@ class StudioSession(QObject):
             self._then = then
         return self.busy == job
 
-    def open(self, path: Path) -> bool:
-        """Import a model; False when another job is running."""
-        return self._start("open", f"Opening {path.name}", lambda emit: self._open(path, emit))
+    def open(self, path: Path, answer: Answer = lambda survey: {}) -> bool:
+        """Read a file and import it; False when another job is running.
+
+        ``answer`` is called in the job's thread. Where it knows no inputs, the job ends and
+        ``asked`` tells the window.
+        """
+        return self._start(
+            "open", f"Reading {path.name}", lambda emit: self._read(path, answer, emit)
+        )
 
     def open_sample(self) -> bool:
         """Write the sample model, if need be, and open it; False when another job is running."""
 
         def work(emit: Callable[[Any], None]) -> Any:
-            return self._open(first.sample_model(_phases(emit)), emit)
+            return self._open(first.sample_model(phases(emit)), emit)
 
         return self._start("open", "Opening the sample model", work)
 
@@ -191,9 +209,17 @@ class StudioSession(QObject):
         if self._serving:
             self.workbench.tuning.set_serving_budget(share)
 
+    def cancel_all(self) -> None:
+        """End whatever runs soon, what nobody asked for too; nothing follows."""
+        self._next = None
+        self.workbench.page.cancel()
+
     def cancel(self) -> None:
         """End the running job soon, or the paused session with its summary."""
-        if self.busy:
+        if self._next is not None:
+            self._next = None
+            self.busy_changed.emit("")
+        elif self.worker.job:
             self._stopping = True
             self.state.set_phase("Stopping")
             self.refresh()
@@ -222,46 +248,80 @@ class StudioSession(QObject):
         if changes:
             self.refreshed.emit(changes)
 
-    def _open(self, path: Path, emit: Callable[[Any], None]) -> Any:
+    def _read(self, path: Path, answer: Answer, emit: Callable[[Any], None]) -> Any:
+        found = self.workbench.run(jobs.survey, path)
+        emit(found)
+        feeds = answer(found)
+        return Asked(found) if feeds is None else self._open(path, emit, feeds)
+
+    def _open(self, path: Path, emit: Callable[[Any], None], feeds: Feeds = NOTHING) -> Any:
         return self.workbench.open_model(
-            path, _phases(emit), on_imported=lambda model: emit(Imported(model))
+            path, phases(emit), feeds or None, on_imported=lambda model: emit(Imported(model))
         )
 
-    def _start(self, job: str, phase: str, work: Callable[[Callable[[Any], None]], Any]) -> bool:
+    def _start(self, job: str, phase: str, work: Work, unasked: bool = False) -> bool:
         if self.busy:
             return False
+        if self.worker.job:
+            self._next = job, phase, work
+            self.workbench.page.cancel()
+            self.busy_changed.emit(job)
+            return True
+        self._unasked = unasked
         self._idle_phase = self.state.phase
         self._started_s = time.monotonic()
         self._stopping = False
         self.worker.start(job, work)
         self.state.set_phase(phase)
-        self.busy_changed.emit(job)
+        self.busy_changed.emit(self.busy)
         self.refresh()
         return True
+
+    def _give_way(self) -> bool:
+        """Whether a user's job was waiting for the one that ended: it runs now."""
+        waiting, self._next, self._unasked = self._next, None, False
+        if waiting is None:
+            return False
+        self.state.set_phase(self._idle_phase)
+        self.yielded.emit()
+        return self._start(*waiting)
 
     def _take(self, items: list[Any]) -> None:
         events = [item for item in items if isinstance(item, ev.Event)]
         self.events.extend(e for e in events if not isinstance(e, PASSING))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
-        phases = [item.text for item in items if isinstance(item, Phase)]
-        if phases:
-            self.state.set_phase(phases[-1][:1].upper() + phases[-1][1:])
+        told = [item.text for item in items if isinstance(item, Phase)]
+        if told:
+            self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:
             self.state.set_phase("Stopping")
+        if self._next is not None:  # the first cancel may have come before the job began
+            self.workbench.page.cancel()
         for item in items:
-            if isinstance(item, Imported):
+            if isinstance(item, Survey):
+                self.surveyed.emit(item)
+            elif isinstance(item, Imported):
                 self.imported.emit(item.model)
+            elif isinstance(item, Verdict):
+                self.verdict_told.emit(item)
             elif isinstance(item, Phase):
                 log.info("%s", item.text)
             elif isinstance(item, ev.Event):
                 event_log.note(item)
-        for problem in _problems(events):
+        for problem in problems(events):
             self.problem.emit(problem)
         self.refresh()
 
     def _returned(self, job: str, result: Any) -> None:
         log.info("%s ended after %.1f s", job, time.monotonic() - self._started_s)
+        if self._give_way():
+            return
+        if isinstance(result, Asked):
+            self.state.set_phase(self._idle_phase)
+            self._end(job)
+            self.asked.emit(result.survey)
+            return
         if job == "open":
             self.state.open(result)
             self.results = {}
@@ -270,6 +330,7 @@ class StudioSession(QObject):
         self.results[job] = result
         if isinstance(result, ModelProfile):
             self.state.take_profile([step.ms for step in result.steps])
+            self.state.take_estimate(result.warm.estimate)
         if job == "check_text":
             self.state.take_check(result)
         if job == "device":
@@ -279,6 +340,8 @@ class StudioSession(QObject):
         self._go_on()
 
     def _failed(self, job: str, error: BaseException) -> None:
+        if self._give_way():
+            return
         expected = isinstance(error, UserError)  # its sentence is enough
         log.error("%s failed: %s", job, error, exc_info=None if expected else error)
         if job == "tune":
@@ -308,20 +371,3 @@ class StudioSession(QObject):
         self.refresh()
         if job in ("open", "tune", "try"):
             self.read_records()
-
-
-def _phases(emit: Callable[[Any], None]) -> Callable[[str], None]:
-    return lambda text: emit(Phase(text))
-
-
-def _problems(events: list[ev.Event]) -> Iterator[JobProblem]:
-    """The failures among events; of a fallback it is enough to tell that."""
-    fell_back = any(isinstance(event, ev.FellBack) for event in events)
-    for event in events:
-        if isinstance(event, ev.FellBack):
-            hint = "The model runs in Wasm now; choose WebGPU to try it again."
-            yield JobProblem(ev.FellBack.name, event.reason, hint, kind="user")
-        elif isinstance(event, ev.Failed) and not fell_back:
-            error, hint, kind = (str(event.error.get(k, "")) for k in ("error", "hint", "kind"))
-            details = json.dumps(event.error, indent=2, default=str)
-            yield JobProblem("tune", error, hint, details, kind)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import statistics
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from nnjit_studio.generation.session import TextEvent
+from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 from nnjit_studio.ui.state.text_state import TextState
@@ -16,6 +20,9 @@ from nnjit_studio.ui.widgets.text import short_key
 from nnjit_studio.workbench import OpenModel
 
 log = logging.getLogger(__name__)
+
+RUNS = 100
+"""Latest runs of the model that its latency is estimated from."""
 
 VIEWS = frozenset({"model", "graph", "space", "rounds", "latency", "phase", "text", "now"})
 
@@ -28,8 +35,10 @@ class SessionState:
     ``code`` is what the session's kernels are written in, ``Wasm`` or ``WGSL``.
     ``node_ms_before`` is the first ``node_ms`` since the model was opened or tuning began.
     ``rounds`` are the model's: its rate as it was estimated after each round of any workload,
-    and as it was timed since the one before. ``left`` is the time of the latest round, and the
-    seconds that were expected to the end then, None before that can be told.
+    and as it was timed since the one before. ``estimate`` is the model's latency with the kernels
+    of now, ``compared`` the latest pairs, ``machine`` the latest look at it. ``left`` is the
+    time of the latest round, and the seconds that were expected to the end then, None before
+    that can be told.
 
     Views read the attributes; :meth:`take_changes` tells them which of
     :data:`VIEWS` need to be drawn again.
@@ -41,6 +50,10 @@ class SessionState:
         self.node_ms: Mapping[str, float] = MappingProxyType({})
         self.node_ms_before: Mapping[str, float] = MappingProxyType({})
         self.latency: list[tuple[float, float]] = []
+        self.estimate: Estimate | None = None
+        self.compared: ev.ModelCompared | None = None
+        self.machine: ev.MachineSeen | None = None
+        self._runs_ms: deque[float] = deque(maxlen=RUNS)
         self.rounds = Rounds()
         self.trying: ev.Trying | None = None
         self.left: tuple[float, float | None] = (0.0, None)
@@ -115,19 +128,34 @@ class SessionState:
 
     @property
     def before_ms(self) -> float | None:
-        """With the first kernels: of the start, and of the end in turns with the tuned ones."""
-        if self.summary is not None and self.latency:
-            return self.summary.model_ms["before"]
-        return self.latency[0][1] if self.latency else None
+        """With the first kernels, in turns with those of now; None while nothing was compared."""
+        if self.compared is None or not self.compared.before_ms:
+            return None
+        return statistics.median(self.compared.before_ms)
 
     @property
     def now_ms(self) -> float | None:
-        return self.latency[-1][1] if self.latency else None
+        """With the kernels of now."""
+        return self.estimate.ms if self.estimate else None
 
     @property
-    def speedup(self) -> float | None:
-        before, now = self.before_ms, self.now_ms
-        return before / now if before and now else None
+    def gain(self) -> ModelGain | None:
+        """What pairs say of the model; None before the first."""
+        if self.summary is not None:
+            return self.summary.gain
+        return self.compared.gain if self.compared else None
+
+    @property
+    def warning(self) -> str:
+        """That the machine is busy; empty when it is not, or was not looked at."""
+        if self.summary is not None:
+            return self.summary.warning
+        return self.machine.warning if self.machine else ""
+
+    def take_estimate(self, estimate: Estimate) -> None:
+        """The latency of the open model as a profile found it."""
+        self.estimate = estimate
+        self._changed |= {"latency"}
 
     def tried(self) -> tuple[int, int]:
         """Candidates with a verdict, and all candidates of the spaces built so far."""
@@ -149,6 +177,8 @@ class SessionState:
         self.workloads = {w.key: WorkloadProgress(w, rank) for rank, w in enumerate(heavy_first)}
         self.node_ms = self.node_ms_before = MappingProxyType({})
         self.latency, self.rounds = [], Rounds()
+        self.estimate = self.compared = self.machine = None
+        self._runs_ms.clear()
         self.trying, self.left, self.served, self.paused = None, (0.0, None), None, False
         self._timed_gflops = 0.0
         self.summary = self.failure = None
@@ -165,6 +195,11 @@ class SessionState:
                 self._start(event)
             case ev.ModelTimed():
                 self._time(event)
+            case ev.ModelCompared():
+                self._compare(event)
+            case ev.MachineSeen():
+                self.machine = event
+                self._changed.add("phase")
             case ev.Trying():
                 self.trying = event
                 self._changed.add("now")
@@ -182,6 +217,9 @@ class SessionState:
             case ev.Finished():
                 self.summary = event
                 self._settle()
+                # What happened to run last is no estimate; what the summary says is.
+                if self.compared is not None and self.compared.after_ms:
+                    self.estimate = Estimate.of(self.compared.after_ms)
                 self.set_phase(_END.get(event.reason, event.reason))
             case ev.Failed():
                 self.failure = event.error
@@ -209,10 +247,22 @@ class SessionState:
 
     def _time(self, event: ev.ModelTimed) -> None:
         self.latency.append((event.t_s, event.ms))
+        self._runs_ms.extend(event.runs_ms or (event.ms,))
+        self.estimate = Estimate.of(self._runs_ms)
         self._timed_gflops = self._model_gflops(event.ms)
         self._changed |= {"latency", "phase"}
         if event.steps_ms and self.model:
             self.take_profile(event.steps_ms)
+
+    def _compare(self, event: ev.ModelCompared) -> None:
+        """Pairs hold the latest runs with the kernels of now, and those alone count."""
+        self.compared = event
+        if event.after_ms:
+            self._runs_ms.clear()
+            self._runs_ms.extend(event.after_ms)
+            self.estimate = Estimate.of(event.after_ms)
+            self.latency.append((event.t_s, event.after_ms[-1]))
+        self._changed |= {"latency", "phase"}
 
     def take_profile(self, steps_ms: Sequence[float]) -> None:
         """Times of the open model's steps, for shares of workloads and colours of nodes."""
@@ -249,6 +299,8 @@ class SessionState:
                 self.set_phase(f"Lite space of {workload.workload.name}")
             case ev.Compiled():
                 self.set_phase(f"Tuning {workload.workload.name}")
+            case ev.Swapped():
+                self._runs_ms.clear()
             case ev.RoundDone():
                 self._model_round(event)
                 self._changed |= {"rounds", "phase", "now"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from nnjit_studio.model import Workload
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.records.outcomes import FASTER, shown_outcome
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 
@@ -105,10 +106,13 @@ class WorkloadProgress:
         for result in event.results:
             self.update(
                 result.candidate,
-                state=result.state,
+                state=shown_state(result.state, ""),
                 verdict=FROM_DATABASE,
                 gflops=result.gflops or None,
                 ms=result.ms or None,
+                speedup=result.speedup or None,
+                speedup_low=result.speedup_low or None,
+                speedup_high=result.speedup_high or None,
             )
         self.naive_size, self.known = event.naive_size, event.known
 
@@ -130,7 +134,7 @@ class WorkloadProgress:
         row = self.candidates.get(event.candidate)
         if row is None or row.gflops is None:
             verdict = FROM_DATABASE if event.from_database else ""
-            self.update(event.candidate, state="won", gflops=event.gflops, verdict=verdict)
+            self.update(event.candidate, state=FASTER, gflops=event.gflops, verdict=verdict)
         self.incumbent = event.candidate
 
 
@@ -141,5 +145,5 @@ def _has_verdict(row: CandidateRow) -> bool:
 def shown_state(state: str, reason: str, built: bool = True) -> str:
     """The state of a verdict; for a failure its kind, where that is known."""
     if state != "failed":
-        return state
+        return shown_outcome(state)
     return TIMED_OUT if _LIMIT.search(reason) else state if built else INVALID

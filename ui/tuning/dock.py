@@ -27,6 +27,7 @@ PHASES = {
     "compile": "Compiling",
     "check": "Checking the result, first {pairs} pairs of samples",
     "duel": "Duel with the kernel that runs, up to {pairs} pairs",
+    "place": "Trying the winner inside the model, up to {pairs} pairs",
 }
 
 
@@ -96,6 +97,7 @@ class TuningPanel(Panel):
         self.buttons = [named(QToolButton(), f"Tuning: {name}") for name in BUTTONS]
         for button, name in zip(self.buttons, BUTTONS, strict=True):
             button.setDefaultAction(actions[name])
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.budget = _slider(
             len(BUDGETS_S),
             "Tuning budget",

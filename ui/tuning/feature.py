@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.ui.dock.feature import COMPARE, RIGHT, TUNE, Action, Feature
+from nnjit_studio.ui.dock.feature import COMPARE, PLOTS, RIGHT, TUNE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.tuning.dock import TuningPanel
 from nnjit_studio.ui.tuning.latency import LatencyPanel
@@ -21,11 +21,11 @@ TUNING: Feature[TuningPanel] = Feature(
     layouts=(TUNE,), at_start=True,
 )  # fmt: skip
 ROUNDS: Feature[RoundsPanel] = Feature(
-    "rounds", "GFLOP/s per round", lambda host: RoundsPanel(host.session, host.theme), RIGHT,
+    "rounds", "GFLOP/s per round", lambda host: RoundsPanel(host.session, host.theme), PLOTS,
     layouts=(TUNE,), at_start=True,
 )  # fmt: skip
 LATENCY: Feature[LatencyPanel] = Feature(
-    "latency", "Model latency", lambda host: LatencyPanel(host.session, host.theme), RIGHT,
+    "latency", "Model latency", lambda host: LatencyPanel(host.session, host.theme), PLOTS,
     layouts=(TUNE, COMPARE), at_start=True,
 )  # fmt: skip
 SPACE: Feature[SpacePanel] = Feature(

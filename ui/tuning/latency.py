@@ -9,6 +9,8 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps
 from nnjit_studio.ui.widgets.theme import Theme
 
+OUTLIER = 3.0
+"""Times the median: what is longer ends above the view."""
 ROOM = 1.4
 """Above the highest point: the line of the time before has its name there."""
 
@@ -46,7 +48,8 @@ class LatencyPanel(PlotPanel):
         self.before.setVisible(bool(len(points)))
         if len(points):
             self.before.setValue(points[0, 1])
-            self.frame(float(points[:, 1].max()), ROOM)
+            # One run that the machine held up must not flatten all others.
+            self.frame(min(points[:, 1].max(), OUTLIER * np.median(points[:, 1])), ROOM)
         self.line.setData(*(steps(points[:, 0], points[:, 1]) if len(points) else ([], [])))
 
     def set_theme(self, theme: Theme) -> None:

@@ -95,8 +95,9 @@ class RoundsPanel(PlotPanel):
 
     def set_theme(self, theme: Theme) -> None:
         self._clear()
+        self.theme = theme
+        self._paint_legend()  # before its names are made anew
         super().set_theme(theme)
-        self._paint_legend()
 
     def table(self) -> Table:
         header = ("workload", "round", "seconds", "candidate", "GFLOP/s", "best GFLOP/s")
@@ -162,7 +163,10 @@ class RoundsPanel(PlotPanel):
                 self.items[key] = self._add(key)
                 self._style(key)
         rounds = held.values()
-        height = self.item.getViewBox().height()
+        height, width = self.item.getViewBox().height(), self.item.getViewBox().width()
+        columns = 1 if self._legend_width(2) > width else 2
+        if self.legend.columnCount != columns and self.legend.items:
+            self.legend.setColumnCount(columns)
         free = height - self.legend.boundingRect().height() - LEGEND_GAP
         if self.legend.isVisible() != (free > 0.4 * height):
             self.legend.setVisible(free > 0.4 * height)
@@ -171,6 +175,11 @@ class RoundsPanel(PlotPanel):
         last = max((r.last(self._axis) for r in rounds), default=0.0)
         if not self._zoomed and last:
             self.item.setXRange(-MARGIN * last, (1 + MARGIN) * last, padding=0)
+
+    def _legend_width(self, columns: int) -> float:
+        """Pixels of the legend with so many columns, the widest names side by side."""
+        widths = [sample.width() + label.width() for sample, label in self.legend.items]
+        return sum(max(widths[i::columns], default=0.0) for i in range(columns)) + LEGEND_GAP
 
     def _paint_legend(self) -> None:
         ground = QColor(self.theme.surface)

@@ -45,7 +45,7 @@ def _or_dash(value: Any) -> str:
 
 
 COLUMNS = (
-    state_column(104, "incumbent: the kernel that runs in the engine now"),
+    state_column(118, "incumbent: the kernel that runs in the engine now"),
     *(
         Column(name, _setting(name), lambda v: "default" if v is None else str(v), True,
                f"{tip}, in elements", 46 if name[1] == "0" else 50)
@@ -60,14 +60,14 @@ COLUMNS = (
     Column("GFLOP/s", lambda r: r.gflops, lambda v: text.fixed(v, 1), True, width=74),
     Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
     Column("speed-up", lambda r: r.speedup, lambda v: text.fixed(v, 2), True,
-           "over the incumbent of that moment", 72),
+           "over the incumbent of its duel", 72),
     Column("interval", _interval, width=96,
-           tip="of the speed-up, 99 % at each of five looks: 95 % over all of them"),
+           tip="of the speed-up: 95 %, or 99 % of what is faster, being looked at five times"),
     Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
 )  # fmt: skip
 EVERY_STATE = "every state"
-GFLOPS_COLUMN = [column.title for column in COLUMNS].index("GFLOP/s")
+SPEEDUP_COLUMN = [column.title for column in COLUMNS].index("speed-up")
 
 
 class OutcomeProxy(RowsProxy):
@@ -99,7 +99,7 @@ class SpacePanel(TablePanel):
         self._session = session
         self._shown = ""
         self._labels: list[tuple[str, str]] = []
-        self.view.sortByColumn(GFLOPS_COLUMN, Qt.SortOrder.DescendingOrder)
+        self.view.sortByColumn(SPEEDUP_COLUMN, Qt.SortOrder.DescendingOrder)
         self.chooser = chooser("Workload", "Workloads, the heaviest first")
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon

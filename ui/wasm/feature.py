@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnjit_studio.ui.dock.feature import WASM_FILE, Action, Feature
+from nnjit_studio.ui.dock.feature import STAGE, WASM_FILE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.wasm.dock import WasmPanel
-
-HEIGHT = 420
-"""Pixels that a file gets in a window that shows a model too; without one it gets all."""
 
 
 def open_wasm(host: Host, path: Path) -> bool:
@@ -19,7 +16,6 @@ def open_wasm(host: Host, path: Path) -> bool:
     if alone and WASM.panel(host).survey is None:
         host.actions[WASM_FILE].trigger()
     WASM.show(host)
-    host.docks.heighten(WASM.key, host.window.height() if alone else HEIGHT)
     return WASM.panel(host).open(path)
 
 
@@ -36,5 +32,5 @@ WASM: Feature[WasmPanel] = Feature(
             command="nnjit inspect FILE.wasm", do=_ask,
         ),
     ),
-    layouts=(WASM_FILE,),
+    area=STAGE, layouts=(WASM_FILE,),
 )  # fmt: skip

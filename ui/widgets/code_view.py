@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QTextCursor, QTextFormat
+from PySide6.QtGui import QColor, QGuiApplication, QTextCursor, QTextFormat
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QTextEdit
 
+from nnjit_studio.ui.widgets.fonts import code_font
+from nnjit_studio.ui.widgets.highlighter import Highlighter
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme, mixed
@@ -35,9 +37,8 @@ class CodeLines(QPlainTextEdit):
         )
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setTabChangesFocus(True)
-        font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        font.setPointSizeF(self.font().pointSizeF() * 0.92)
-        self.setFont(font)
+        self.setFont(code_font())
+        self._highlighter = Highlighter(self.document(), theme)
         self._line = -1
         self._quiet = False
         self.cursorPositionChanged.connect(self._moved)
@@ -89,6 +90,7 @@ class CodeLines(QPlainTextEdit):
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
+        self._highlighter.set_theme(theme)
         self._paint()
 
     def _moved(self) -> None:
@@ -110,7 +112,7 @@ class CodeLines(QPlainTextEdit):
 def _ground(theme: Theme, token: str) -> QColor:
     """The colour of a token, mixed into the ground so that text on it stays readable."""
     if token == "partner":
-        return QColor(theme.heat[1])
+        return QColor(theme.linked)
     return mixed(QColor(getattr(theme, token)), QColor(theme.surface), 0.22)
 
 

@@ -8,6 +8,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
+from nnjit_studio.ui.widgets.tips import plain_tip
+
 L = TypeVar("L", bound=QLabel)
 LEFT = Qt.AlignmentFlag.AlignLeft
 
@@ -44,7 +46,7 @@ class ElidedLabel(QLabel):
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip:
             cut = self.text() if self.shown() != self.text() else ""
-            self.setToolTip("\n".join(line for line in (cut, self.tip) if line))
+            self.setToolTip(plain_tip("\n".join(line for line in (cut, self.tip) if line)))
         return super().event(event)
 
 

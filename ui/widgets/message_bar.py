@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QLabel
 
-from nnjit_studio.ui.widgets.panel import hbox, named, push_button
+from nnjit_studio.ui.widgets.icons import icon
+from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, tool_button
+
+ICONS = {"good": "tick", "bad": "warning", "plain": "about"}
+Step = tuple[str, Callable[[], object]]
+"""A button of the bar: its words, and what it does."""
 
 
 class MessageBar(QFrame):
@@ -20,13 +28,27 @@ class MessageBar(QFrame):
         self.text = QLabel(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
         self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.copy_button = push_button("Copy details", "Copy error details", act=self.copy)
-        close = push_button("Dismiss", "Dismiss message", act=self.hide)
-        hbox((self.text, 1), self.copy_button, close, on=self, margins=(12, 6, 8, 6))
+        self.steps = hbox()
+        self.icon = QLabel()
+        close = tool_button("", "Dismiss message", "Dismiss")
+        close.setIcon(icon("close"))
+        close.clicked.connect(self.hide)
+        parts = (self.icon, (self.text, 1), self.steps, self.copy_button, close)
+        hbox(*parts, on=self, margins=(12, 5, 8, 5), spacing=8)
         self.hide()
 
-    def say(self, text: str, tone: str = "plain", details: str = "") -> None:
-        """Show a message; ``tone`` is ``plain``, ``good`` or ``bad``."""
+    def say(
+        self, text: str, tone: str = "plain", details: str = "", steps: Sequence[Step] = ()
+    ) -> None:
+        """Show a message; ``tone`` is ``plain``, ``good`` or ``bad``.
+
+        ``steps`` are what can be done next, a button each; pressing one dismisses the message.
+        """
         self._details = details
+        clear(self.steps)
+        for words, act in steps:
+            self.steps.addWidget(push_button(words, words, act=partial(self._take, act)))
+        self.icon.setPixmap(icon(ICONS[tone]).pixmap(16, 16))
         self.text.setText(text)
         self.text.setAccessibleName(text)
         self.copy_button.setVisible(bool(details))
@@ -34,6 +56,10 @@ class MessageBar(QFrame):
         self.style().unpolish(self)
         self.style().polish(self)
         self.show()
+
+    def _take(self, act: Callable[[], object]) -> None:
+        self.hide()
+        act()
 
     def copy(self) -> None:
         QGuiApplication.clipboard().setText(f"{self.text.text()}\n\n{self._details}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QFontInfo
 from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.ui.widgets.theme import PIXELS, Theme
 
 W = TypeVar("W", bound=QWidget)
 B = TypeVar("B", bound=QBoxLayout)
@@ -160,9 +160,9 @@ def tool_button(text: str, name: str, tip: str = "") -> QToolButton:
 
 
 def scaled_font(font: QFont, factor: float, bold: bool = False) -> QFont:
-    """A copy in another size, digits of equal width."""
+    """A copy in another size but never below a caption's, digits of equal width."""
     copy = QFont(font)
-    copy.setPointSizeF(font.pointSizeF() * factor)
-    copy.setBold(bold)
+    copy.setPixelSize(max(PIXELS["caption"], round(QFontInfo(font).pixelSize() * factor)))
+    copy.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
     copy.setFeature(QFont.Tag("tnum"), 1)
     return copy

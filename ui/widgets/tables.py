@@ -42,6 +42,7 @@ from nnjit_studio.ui.widgets.panel import (
     vbox,
 )
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.ui.widgets.tips import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 SORT_ROLE = Qt.ItemDataRole.UserRole
@@ -61,7 +62,9 @@ class Column:
     """One column: its raw value (sorted, exported) and its text (shown, filtered).
 
     ``tone`` gives the theme's colour token of a cell, such as ``good``. ``middle``: what has no
-    room loses its middle, not its end, for names that begin alike.
+    room loses its middle, not its end, for names that begin alike. ``in_files`` is the title in
+    copies and exports, which have the raw value and so may need a unit; ``hint`` is the tooltip of
+    a cell, where it is not the text itself.
     """
 
     title: str
@@ -72,6 +75,12 @@ class Column:
     width: int = 80
     tone: Callable[[Any], str] | None = None
     middle: bool = False
+    in_files: str = ""
+    hint: Callable[[Any], str] | None = None
+
+    @property
+    def file_title(self) -> str:
+        return self.in_files or self.title
 
 
 class RowsModel(QAbstractTableModel):
@@ -123,8 +132,12 @@ class RowsModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         column, row = self.columns[index.column()], self.rows[index.row()]
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
+            if role == Qt.ItemDataRole.ToolTipRole and column.hint is not None:
+                return plain_tip(column.hint(row))
             text = column.text(column.value(row))
-            return text if role == Qt.ItemDataRole.DisplayRole or len(text) > 12 else None
+            if role == Qt.ItemDataRole.DisplayRole:
+                return text
+            return plain_tip(text) if len(text) > 12 else None
         if role == SORT_ROLE:
             return column.value(row)
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -345,7 +358,7 @@ class TablePanel(Panel):
             return _markdown(columns, sources)
         out = io.StringIO()
         writer = csv.writer(out, dialect, lineterminator="\n")
-        writer.writerow([column.title for column in columns])
+        writer.writerow([column.file_title for column in columns])
         for source in sources:
             cells = [column.value(source) for column in columns]
             writer.writerow(["" if missing(cell) else cell for cell in cells])
@@ -363,7 +376,7 @@ class TablePanel(Panel):
 
 def _markdown(columns: Sequence[Column], rows: Sequence[Any]) -> str:
     """A table with aligned numbers; a pipe or a line break in a cell stays in its cell."""
-    lines = [[column.title for column in columns]]
+    lines = [[column.file_title for column in columns]]
     lines.append(["--:" if column.numeric else "---" for column in columns])
     lines += [[column.text(column.value(row)) for column in columns] for row in rows]
     cells = ([" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from nnjit_studio.records.estimate import Estimate
+
 NONE = "–"  # noqa: RUF001 (an en dash reads as "no value")
 
 
@@ -29,6 +31,37 @@ def latency(ms: float | None) -> str:
     if ms is None or not math.isfinite(ms):
         return NONE
     return f"{ms:.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
+
+
+def digits3(value: float | None) -> str:
+    """Three significant digits, no exponent below a million; a dash for no value."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    size = abs(value)
+    if size >= 1e6:
+        return count(value)
+    places = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:,.{places}f}"
+
+
+def time(ms: float | None) -> str:
+    """A time of three digits with the unit that fits: ``42.0 µs``, ``3.05 ms``, ``1.20 s``."""
+    if ms is None or not math.isfinite(ms):
+        return NONE
+    if 0 < abs(ms) < 0.1:
+        return f"{digits3(1000 * ms)} µs"
+    return f"{digits3(ms / 1000)} s" if abs(ms) >= 10_000 else f"{latency(ms)} ms"
+
+
+def nodes(n: int) -> str:
+    """``1 node`` or ``6 nodes``."""
+    return f"{n} node{'s' * (n != 1)}"
+
+
+def estimate(found: Estimate) -> str:
+    """``59.6 ms, 58.9 to 60.4 ms``: the median and its interval, each in a unit that fits."""
+    ends = "" if found.low == found.high else f", {time(found.low)} to {time(found.high)}"
+    return f"{time(found.ms)}{ends}"
 
 
 def elapsed(seconds: float) -> str:

@@ -31,8 +31,8 @@ class Closing(QObject):
     def begin(self) -> None:
         """Cancel everything; a session that pauses is left as it is."""
         self.begun = True
-        if self._host.session.busy:
-            self._host.session.cancel()
+        if self._host.session.worker.job:
+            self._host.session.cancel_all()
         for work in self._host.background:
             work.cancel()
         self._timer.start()
@@ -40,7 +40,7 @@ class Closing(QObject):
     def _look(self) -> None:
         self._waited_s += self._timer.interval() / 1000
         session = self._host.session
-        jobs = [session.busy, session.reader.job, session.device_reader.job]
+        jobs = [session.worker.job, session.reader.job, session.device_reader.job]
         running = next(filter(None, (*jobs, *(work.job for work in self._host.background))), "")
         if running and self._waited_s < CLOSE_WAIT_S:
             return

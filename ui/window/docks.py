@@ -6,10 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QByteArray, QSize, Qt
-from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea
+from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea, QTabWidget, QWidget
 
 from nnjit_studio.ui.commands.history import UndoStep
-from nnjit_studio.ui.dock.feature import BOTTOM, COMPARE, INSPECT, LEFT, TUNE, WASM_FILE, Feature
+from nnjit_studio.ui.dock.feature import (
+    BOTTOM,
+    COMPARE,
+    INSPECT,
+    PLOTS,
+    RIGHT,
+    STAGE,
+    TUNE,
+    WASM_FILE,
+    Feature,
+    Place,
+)
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.state import VIEWS
 from nnjit_studio.ui.widgets.panel import Panel, named
@@ -17,33 +28,40 @@ from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 LAYOUTS = {
-    TUNE: ("Tune", "space"),
-    INSPECT: ("Inspect", "profile"),
-    COMPARE: ("Compare", "database"),
-    WASM_FILE: ("Wasm file", "wasm"),
+    TUNE: ("Tune", ("graph", "rounds", "space")),
+    INSPECT: ("Inspect", ("profile", "kernel")),
+    COMPARE: ("Compare", ("graph", "database")),
+    WASM_FILE: ("Wasm file", ("wasm",)),
 }
 """Names of layouts and the docks in front, by the actions that take them."""
 
 
 FIRST_SIZE = QSize(1600, 1000)
 """Of the window, where the screen has room for it."""
-LEAST = QSize(640, 130)
+COLUMN, DRAWER, TILE = 380, 290, 190
+"""First width of the right column, heights of the drawer and of the engine's tile, in pixels."""
+LEAST = QSize(320, 150)
 """Pixels of a view that do not scroll away."""
 
 
 class Dock(QDockWidget):
-    """A dock that makes its view when it is first seen, or asked for."""
+    """A dock that makes its view when it is first seen, or asked for.
 
-    def __init__(self, feature: Feature[Panel], host: Host) -> None:
-        super().__init__(feature.title, host.window)
+    Among tabs the tab is its title: it needs none above its view.
+    """
+
+    def __init__(self, feature: Feature[Panel], host: Host, stage: QMainWindow) -> None:
+        super().__init__(feature.title, stage)
         named(self, feature.title)
         self.setObjectName(feature.title)
-        self._feature, self._host = feature, host
+        self._feature, self._host, self._stage = feature, host, stage
         self.made: Panel | None = None
         self.seen = False
+        self._no_title = QWidget()
         self.visibilityChanged.connect(self._see)
+        self.topLevelChanged.connect(lambda _: self.show_title())
 
     def panel(self) -> Panel:
         """The view, made if need be."""
@@ -55,6 +73,13 @@ class Dock(QDockWidget):
             self.made.be_seen(self.seen)
         return self.made
 
+    def show_title(self) -> None:
+        """Show the title where no tab does."""
+        tabbed = not self.isFloating() and bool(self._stage.tabifiedDockWidgets(self))
+        wanted = self._no_title if tabbed else None
+        if self.titleBarWidget() is not wanted:
+            self.setTitleBarWidget(wanted)  # type: ignore[arg-type]
+
     def _offer_files(self, panel: Panel) -> None:
         saver = self._host.saver
         for inner in (panel, *panel.findChildren(Panel)):
@@ -65,6 +90,7 @@ class Dock(QDockWidget):
 
     def _see(self, seen: bool) -> None:
         self.seen = seen
+        self.show_title()
         if seen:
             self.panel()
         if self.made is not None:
@@ -87,20 +113,58 @@ class _Scrolled(QScrollArea):
 
 
 class WindowDocks(Mapping[str, Dock]):
-    """All docks of a window by their keys, in the order of the table of features."""
+    """All docks of a window by their keys, in the order of the table of features.
 
-    def __init__(self, window: QMainWindow, host: Host, features: Sequence[Feature[Panel]]) -> None:
-        self._window, self._history, self._features = window, host.history, features
-        self._narrow: dict[str, int] = {}
-        self._docks = {feature.key: Dock(feature, host) for feature in features}
-        window.setCorner(Qt.Corner.BottomLeftCorner, LEFT)
-        window.setCorner(Qt.Corner.BottomRightCorner, BOTTOM)
-        for feature in features:
-            window.addDockWidget(feature.area, self._docks[feature.key])
-        tabs = [self._docks[feature.key] for feature in features if feature.area == BOTTOM]
-        for left, right in pairwise(tabs):
-            window.tabifyDockWidget(left, right)
-        tabs[0].raise_()
+    They fill a main window of their own, the stage, whose middle is no widget but a dock area, so
+    that every view can be moved. The engine's view is a tile there that cannot be closed: Chromium
+    slows down a page that nobody sees. ``bring_forward`` is called before a dock is shown.
+    """
+
+    def __init__(
+        self, host: Host, engine_view: QWidget, features: Sequence[Feature[Panel]]
+    ) -> None:
+        self.stage = QMainWindow(flags=Qt.WindowType.Widget)
+        self.stage.setDockNestingEnabled(True)
+        self.stage.setDockOptions(self.stage.dockOptions() | QMainWindow.DockOption.GroupedDragging)
+        everywhere = Qt.DockWidgetArea.AllDockWidgetAreas
+        self.stage.setTabPosition(everywhere, QTabWidget.TabPosition.North)
+        self._history, self._features = host.history, features
+        self.bring_forward: Callable[[], object] = lambda: None
+        self._docks = {feature.key: Dock(feature, host, self.stage) for feature in features}
+        self.engine = named(QDockWidget("Engine", self.stage), "Engine")
+        self.engine.setObjectName("Engine")
+        self.engine.setFeatures(
+            QDockWidget.DockWidgetFeature.DockWidgetMovable
+            | QDockWidget.DockWidgetFeature.DockWidgetFloatable
+        )
+        self.engine.setWidget(engine_view)
+        self._set_places()
+
+    def _set_places(self) -> None:
+        area, stage = Qt.DockWidgetArea, self.stage
+        stage.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
+        by_place: dict[Place, list[Dock]] = {place: [] for place in Place}
+        for feature in self._features:
+            dock = self._docks[feature.key]
+            by_place[feature.area].append(dock)
+            dock.toggleViewAction().triggered.connect(lambda _: self.bring_forward())
+        for docks in by_place.values():
+            for dock in docks:
+                right = docks is by_place[RIGHT]
+                left = docks is by_place[STAGE]
+                where = area.LeftDockWidgetArea if left else area.BottomDockWidgetArea
+                stage.addDockWidget(area.RightDockWidgetArea if right else where, dock)
+        stage.addDockWidget(area.RightDockWidgetArea, self.engine)
+        if by_place[PLOTS] and by_place[BOTTOM]:
+            stage.splitDockWidget(
+                by_place[PLOTS][0], by_place[BOTTOM][0], Qt.Orientation.Horizontal
+            )
+        for place in (STAGE, PLOTS, BOTTOM):
+            for left_tab, right_tab in pairwise(by_place[place]):
+                stage.tabifyDockWidget(left_tab, right_tab)
+        for place in (STAGE, PLOTS, BOTTOM):
+            if by_place[place]:
+                by_place[place][0].raise_()
 
     def __getitem__(self, key: str) -> Dock:
         return self._docks[key]
@@ -117,6 +181,7 @@ class WindowDocks(Mapping[str, Dock]):
 
     def show(self, key: str) -> None:
         """Bring a dock to the front."""
+        self.bring_forward()
         self.panel(key)
         self[key].show()
         self[key].raise_()
@@ -137,33 +202,46 @@ class WindowDocks(Mapping[str, Dock]):
 
     def places(self) -> QByteArray:
         """Where every dock is, as Qt's bytes."""
-        return self._window.saveState(LAYOUT_VERSION)
+        return self.stage.saveState(LAYOUT_VERSION)
 
     def place(self, places: QByteArray) -> None:
         """Put the docks where they were."""
-        self._window.restoreState(places, LAYOUT_VERSION)
+        self.stage.restoreState(places, LAYOUT_VERSION)
+        self._show_titles()
 
     def keep_first_places(self) -> None:
         """Have :meth:`reset` put every dock where it is now."""
         self._first_places = self.places()
+        self._show_titles()
 
     def reset(self) -> None:
         """Put every dock where it was at first."""
         self.place(self._first_places)
         self.size()
 
+    def _show_titles(self) -> None:
+        for dock in self.values():
+            dock.show_title()
+
     def size(self) -> None:
-        """Give the docks their first sizes, in proportion to the window's."""
-        window, way = self._window, Qt.Orientation
-        wide, tall = window.width() / FIRST_SIZE.width(), window.height() / FIRST_SIZE.height()
-
-        def resize(pixels: Mapping[str, int], along: Qt.Orientation, share: float) -> None:
-            sizes = [round(share * n) for n in pixels.values()]
-            window.resizeDocks([self[key] for key in pixels], sizes, along)
-
-        resize({"graph": 400, "rounds": 620}, way.Horizontal, wide)
-        resize({"space": 330}, way.Vertical, tall)
-        resize({"tuning": 150, "rounds": 330, "latency": 190}, way.Vertical, tall)
+        """Give the docks their first sizes, the column and the drawer smaller in small windows."""
+        stage, way = self.stage, Qt.Orientation
+        room = stage.window().size()
+        wide = min(1.0, room.width() / FIRST_SIZE.width())
+        tall = min(1.0, room.height() / FIRST_SIZE.height())
+        column, drawer = max(LEAST.width(), round(COLUMN * wide)), max(250, round(DRAWER * tall))
+        plots = round((room.width() - column) * 0.42)
+        stage.resizeDocks(
+            [self["graph"], self["tuning"]], [room.width() - column, column], way.Horizontal
+        )
+        stage.resizeDocks(
+            [self["rounds"], self["space"]], [plots, room.width() - column - plots], way.Horizontal
+        )
+        stage.resizeDocks(
+            [self["graph"], self["space"]], [room.height() - drawer, drawer], way.Vertical
+        )
+        tile = round(TILE * tall)
+        stage.resizeDocks([self["tuning"], self.engine], [room.height() - tile, tile], way.Vertical)
 
     def rearrange(self, done: str, arrange: Callable[[], object]) -> None:
         """Move docks; undo puts them back where the user had them."""
@@ -175,24 +253,12 @@ class WindowDocks(Mapping[str, Dock]):
         name, front = LAYOUTS[action]
 
         def arrange() -> None:
+            self.bring_forward()
             self.reset()
             for feature in self._features:
                 self[feature.key].setVisible(action in feature.layouts)
-            self[front].raise_()
+            self._show_titles()
+            for key in reversed(front):
+                self[key].raise_()
 
         self.rearrange(f"Changed to the layout {name}", arrange)
-
-    def widen(self, key: str, pixels: int) -> None:
-        """Make a dock so wide, as far as the window has room; 0 for the width before."""
-        dock, room = self[key], self._window.width() // 2
-        wanted = min(pixels, room) if pixels else self._narrow.pop(key, 0)
-        if pixels and dock.width() < wanted:
-            self._narrow[key] = dock.width()
-        elif pixels or not wanted:
-            return
-        self._window.resizeDocks([dock], [wanted], Qt.Orientation.Horizontal)
-
-    def heighten(self, key: str, pixels: int) -> None:
-        """Make a dock at least so high."""
-        if self[key].height() < pixels:
-            self._window.resizeDocks([self[key]], [pixels], Qt.Orientation.Vertical)

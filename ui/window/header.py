@@ -8,12 +8,16 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QWidget
 
+from nnjit_studio.model.survey import Survey
+from nnjit_studio.records.outcomes import FASTER, SLOWER
 from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel, SteadyLabel, quiet
 from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, scaled_font, vbox
 
 CLOCK_MS = 500
+NO_MODEL, HINT = "No model", "Drop an .onnx model here, or press Ctrl+O"
 
 
 class Figure(QWidget):
@@ -23,20 +27,25 @@ class Figure(QWidget):
         super().__init__()
         self._unit = unit
         self._caption = caption
+        self.note = ""
         self.number = SteadyLabel(text.NONE, Qt.AlignmentFlag.AlignRight, characters=7)
         self.number.setFont(scaled_font(self.font(), 1.7, bold=True))
         self.number.setMinimumWidth(self.number.fontMetrics().horizontalAdvance("188.8 ms"))
-        label = quiet(QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight))
-        vbox(self.number, label, on=self, margins=(6, 0, 6, 0))
+        self._label = quiet(QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight))
+        vbox(self.number, self._label, on=self, margins=(6, 0, 6, 0))
 
-    def show_value(self, value: str) -> None:
+    def show_value(self, value: str, note: str = "") -> None:
+        """Show a number with its unit; ``note`` takes the place of the caption."""
         shown = value if value == text.NONE else f"{value}{self._unit}"
         self.number.setText(shown)
-        self.number.setAccessibleName(f"{self._caption}: {shown}")
+        if note != self.note:
+            self.note = note
+            self._label.setText(note or self._caption)
+        self.number.setAccessibleName(f"{self._caption}: {shown} {note}".rstrip())
+        self.setToolTip(f"{self._caption}: {shown} {note}".rstrip())
 
-    def mark(self, good: bool) -> None:
-        """Give a gain its colour, and anything else the colour of text."""
-        name = "good" if good else ""
+    def mark(self, name: str) -> None:
+        """Give it the colour of a name in the style sheet: ``good``, ``bad``, or of text."""
         if self.number.objectName() != name:
             self.number.setObjectName(name)
             self.number.style().unpolish(self.number)
@@ -81,9 +90,9 @@ class Header(QFrame):
         super().__init__()
         self.setObjectName("header")
         self._session = session
-        self.model = ElidedLabel("No model")
+        self.model = ElidedLabel(NO_MODEL)
         self.model.setFont(scaled_font(self.font(), 1.25, bold=True))
-        self.details = quiet(ElidedLabel("Drop an .onnx model here, or press Ctrl+O"))
+        self.details = quiet(ElidedLabel(HINT))
         self.phase = SteadyLabel("Idle")
         self.progress = named(QProgressBar(textVisible=False), "Progress")
         self.detail = quiet(SteadyLabel())
@@ -94,8 +103,8 @@ class Header(QFrame):
         self.button.setMinimumWidth(110)
         self._tune, self._stop = tune, stop
         tune.changed.connect(self.show_state)
-        self.before = Figure("model before", " ms")
-        self.now = Figure("model now", " ms")
+        self.before = Figure("model before", "")
+        self.now = Figure("model now", "")
         self.speedup = Figure("speed-up", "×")  # noqa: RUF001
         row = hbox(
             (vbox(self.model, self.details, spacing=3), 4),
@@ -108,9 +117,11 @@ class Header(QFrame):
         row.addSpacing(8)
         for figure in (self.before, self.now, self.speedup):
             row.addWidget(figure)
-        self._badges = Badges(badges)
+        self._badges = Badges(lambda: [*badges(), *self._busy_badge()])
         row.addWidget(self._badges, 0, Qt.AlignmentFlag.AlignVCenter)
         session.refreshed.connect(self._refresh)
+        session.surveyed.connect(self.show_file)
+        session.abandoned.connect(self._show_none)
         self.clock = QTimer(self, interval=CLOCK_MS)
         self.clock.timeout.connect(self._tick)
         self.clock.start()
@@ -123,6 +134,19 @@ class Header(QFrame):
     def _tick(self) -> None:
         if self._session.busy:
             self.show_state()
+
+    def show_file(self, survey: Survey) -> None:
+        """Name a file that was read and is not open yet."""
+        self.model.setText(survey.path.name)
+        self.model.tip = str(survey.path)
+        weights = text.nbytes(survey.nbytes)
+        self.details.setText(f"{len(survey.graph.nodes)} nodes, {weights}, opset {survey.opset}")
+
+    def _show_none(self) -> None:
+        """The file that was read is not opened."""
+        self.model.setText(NO_MODEL)
+        self.details.setText(HINT)
+        self.show_state()
 
     def show_state(self) -> None:
         """Draw the session's state as it is now."""
@@ -155,16 +179,40 @@ class Header(QFrame):
         tip = (self._stop if busy else self._tune).toolTip()
         if self.button.toolTip() != tip:
             self.button.setToolTip(tip)
-        self.before.show_value(text.latency(state.before_ms))
-        self.now.show_value(text.latency(state.now_ms))
-        self.speedup.show_value(text.fixed(state.speedup, 2))
-        self.speedup.mark((state.speedup or 0) > 1)
+        self._show_figures(state)
         self._badges.show_badges()
+
+    def _show_figures(self, state: SessionState) -> None:
+        """The latency with its interval, and a gain only where pairs prove one."""
+        found, gain = state.estimate, state.gain
+        # Two times side by side are read as a ratio.
+        told = gain is not None and gain.told_apart
+        self.before.show_value(text.time(state.before_ms if told else None))
+        ends = f"{text.time(found.low)} to {text.time(found.high)}" if found else ""
+        self.now.show_value(text.time(found.ms if found else None), ends)
+        if gain is None:
+            self.speedup.show_value(text.NONE)
+        elif not gain.told_apart:
+            so_far = f", {gain.pairs} pairs so far" if self._session.busy and gain.pairs else ""
+            self.speedup.show_value(text.NONE, f"{gain.outcome}{so_far}")
+        else:
+            self.speedup.show_value(text.fixed(gain.ratio, 2), gain.interval)
+        tones = {FASTER: "good", SLOWER: "bad"}
+        self.speedup.mark(tones.get(gain.outcome, "") if gain else "")
+
+    def _busy_badge(self) -> list[tuple[str, str]]:
+        warning = self._session.state.warning
+        if not warning:
+            return []
+        tip = f"{warning[:1].upper()}{warning[1:]}. Below 75% no speed-up is shown at all."
+        return [("machine busy: figures are rough", tip)]
 
     def _render_progress(self, busy: str, tried: int, total: int) -> None:
         budget = self._session.budget_s
         if not busy:
-            self._show_progress(1000, 1000 if self._session.state.summary else 0)
+            summary = self._session.state.summary
+            part = tried / total if total and summary and summary.reason == "cancelled" else 1.0
+            self._show_progress(1000, round(1000 * part) if summary else 0)
         elif busy == "tune" and (budget or total):
             by_time = self._session.elapsed_s / budget if budget else 0.0
             by_count = tried / total if total else 0.0

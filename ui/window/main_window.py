@@ -1,4 +1,4 @@
-"""The window: the engine page in the middle, the docks around it."""
+"""The window: header on top, and below it the stage of docks or the welcome page."""
 
 from __future__ import annotations
 
@@ -12,24 +12,33 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from nnjit_studio.ui.commands import actions as registry
 from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.commands.documentation import Documentation
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import EXAMINE, JobProblem, export_bundle, export_report
+from nnjit_studio.ui.files.trial import Trials
+from nnjit_studio.ui.state.jobs import JobProblem, export_bundle, export_report
+from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.tuning.session_card import SessionCard
+from nnjit_studio.ui.verdict.control import VERDICT, VerdictControl
+from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.ui.widgets.panel import Panel, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel
-from nnjit_studio.ui.widgets.theme import Themes
+from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.closing import Closing
 from nnjit_studio.ui.window.docks import FIRST_SIZE, LAYOUTS, WindowDocks
 from nnjit_studio.ui.window.dropped_files import DroppedFiles
 from nnjit_studio.ui.window.features import FEATURES, actions_of
+from nnjit_studio.ui.window.first_run import FirstRun
 from nnjit_studio.ui.window.header import Header
+from nnjit_studio.ui.window.in_the_way import InTheWay
 from nnjit_studio.ui.window.menus import Menus
 from nnjit_studio.ui.window.opening import ModelOpener
 from nnjit_studio.ui.window.page_watch import PageWatch
 from nnjit_studio.ui.window.preferences import SettingsControl
+from nnjit_studio.ui.window.refused import RefusedModels
 from nnjit_studio.ui.window.session_files import SessionFiles
 from nnjit_studio.ui.window.tuning_control import TuningControl
 from nnjit_studio.ui.window.welcome_flow import WelcomeFlow
@@ -50,8 +59,10 @@ class StudioWindow(QMainWindow):
         make_engine_view: MakeEngineView,
         settings: QSettings | None = None,
         features: Sequence[Feature[Panel]] = FEATURES,
+        visits: PageVisits | None = None,
     ) -> None:
         super().__init__()
+        self._visits = visits
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self.settings = settings if settings is not None else QSettings()
@@ -65,17 +76,18 @@ class StudioWindow(QMainWindow):
         self.setWindowTitle("NNJIT Studio")
         self.setAcceptDrops(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setDockNestingEnabled(True)
         self._specs = actions_of(features)
         self.menus = Menus(self.host, self._specs)
         self.actions_by_id = self.host.actions = self.menus.actions
         self.page = PageWatch(self.host, make_engine_view(workbench.page.url, self))
-        self.opener = ModelOpener(self.host)
-        self.welcome = WelcomeFlow(self.host, self.page.view, self.opener.open)
+        self.way = InTheWay(self.host)
+        self.opener = ModelOpener(self.host, self.way)
+        self.docks = WindowDocks(self.host, self.page.view, features)
+        self.host.docks = self.docks
+        self.welcome = WelcomeFlow(self.host, self.docks.stage, self.opener.open)
+        self.docks.bring_forward = self.welcome.leave
         self._build_top(workbench)
         self.setCentralWidget(self.welcome.central)
-        self.docks = WindowDocks(self, self.host, features)
-        self.host.docks = self.docks
         self._build_parts()
         self._connect(features)
         self._fill(features)
@@ -103,20 +115,27 @@ class StudioWindow(QMainWindow):
         self.backend = BackendChoice(self.session, self.settings)
         tune, stop = self.actions_by_id["tune"], self.actions_by_id["stop"]
         self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend)
+        self.card = SessionCard(self.session, self.actions_by_id)
         top = QWidget()
-        vbox(self.menus.bar, self.header, self.message, on=top)
+        panel = VerdictPanel(self.themes.current)
+        self.verdict = VerdictControl(self.host, panel, self._visits)
+        bars = (panel, self.opener.progress, self.card, self.message)
+        vbox(self.menus.bar, self.header, *bars, on=top)
         # The menu widget is the only place of a main window that spans it above all docks.
         self.setMenuWidget(top)
 
     def _build_parts(self) -> None:
         self.closing = Closing(self.host)
-        self.tuner = TuningControl(self.host, self.opener.open, self.closing)
+        self.first_run = FirstRun(self.host)
+        self.refused = RefusedModels(self.host)
+        self.tuner = TuningControl(self.host, self.opener.reopen, self.closing)
         self.preferences = SettingsControl(
             self.host, self.backend, self.menus.choose_theme, self.tuner.show_budget
         )
         self.session_files = SessionFiles(
-            self.host, self.docks, self.opener.open, self.preferences.apply
+            self.host, self.docks, self.opener.reopen, self.preferences.apply, self.way
         )
+        self.trials = Trials(self, self.message)
         self.dropped = DroppedFiles(self.host, self.opener.open, self.session_files.open)
 
     def _connect(self, features: Sequence[Feature[Panel]]) -> None:
@@ -124,6 +143,7 @@ class StudioWindow(QMainWindow):
         self.session.busy_changed.connect(lambda _: self._enable())
         self.session.done.connect(self._done)
         self.session.problem.connect(self._problem)
+        self.host.history.changed.connect(self._enable)
         self.themes.changed.connect(self.docks.set_theme)
         self.closing.ended.connect(self._leave)
         handlers = self._handlers()
@@ -131,7 +151,7 @@ class StudioWindow(QMainWindow):
             handlers |= feature.handlers(self.host)
             if feature.begin is not None:
                 feature.begin(self.host)
-        registry.connect(self.actions_by_id, handlers)
+        registry.connect(self.actions_by_id, self.way.guarded(self._specs, handlers))
         self._enable()
 
     def _fill(self, features: Sequence[Feature[Panel]]) -> None:
@@ -174,7 +194,10 @@ class StudioWindow(QMainWindow):
             "reset_plots": self._reset_plots,
             **{action: partial(docks.take_layout, action) for action in LAYOUTS},
             "reset_layout": lambda: docks.rearrange("Reset the layout", docks.reset),
+            "documentation": lambda: dialogs.show(Documentation(self)),
             "palette": self._show_palette,
+            "compare": self.verdict.measure,
+            "install_peer": self.verdict.install,
             "welcome": self.welcome.show,
             "examine": self.welcome.examine,
             "shortcuts": lambda: dialogs.show_shortcuts(self, self._specs),
@@ -186,19 +209,24 @@ class StudioWindow(QMainWindow):
     def _enable(self) -> None:
         session = self.session
         has_model = session.state.model is not None
-        registry.enable(self.actions_by_id, self._specs, session.busy, has_model, session.paused)
-        if session.busy == EXAMINE:  # a model that is opened now waits for its end
-            for name in ("open", "sample"):
-                self.actions_by_id[name].setEnabled(True)
+        history = self.host.history
+        now = registry.Possible(
+            session.busy, has_model, session.paused, session.state.summary is not None,
+            bool(history.done), bool(history.undone), bool(session.worker.job),
+        )  # fmt: skip
+        registry.enable(self.actions_by_id, self._specs, now)
 
     def _done(self, job: str, result: object) -> None:
         self._enable()
-        if job in ("export", "report"):
-            self.message.say(f"Written: {result}", "good")
+        if job in ("export", "report") and isinstance(result, Path):
+            steps = self.trials.steps(result) if job == "export" else ()
+            self.host.saver.tell_written(result, steps)
 
     def _problem(self, problem: JobProblem) -> None:
         self._enable()
-        if not self.page.explains(problem):
+        if problem.job == VERDICT or self.page.explains(problem):
+            return
+        if not self.refused.tell(problem):
             self.host.tell(problem)
 
     # What actions and the user's hand do
@@ -225,7 +253,6 @@ class StudioWindow(QMainWindow):
             event.accept()
             return
         if not self.closing.begun:
-            self.docks.widen("graph", 0)
             self.settings.setValue("geometry", self.saveGeometry())
             self.settings.setValue("state", self.docks.places())
             self.settings.sync()
@@ -242,5 +269,8 @@ class StudioWindow(QMainWindow):
         QTimer.singleShot(0, self._tear_down)
 
     def _tear_down(self) -> None:
+        if self._visits is not None:
+            self._visits.shut_down()
         self.page.shut_down()
+        self.trials.close()
         self.closed.emit()

@@ -15,6 +15,7 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.window import preferences, session_file
 from nnjit_studio.ui.window.docks import WindowDocks
+from nnjit_studio.ui.window.in_the_way import InTheWay
 from nnjit_studio.ui.window.session_file import SavedSession
 
 KEPT_SETTINGS = ("theme", "budget_s")
@@ -29,14 +30,17 @@ class SessionFiles(QObject):
         docks: WindowDocks,
         open_model: Callable[[Path], bool],
         apply_settings: Callable[[Mapping[str, Any]], object],
+        way: InTheWay,
     ) -> None:
         super().__init__(host)
+        self._way = way
         self._host, self._docks = host, docks
         self._open_model, self._apply_settings = open_model, apply_settings
         self._awaited: SavedSession | None = None
         self._files = reader(self, self._take, host.tell)
         host.session.done.connect(self._done)
         host.session.problem.connect(self._failed)
+        host.session.abandoned.connect(self._forget)
 
     def ask_save(self) -> None:
         self._host.saver.ask_for_model("Save session", ".nnjit-session.json", self.save)
@@ -64,7 +68,7 @@ class SessionFiles(QObject):
     def open(self, path: Path) -> bool:
         """Read a session in a thread, then open its model and show its results."""
         if self._host.session.busy:
-            self._host.message.say("Something is running: stop it first, then open a session.")
+            self._way.offer(f"open {path.name}", lambda: self.open(path))
             return False
         return self._files.start("session", lambda _: session_file.read(path))
 
@@ -96,6 +100,9 @@ class SessionFiles(QObject):
             session.state.reduce(saved.events)
             session.select(saved.workload)
             session.refresh()
+
+    def _forget(self) -> None:
+        self._awaited = None
 
     def _failed(self, problem: JobProblem) -> None:
         if problem.job == "open":

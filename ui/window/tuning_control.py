@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -24,13 +25,15 @@ class TuningControl(QObject):
         self._resuming = False
         host.session.done.connect(self._done)
         host.session.problem.connect(self._failed)
+        host.session.abandoned.connect(self._forget)
         host.session.busy_changed.connect(self._begun)
         self.show_budget()
         TUNING.panel(host).budget_chosen.connect(
             lambda seconds: host.settings.setValue("budget_s", seconds or 0.0)
         )
         if (last := unfinished.read(host.settings)) is not None:
-            host.message.say(str(last))
+            forget = partial(unfinished.forget, host.settings)
+            host.message.say(str(last), steps=(("Resume", self.resume_last), ("Forget", forget)))
 
     @property
     def budget_s(self) -> float | None:
@@ -82,6 +85,9 @@ class TuningControl(QObject):
         if job == "open" and self._resuming:
             self._resuming = False
             self.start()
+
+    def _forget(self) -> None:
+        self._resuming = False
 
     def _failed(self, problem: JobProblem) -> None:
         if problem.job == "open":

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea
 
 from nnjit_studio import __version__
 from nnjit_studio.doctor.checks import Check
 from nnjit_studio.samples.first import TRAINED, sample_name
-from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.verdict.small import SmallBars
+from nnjit_studio.ui.widgets.fonts import text_font
+from nnjit_studio.ui.widgets.icons import icon
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.verdict.result import Verdict
+from nnjit_studio.verdict.text import headline
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
 NEXT = ("profile", "tune", "export", "palette")
-RECENT = 4
+RECENT = 6
 SAMPLE = "Try the sample model"
+DROPS = ".onnx model, .wasm module, bundle, session, records or profile"
+
+NO_VERDICTS: Mapping[str, Verdict] = MappingProxyType({})
 
 SAMPLES = {
     True: "all-MiniLM-L6-v2, a sentence encoder with its trained weights, 90 MB, written on this "
@@ -29,7 +38,7 @@ SAMPLES = {
 
 
 class Welcome(QScrollArea):
-    """Covers the engine page until a model is open; holds no facts of its own."""
+    """Covers the stage until a model is open; holds no facts of its own."""
 
     wants_sample = Signal()
     """The sample model is to be opened."""
@@ -54,45 +63,75 @@ class Welcome(QScrollArea):
             actions["examine"].trigger,
         )
         self.copy_button = push_button("Copy", "Copy the results of the checks", act=self._copy)
-        title = QLabel("Tune a model for the web")
-        title.setFont(scaled_font(self.font(), 1.7, bold=True))
+        self.open_button.setObjectName("primary")
         for button in (self.sample_button, self.open_button):
-            button.setMinimumHeight(34)
-        self._recent = QVBoxLayout()
+            button.setMinimumSize(170, 34)
+        self._recent = QGridLayout()
+        self._recent.setHorizontalSpacing(16)
+        self._recent.setVerticalSpacing(2)
+        self._recent.setColumnStretch(1, 1)
         self._table = QGridLayout()
         self._table.setHorizontalSpacing(10)
+        self._table.setVerticalSpacing(8)
         self._table.setColumnStretch(2, 1)
-        page = Panel()
-        vbox(
-            None,
+        self.setWidget(self._page(actions))
+        self.show_checks(())
+
+    def _page(self, actions: Mapping[str, QAction]) -> Panel:
+        title = QLabel("Make a neural network fast in the browser", wordWrap=True)
+        title.setFont(text_font("title", 600))
+        page, drop, machine = Panel(), QFrame(), QFrame()
+        drop.setObjectName("drop")
+        machine.setObjectName("card")
+        self.recent_heading = _heading("Recent")
+        hbox(
+            (vbox(_heading("Drop a file here"), _muted(DROPS), spacing=2), 1),
+            vbox(self.open_button, self.sample_button, spacing=8),
+            on=drop, margins=(24, 20, 24, 20), spacing=24,
+        )  # fmt: skip
+        left = vbox(
             title,
-            _muted(f"NNJIT Studio {__version__}. Drop an .onnx file on this window."),
-            hbox(self.sample_button, self.open_button, None, spacing=None),
+            _muted(f"Open a model and see what it takes on this machine. Version {__version__}."),
+            drop,
             _muted(SAMPLES[sample_name() == TRAINED]),
+            self.recent_heading,
             self._recent,
             _heading("Then"),
             _next_steps(actions),
+            None,
+            spacing=10,
+        )
+        vbox(
             _heading("This machine"),
             self._table,
-            hbox(self.examine_button, self.copy_button, None, spacing=None),
-            (None, 2),
-            on=page,
-            margins=(28, 24, 28, 24),
-            spacing=8,
-        )
-        self.setWidget(page)
-        self.show_checks(())
+            hbox(self.examine_button, self.copy_button, None, spacing=8),
+            on=machine, margins=(16, 8, 16, 16), spacing=10,
+        )  # fmt: skip
+        right = vbox(machine, None)
+        hbox(None, (left, 24), (right, 12), None, on=page, margins=(24, 40, 24, 24), spacing=40)
+        return page
 
-    def show_recent(self, paths: Sequence[Path]) -> None:
-        """Buttons for the models that were opened last and are still there."""
+    def show_recent(
+        self, models: Sequence[tuple[Path, str]], verdicts: Mapping[str, Verdict] = NO_VERDICTS
+    ) -> None:
+        """Models that were opened last and are still there, each with the day in words.
+
+        ``verdicts`` are the last ones by paths.
+        """
         clear(self._recent)
-        there = [path for path in paths if path.is_file()][:RECENT]
-        if there:
-            self._recent.addWidget(_heading("Recent"))
-        for path in there:
+        there = [(path, day) for path, day in models if path.is_file()][:RECENT]
+        self.recent_heading.setVisible(bool(there))
+        for row, (path, day) in enumerate(there):
             button = named(QPushButton(path.name, flat=True), f"Open {path.name}", str(path))
+            button.setIcon(icon("graph"))
             button.clicked.connect(lambda _=False, path=path: self.wants_model.emit(path))
-            self._recent.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+            folder = quiet(ElidedLabel(_short(path.parent)))
+            self._recent.addWidget(button, row, 0)
+            self._recent.addWidget(folder, row, 1)
+            if (verdict := verdicts.get(str(path))) is not None:
+                self._recent.addWidget(SmallBars(verdict), row, 2)
+                self._recent.addWidget(QLabel(headline(verdict)), row, 3)
+            self._recent.addWidget(quiet(QLabel(day)), row, 4, Qt.AlignmentFlag.AlignRight)
 
     def show_checks(self, checks: Sequence[Check]) -> None:
         """The checks of the machine, one line each."""
@@ -119,6 +158,12 @@ class Welcome(QScrollArea):
         return "\n".join(
             f"{SYMBOLS[c.state]} {c.name}: {c.found}. {c.next_step}".rstrip() for c in self._checks
         )
+
+
+def _short(folder: Path) -> str:
+    home = Path.home()
+    inside = folder.is_relative_to(home)
+    return str(Path("~", folder.relative_to(home)) if inside else folder)
 
 
 def _next_steps(actions: Mapping[str, QAction]) -> QGridLayout:

@@ -1,4 +1,4 @@
-"""The welcome page in front of the engine page, the sample model, and the examination."""
+"""The welcome page in front of the stage, the sample model, and the examination."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from nnjit_studio.doctor.checks import Check, checks
 from nnjit_studio.doctor.examination import examine
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
-from nnjit_studio.ui.state.jobs import EXAMINE, Job
+from nnjit_studio.ui.state.jobs import EXAMINE, Job, JobProblem
 from nnjit_studio.ui.window.welcome import Welcome
+from nnjit_studio.verdict.store import last_verdicts
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.phases import OnPhase
 
@@ -32,27 +33,27 @@ def examination(survey: bool) -> Job:
 
 
 class WelcomeFlow(QObject):
-    """Shows the welcome page until a job needs the engine's; examines the machine on request."""
+    """Shows the welcome page until there is something on the stage; examines the machine."""
 
-    def __init__(
-        self, host: Host, engine_view: QWidget, open_model: Callable[[Path], object]
-    ) -> None:
+    def __init__(self, host: Host, stage: QWidget, open_model: Callable[[Path], object]) -> None:
         super().__init__(host)
-        self._host, self._engine_view = host, engine_view
-        self._profiles = False
+        self._host, self._stage = host, stage
         self.page = Welcome(host.actions)
         self.page.wants_sample.connect(self.open_sample)
         self.page.wants_model.connect(open_model)
         self.central = QWidget()
-        # Both stay visible to Qt: a hidden page counts as one in the background.
+        # Both stay visible to Qt: a hidden engine page counts as one in the background.
         self._stack = QStackedLayout(
             self.central, stackingMode=QStackedLayout.StackingMode.StackAll
         )
-        self._stack.addWidget(engine_view)
+        self._stack.addWidget(stage)
         self._stack.addWidget(self.page)
         host.session.busy_changed.connect(self._busy_changed)
         host.session.done.connect(self._done)
-        host.session.problem.connect(lambda problem: self._opened(problem.job))
+        host.session.problem.connect(self._failed)
+        host.session.surveyed.connect(self._read)
+        self._raw = False
+        host.session.abandoned.connect(lambda: self._opened("open"))
         self.show()
 
     def begin(self) -> None:
@@ -62,8 +63,16 @@ class WelcomeFlow(QObject):
 
     def show(self) -> None:
         """Put the welcome page in front."""
-        self.page.show_recent(recent.recent(self._host.settings))
+        settings = self._host.settings
+        folder = self._host.session.workbench.database.path.parent
+        verdicts = {verdict.path: verdict for verdict in last_verdicts(folder)}
+        models = [(p, recent.opened(settings, p)) for p in recent.recent(settings)]
+        self.page.show_recent(models, verdicts)
         self._bring(self.page)
+
+    def leave(self) -> None:
+        """Put the stage in front."""
+        self._bring(self._stage)
 
     def examine(self) -> None:
         """Examine everything, browsers and GPUs too."""
@@ -71,12 +80,9 @@ class WelcomeFlow(QObject):
         self._host.session.run(examination(survey=True))
 
     def open_sample(self) -> bool:
-        """Open the sample and profile it; while the machine is examined, right after that."""
+        """Open the sample; while the machine is examined, right after that."""
         session = self._host.session
-        if session.after(EXAMINE, self.open_sample):
-            return True
-        self._profiles = session.open_sample()
-        return self._profiles
+        return session.after(EXAMINE, self.open_sample) or session.open_sample()
 
     def _bring(self, widget: QWidget) -> None:
         self._stack.setCurrentWidget(widget)
@@ -84,18 +90,23 @@ class WelcomeFlow(QObject):
 
     def _busy_changed(self, job: str) -> None:
         if job not in ("", EXAMINE):
-            self._bring(self._engine_view)
+            self.leave()
+        if job == "open":
+            self._raw = False
 
     def _done(self, job: str, result: Any) -> None:
         if job == EXAMINE:
             self.page.show_checks(result)
-        if job == "open" and self._profiles:
-            # A newcomer does not know yet that F6 shows where the time goes.
-            self._host.actions["profile"].trigger()
         self._opened(job)
 
+    def _read(self, _: object) -> None:
+        self._raw = True
+
+    def _failed(self, problem: JobProblem) -> None:
+        """The raw graph of a file that was read stays in sight."""
+        if not self._raw or "was cancelled" in problem.error:
+            self._opened(problem.job)
+
     def _opened(self, job: str) -> None:
-        if job == "open":
-            self._profiles = False
-            if self._host.session.state.model is None:
-                self.show()  # it could not be opened: the way to another one stays in sight
+        if job == "open" and self._host.session.state.model is None:
+            self.show()  # it could not be opened: the way to another one stays in sight

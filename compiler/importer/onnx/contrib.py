@@ -28,13 +28,13 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
     UnsupportedOpError
         When a node uses a form that its rule does not cover.
     """
-    if not any(_rule(node) for node in model.graph.node):
+    if not any(rule_of(node) for node in model.graph.node):
         return model
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     rewriter = Rewriter(opset, _known_types(model.graph), {})
     for node in model.graph.node:
         rewriter.node = node
-        if (rule := _rule(node)) is None:
+        if (rule := rule_of(node)) is None:
             rewriter.nodes.append(node)
         else:
             rule(rewriter)
@@ -50,7 +50,8 @@ def _known_types(graph: onnx.GraphProto) -> Types:
     return types | {t.name: (t.data_type, tuple(t.dims)) for t in graph.initializer}
 
 
-def _rule(node: onnx.NodeProto) -> Callable[[Rewriter], None] | None:
+def rule_of(node: onnx.NodeProto) -> Callable[[Rewriter], None] | None:
+    """The rule that replaces a node."""
     if node.op_type in _RULES and node.domain == "com.microsoft":
         return _RULES[node.op_type]
     return _simplified if node.op_type == "SimplifiedLayerNormalization" else None

@@ -12,12 +12,18 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx import quantised
+from nnjit_studio.compiler.importer.onnx import (
+    attention,
+    integer_conv,
+    packed_weights,
+    quantised,
+)
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
 from nnjit_studio.compiler.importer.onnx.fourier import dft
 from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 from nnjit_studio.compiler.importer.onnx.rotary import microsoft_rotary, onnx_rotary
+from nnjit_studio.compiler.importer.onnx.stand_ins import with_stand_ins
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 
 _INTEGERS = {
@@ -39,7 +45,7 @@ def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
     UnsupportedOpError
         When a node of such an operator uses a form that no rule covers.
     """
-    if not any(_rule(n) for n in model.graph.node):
+    if not any(rule_of(n) for n in model.graph.node):
         return model
     types = types_of(model)
     constants = {t.name: array_of(t) for t in model.graph.initializer}
@@ -57,7 +63,7 @@ def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
     }
     for node in model.graph.node:
         rewriter.node = node
-        rule = _rule(node)
+        rule = rule_of(node)
         if rule is None or not rule(rewriter):
             rewriter.nodes.append(node)
     # In place: a copy goes through a message, and those end at 2 GB.
@@ -79,7 +85,8 @@ def types_of(model: onnx.ModelProto) -> Types:
     return types
 
 
-def _rule(node: onnx.NodeProto) -> Callable[[Rewriter], bool] | None:
+def rule_of(node: onnx.NodeProto) -> Callable[[Rewriter], bool] | None:
+    """The rule that may replace a node; it gives False where the node stays as it is."""
     if node.domain == "com.microsoft":
         return MICROSOFT_RULES.get(node.op_type)
     return RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -95,8 +102,14 @@ def _light(model: onnx.ModelProto) -> onnx.ModelProto:
         if math.prod(t.dims) > _SMALL_ELEMENTS
     ]
     inputs = [i for i in graph.input if i.name not in weights]
+    nodes, columns = with_stand_ins(graph.node, weights)
     light = helper.make_graph(
-        graph.node, graph.name, [*inputs, *large], graph.output, small, value_info=graph.value_info
+        nodes,
+        graph.name,
+        [*inputs, *large],
+        graph.output,
+        [*small, *columns],
+        value_info=graph.value_info,
     )
     return helper.make_model(
         light,
@@ -309,6 +322,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Celu": _celu,
     "Clip": _clip,
     "Compress": _compress,
+    "Conv": integer_conv.conv,
     "ConvInteger": quantised.conv_integer,
     "DFT": dft,
     "Einsum": _einsum,
@@ -327,6 +341,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Pow": _pow,
     "QLinearConv": quantised.qlinear_conv,
     "QLinearMatMul": quantised.qlinear_matmul,
+    "QuantizeLinear": quantised.quantize,
     "RNN": recurrent,
     "ReduceMean": _reduce_mean,
     "RotaryEmbedding": onnx_rotary,
@@ -338,6 +353,13 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
 }
 
 MICROSOFT_RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "Attention": attention.attention,
+    "GatherBlockQuantized": packed_weights.gather_block_quantized,
+    "GroupQueryAttention": attention.group_query_attention,
+    "MatMulBnb4": packed_weights.matmul_bnb4,
+    "MatMulNBits": packed_weights.matmul_nbits,
+    "MultiHeadAttention": attention.multi_head_attention,
+    "QAttention": attention.quantised_attention,
     "QGemm": quantised.qgemm,
     "QLinearAdd": quantised.qlinear_pairwise,
     "QLinearAveragePool": quantised.qlinear_pointwise,

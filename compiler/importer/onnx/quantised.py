@@ -13,13 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.integer_conv import by_channel, integer_conv
+from nnjit_studio.compiler.importer.onnx.integer_pair import integer_pair
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
 
 def conv_integer(r: Rewriter) -> bool:
-    """Exact while sums stay below 2^24, where float32 holds every integer."""
+    """In float32 where no integer kernel fits: exact while sums stay below 2^24."""
     x, w, x_zero, w_zero = [*r.node.input, "", ""][:4]
     (out,) = r.node.output
+    if integer_conv(r, (x, w, x_zero, w_zero), out):
+        return True
     r.whole[out] = _conv(r, x, x_zero, w, w_zero)
     r.op("Cast", r.whole[out], to=TensorProto.INT32, out=out)
     return True
@@ -36,15 +40,29 @@ def cast(r: Rewriter) -> bool:
 
 def qlinear_conv(r: Rewriter) -> bool:
     x, _, x_zero, w, _, w_zero, _, y_zero, *bias = r.node.input
-    total = _conv(r, x, x_zero, w, w_zero)
+    total = integer_conv(r, (x, w, x_zero, w_zero))
+    whole = np.int32 if total else np.float32
+    total = total or _conv(r, x, x_zero, w, w_zero)
     rank = len(r.shape(w))
     if bias and bias[0]:
-        held = r.constant(8, "bias").astype(np.float32).reshape([-1] + [1] * (rank - 2))
+        held = by_channel(r.constant(8, "bias").astype(whole), rank)
         total = r.op("Add", total, r.weight(held))
-    factor = _factor(r, 1, 4, 6)
-    if factor.size > 1:  # one for each output channel
-        factor = factor.reshape([-1] + [1] * (rank - 2))
-    _requantise(r, total, factor, y_zero)
+    if whole is np.int32:
+        total = r.op("Cast", total, to=TensorProto.FLOAT)
+    _requantise(r, total, by_channel(_factor(r, 1, 4, 6), rank), y_zero)
+    return True
+
+
+def quantize(r: Rewriter) -> bool:
+    """Of a sum of integers that was just scaled: by one factor, as ONNX Runtime's fused kernels."""
+    x, scale, zero = [*r.node.input, ""][:3]
+    held = r.constants.get(scale)
+    if x not in r.scaled or held is None or held.size != 1 or not zero:
+        return False
+    if r.dtype(zero) not in (TensorProto.UINT8, TensorProto.INT8):
+        return False
+    total, factor = r.scaled[x]
+    _requantise(r, total, factor / held.astype(np.float32).reshape(()), zero)
     return True
 
 
@@ -103,46 +121,32 @@ def gather(r: Rewriter) -> bool:
 
 def _of_integers(r: Rewriter, turned: bool, bias: str) -> bool:
     """``(sum (a - a0) (b - b0)) scale_a scale_b``: exact up to its last two roundings."""
-    pair = [r.dequantised.get(name) for name in r.node.input[:2]]
-    if pair[0] is None or pair[1] is None:
+    pair, axis = integer_pair(r), 0 if turned else 1
+    if pair is None or pair.weight.ndim != 2 or not pair.scaled_along(axis):
         return False
-    a, a_scale, a_zero = [*pair[0].input, ""][:3]
-    b, b_scale, b_zero = [*pair[1].input, ""][:3]
-    weight, known = r.constants.get(b), {*r.constants}
-    scales = (r.constants.get(a_scale), r.constants.get(b_scale))
-    if weight is None or weight.ndim != 2 or scales[0] is None or scales[1] is None:
+    a, b, a_zero, b_zero = pair.operands
+    if not {r.dtype(a), r.dtype(b)} <= {TensorProto.INT8, TensorProto.UINT8}:
         return False
-    columns = weight.shape[0 if turned else 1]
-    by_column = scales[1].shape == (columns,) and _axis(pair[1]) % 2 == (0 if turned else 1)
-    zeros = {name for name in (a_zero, b_zero) if name}
-    bytes_ = {r.dtype(a), r.dtype(b)} <= {TensorProto.INT8, TensorProto.UINT8}
-    if scales[0].size != 1 or not (scales[1].size == 1 or by_column) or not zeros <= known:
-        return False
-    if not bytes_:
-        return False
-    second = r.weight(np.ascontiguousarray(weight.T)) if turned else b
+    second = r.weight(np.ascontiguousarray(pair.weight.T)) if turned else b
     if b_zero and not a_zero:
         a_zero = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(a)))
-    factor = scales[0].astype(np.float32).reshape(()) * scales[1].astype(np.float32)
-    factor = factor if factor.size > 1 else factor.reshape(())
+    factor = pair.factor if pair.factor.size > 1 else pair.factor.reshape(())
     scaled_product(r, (a, second, a_zero, b_zero), r.weight(factor), bias)
     return True
 
 
-def scaled_product(r: Rewriter, operands: tuple[str, ...], scale: str, bias: str) -> None:
-    """A product of integers and their zero points in float32, as the output of the node."""
+def scaled_product(
+    r: Rewriter, operands: tuple[str, ...], scale: str, bias: str, out: str = ""
+) -> None:
+    """A product of integers and their zero points in float32, else as the output of the node."""
     given = list(operands)
     while not given[-1]:
         given.pop()
     total = r.op("Cast", r.op("MatMulInteger", *given), to=TensorProto.FLOAT)
-    out = r.node.output[0]
+    out = out or r.node.output[0]
     scaled = r.op("Mul", total, scale, out="" if bias else out)
     if bias:
         r.op("Add", scaled, bias, out=out)
-
-
-def _axis(node: Any) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == "axis"), 1)
 
 
 def qlinear_pairwise(r: Rewriter) -> bool:

@@ -21,9 +21,10 @@ Types = dict[str, tuple[int, tuple[int, ...] | None]]
 class Rewriter:
     """Interface of the rules: questions about the node, and places for new nodes and constants.
 
-    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names;
+    ``whole`` names the float32 tensors that hold what int32 ones hold, by their names; ``scaled``
+    has those that are one times a factor, with it;
     ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves
-    recurrent layers as loops, for sizes that stay open.
+    recurrent layers as loops, for sizes that stay open; ``mark`` tells names of two passes apart.
     """
 
     opset: int
@@ -33,9 +34,11 @@ class Rewriter:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: list[onnx.TensorProto] = field(default_factory=list)
     whole: dict[str, str] = field(default_factory=dict)
+    scaled: dict[str, tuple[str, NDArray[Any]]] = field(default_factory=dict)
     dequantised: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
     count: int = 0
     loops: bool = False
+    mark: str = "//"
 
     def attribute(self, name: str, default: Any) -> Any:
         for attribute in self.node.attribute:
@@ -49,7 +52,11 @@ class Rewriter:
     def shape(self, name: str) -> tuple[int, ...]:
         shape = self.types.get(name, (0, None))[1]
         if shape is None:
-            raise self.refuse("an input of known shape")
+            raise self.refuse(
+                "an input of known shape",
+                "Fold what its shape is computed from: python -m onnxsim MODEL OUT simplifies the "
+                "file, with all sizes fixed.",
+            )
         return shape
 
     def constant(self, position: int, what: str) -> NDArray[Any]:
@@ -58,23 +65,26 @@ class Rewriter:
             raise self.refuse(f"a constant {what}")
         return self.constants[name]
 
-    def refuse(self, what: str) -> UnsupportedOpError:
+    def refuse(
+        self,
+        what: str,
+        hint: str = "Replace it in the exported model; docs/operators.md lists what runs.",
+    ) -> UnsupportedOpError:
         name = self.node.name or self.node.output[0]
         return UnsupportedOpError(
-            f"The operator {self.node.op_type} of node {name!r} needs {what}.",
-            "Replace it in the exported model; docs/operators.md lists what runs.",
+            f"The operator {self.node.op_type} of node {name!r} needs {what}.", hint
         )
 
     def weight(self, array: Any, dtype: Any = None) -> str:
         self.count += 1
-        name = f"{self.node.output[0] or self.node.name}//{self.count}"
+        name = f"{self.node.output[0] or self.node.name}{self.mark}{self.count}"
         self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), name))
         return name
 
     def op(self, op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
         self.count += 1
-        out = out or f"{self.node.output[0] or self.node.name}//{self.count}"
-        name = f"{self.node.name}//{self.count}" if self.node.name else ""
+        out = out or f"{self.node.output[0] or self.node.name}{self.mark}{self.count}"
+        name = f"{self.node.name}{self.mark}{self.count}" if self.node.name else ""
         self.nodes.append(helper.make_node(op_type, list(inputs), [out], name, **attributes))
         return out
 
@@ -87,7 +97,7 @@ class Rewriter:
     def split(self, x: str, sizes: list[int], axis: int) -> list[str]:
         """Parts of a tensor along an axis."""
         outs = [
-            f"{self.node.output[0] or self.node.name}//{self.count + i + 1}"
+            f"{self.node.output[0] or self.node.name}{self.mark}{self.count + i + 1}"
             for i in range(len(sizes))
         ]
         self.count += len(sizes)

@@ -6,6 +6,8 @@ docs/ContribOperators.md. The two differ in the order of their inputs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
@@ -37,13 +39,30 @@ def _rotary(r: Rewriter, x: str, places: str, cos: str, sin: str) -> bool:
         # Here the heads stand behind the positions.
         heads, shape = 2, (*shape[:2], shape[-1] // width, width)
         x = r.op("Reshape", x, r.weight(shape, np.int64))
+    whole = turn(r, x, shape, Angles(cos, sin, places, heads), r.attribute("interleaved", 0))
+    r.op("Reshape", whole, r.weight(r.shape(r.node.input[0]), np.int64), out=r.node.output[0])
+    return True
+
+
+@dataclass(frozen=True)
+class Angles:
+    """Tables of cosines and sines, the rows of them that count, and the axis of heads."""
+
+    cos: str
+    sin: str
+    places: str
+    heads: int
+
+
+def turn(r: Rewriter, x: str, shape: tuple[int, ...], by: Angles, pairs: int) -> str:
+    """Heads of a shape of rank 4, turned; with ``pairs`` neighbours are turned, else halves."""
+    half = r.shape(by.cos)[-1]
     turned, rest = _slice(r, x, 0, 2 * half), ""
     if 2 * half < shape[-1]:
         rest = _slice(r, x, 2 * half, shape[-1])
-    pairs = bool(r.attribute("interleaved", 0))
     bounds = ((0, 2 * half, 2), (1, 2 * half, 2)) if pairs else ((0, half, 1), (half, 2 * half, 1))
     first, second = (_slice(r, turned, *b) for b in bounds)
-    c, s = (_angles(r, table, places, heads) for table in (cos, sin))
+    c, s = (_rows(r, table, by) for table in (by.cos, by.sin))
     low = r.op("Sub", r.op("Mul", first, c), r.op("Mul", second, s))
     high = r.op("Add", r.op("Mul", second, c), r.op("Mul", first, s))
     if pairs:
@@ -53,14 +72,13 @@ def _rotary(r: Rewriter, x: str, places: str, cos: str, sin: str) -> bool:
         whole = r.op("Concat", low, high, axis=3)
     if rest:
         whole = r.op("Concat", whole, rest, axis=3)
-    r.op("Reshape", whole, r.weight(r.shape(r.node.input[0]), np.int64), out=r.node.output[0])
-    return True
+    return whole
 
 
-def _angles(r: Rewriter, table: str, places: str, heads: int) -> str:
-    if places:
-        table = r.op("Gather", table, places, axis=0)
-    return r.along("Unsqueeze", table, [heads])
+def _rows(r: Rewriter, table: str, by: Angles) -> str:
+    if by.places:
+        table = r.op("Gather", table, by.places, axis=0)
+    return r.along("Unsqueeze", table, [by.heads])
 
 
 def _slice(r: Rewriter, x: str, begin: int, end: int, step: int = 1) -> str:

@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from nnjit_studio.compiler.onnx_file import budget
+from nnjit_studio.compiler.onnx_file.check import WASM_BYTES
+from nnjit_studio.compiler.onnx_file.external import tensor_bytes, widened_bytes
+from nnjit_studio.compiler.onnx_file.order import MAX_NODES
 from nnjit_studio.errors import UnsupportedOpError
 
-MAX_NODES = 200_000
 _MAX_FLOATS = 1 << 16
 _MAX_INTEGERS = 1 << 20
 """Elements up to which a constant is evaluated here; larger ones are the importer's."""
 _MAX_DATA = 1024
 """Elements up to which a constant may be a shape or an axis for type inference."""
+_LEAST_CONSTANT = 1 << 28
+"""Bytes up to which any model may compute a constant; larger weights allow larger ones."""
 _KEPT = {"DequantizeLinear", "RandomNormal", "RandomUniform", "RandomNormalLike",
          "RandomUniformLike", "Bernoulli", "Multinomial"}  # fmt: skip
 _HINT = "Replace it in the exported model; docs/limits.md lists what is missing."
@@ -48,6 +53,10 @@ class Walk:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: dict[str, TensorProto] = {}
         self.count = 0
+        self.visited = 0
+        self.constants: set[str] = set()
+        stored = sum(map(widened_bytes, model.graph.initializer))
+        self.constant_bytes = max(_LEAST_CONSTANT, 2 * stored)
         graph = model.graph
         self.declared = {v.name: v.type for v in graph.value_info}
         for port in graph.input:
@@ -62,6 +71,7 @@ class Walk:
             self.known(tensor.name, tensor)
 
     def known(self, name: str, tensor: TensorProto) -> None:
+        self.constants.add(name)
         self.types[name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
         if _small(tensor.data_type, tensor.dims) and not tensor.external_data:
             self.values[name] = numpy_helper.to_array(tensor)
@@ -69,6 +79,7 @@ class Walk:
     def settle(self, name: str, value: Array) -> None:
         """The value of a tensor is known."""
         array = np.asarray(value)
+        self.constants.add(name)
         self.values[name] = array
         dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.types[name] = helper.make_tensor_type_proto(dtype, array.shape)
@@ -113,8 +124,11 @@ class Walk:
         return node
 
     def visit(self, node: onnx.NodeProto) -> None:
-        if len(self.nodes) > MAX_NODES:
+        self.visited += 1
+        if self.visited > MAX_NODES:
             raise refuse(node, "fewer nodes once it is laid out")
+        if self.visited % 256 == 0:
+            budget.progress()
         rule = self.rules.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if rule is None or not rule(self, node):
             self.plain(node)
@@ -122,6 +136,7 @@ class Walk:
     def plain(self, node: onnx.NodeProto) -> None:
         """Evaluate the node, or keep it with the types of its outputs."""
         inferred = self.infer(node)
+        self._check_size(node, inferred)
         if node.op_type not in _KEPT and all(n in self.values for n in node.input if n):
             sizes = [t.tensor_type for t in inferred.values()]
             fits = all(
@@ -136,6 +151,16 @@ class Walk:
             elif name in self.declared:
                 self.types[name] = self.declared[name]
         self.nodes.append(node)
+
+    def _check_size(self, node: onnx.NodeProto, inferred: Mapping[str, TypeProto]) -> None:
+        """Refuse what no memory holds, by its type, before anybody makes it."""
+        constant = all(n in self.constants for n in node.input if n)
+        if constant:
+            self.constants.update(node.output)
+        limit = self.constant_bytes if constant else WASM_BYTES
+        nbytes = max(map(_bytes_of, inferred.values()), default=0)
+        if nbytes > limit:
+            raise refuse(node, f"a result of at most {limit >> 20} MiB; it has {nbytes >> 20}")
 
     def infer(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -259,6 +284,16 @@ class Walk:
                 graph.initializer.append(tensor)
             elif name in self.values:
                 graph.initializer.append(numpy_helper.from_array(self.values[name], name))
+
+
+def _bytes_of(found: TypeProto) -> int:
+    """Bytes of a tensor of this type; 0 where its shape is not known."""
+    kind = found.tensor_type
+    if not kind.HasField("shape"):
+        return 0
+    return tensor_bytes(
+        TensorProto(data_type=kind.elem_type, dims=[d.dim_value for d in kind.shape.dim])
+    )
 
 
 def _small(dtype: int, dims: Iterable[int]) -> bool:

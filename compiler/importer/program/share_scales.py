@@ -58,7 +58,10 @@ def share_scales(calls: ImportedCalls) -> ImportedCalls:
         if form is not None and len(numbers[form.program]) > 1:
             columns = zip(*numbers[form.program], strict=True)
             places = [i for i, column in enumerate(columns) if len(set(column)) > 1]
-            call = _with_weight(call, form, places, f"scales of call {position}")
+            whole = {
+                i for i in places if all(float(n[i]).is_integer() for n in numbers[form.program])
+            }
+            call = _with_weight(call, form, places, whole, f"scales of call {position}")
         changed.append(call)
     return replace(calls, calls=tuple(changed))
 
@@ -85,7 +88,10 @@ def _form(program: Program) -> _Form | None:
     return _Form(without, tuple(numbers))
 
 
-def _with_weight(call: ProgramCall, form: _Form, places: list[int], name: str) -> ProgramCall:
+def _with_weight(
+    call: ProgramCall, form: _Form, places: list[int], whole: set[int], name: str
+) -> ProgramCall:
+    """The call with a weight of its numbers; what is whole is read so that kernels know it."""
     inputs = [b for b in call.program.buffers if b.role == "input"]
     others = [b for b in call.program.buffers if b.role != "input"]
     weight = Buffer(f"in{len(inputs)}", "f32", (len(places),), "input", True)
@@ -96,7 +102,8 @@ def _with_weight(call: ProgramCall, form: _Form, places: list[int], name: str) -
         if place not in places:
             return number
         held = Load(weight.name, Const(places.index(place), "i32"))
-        return Cast(held, "i32") if number.dtype == "i32" else held
+        integer = Cast(held, "i32") if place in whole or number.dtype == "i32" else held
+        return Cast(integer, "f32") if place in whole and number.dtype == "f32" else integer
 
     program = _mapped(call.program, read)
     data = np.array([form.numbers[i] for i in places], np.float32)

@@ -9,7 +9,7 @@ or 4 times (4x4) the memory; what that may cost a model is bounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,9 @@ from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.winograd import BLOCK
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import DTYPE_BYTES
+from nnjit_studio.model.plan_choice import NO_WAYS, PlanChoice
 
 EXTRA_WEIGHTS = 0.3
 """Extra bytes for transformed weights, as a share of all weights. With it ResNet-18 stays below
@@ -46,6 +48,11 @@ layers, 7 to 14 where there are many tiles (docs/measuring.md)."""
 
 LEAST_GAIN = 1.25
 """Least ratio of the operations before to those after; smaller gains would not show."""
+
+
+DIRECT, MIXED = "direct", "mixed"
+"""Ways of a convolution beyond its tiles; mixed where the rule's memory ended among equals."""
+REASON = "3x3 convolutions of this shape run in tiles of so many outputs, or directly"
 
 
 @dataclass(frozen=True)
@@ -73,9 +80,38 @@ class _Option:
         return 4 * (self.sizes.points - 9) * self.conv.channels * self.conv.out_channels
 
 
-def use_winograd(calls: ImportedCalls) -> ImportedCalls:
-    """The same model, convolutions in three steps where that pays."""
+def use_winograd(
+    calls: ImportedCalls,
+    ways: Mapping[str, str] = NO_WAYS,
+    choices: list[PlanChoice] | None = None,
+) -> ImportedCalls:
+    """The same model, convolutions in three steps where that pays.
+
+    Parameters
+    ----------
+    ways
+        What to take for all convolutions of one shape, otherwise than by the rule.
+    choices
+        Gets the choice of each shape.
+
+    Raises
+    ------
+    UserError
+        When the ways need more memory for weights than the rule may add.
+    """
     chosen = {option.position: option for option in choose(calls.calls)}
+    for name, group in _groups(calls.calls).items():
+        rule = _taken(group, chosen)
+        value = ways.get(name, rule)
+        if value != rule:
+            chosen = {p: o for p, o in chosen.items() if p not in group}
+            chosen |= {p: options[value] for p, options in group.items() if value in options}
+        if choices is not None:
+            known = dict.fromkeys((DIRECT, *next(iter(group.values())), rule))
+            others = tuple(v for v in known if v != value)
+            choices.append(PlanChoice(name, value, rule, others, REASON))
+    if ways:
+        _check_weights(calls.calls, chosen.values())
     result: list[ProgramCall] = []
     for position, call in enumerate(calls.calls):
         option = chosen.get(position)
@@ -83,12 +119,46 @@ def use_winograd(calls: ImportedCalls) -> ImportedCalls:
     return replace(calls, calls=tuple(result))
 
 
+def _groups(calls: Sequence[ProgramCall]) -> dict[str, dict[int, dict[str, _Option]]]:
+    """Convolutions that may run in tiles, by shape, then by position: an option for each tile."""
+    groups: dict[str, dict[int, dict[str, _Option]]] = {}
+    room = _room(calls)
+    for position, call in enumerate(calls):
+        options = [o for o in _options(call, position, 1.0) if o.room_bytes <= room]
+        if options:
+            conv = options[0].conv
+            size = f"{conv.channels}x{conv.height}x{conv.width}x{conv.out_channels}"
+            named = {f"{o.sizes.m}x{o.sizes.m}": o for o in options}
+            groups.setdefault(f"winograd:{size}", {})[position] = named
+    return groups
+
+
+def _taken(group: Mapping[int, object], chosen: Mapping[int, _Option]) -> str:
+    tiles = {f"{chosen[p].sizes.m}x{chosen[p].sizes.m}" if p in chosen else DIRECT for p in group}
+    return tiles.pop() if len(tiles) == 1 else MIXED
+
+
+def _check_weights(calls: Sequence[ProgramCall], chosen: Iterable[_Option]) -> None:
+    extra, most = sum(o.extra_bytes for o in chosen), EXTRA_WEIGHTS * _weight_bytes(calls)
+    if extra > most:
+        raise UserError(
+            f"Its transformed weights take {extra / 2**20:.1f} MiB more, and the model may grow by "
+            f"{most / 2**20:.1f} MiB."
+        )
+
+
+def _weight_bytes(calls: Sequence[ProgramCall]) -> int:
+    constants = {v.name: v.constant for call in calls for v in call.inputs}
+    return sum(data.nbytes for data in constants.values() if data is not None)
+
+
+def _room(calls: Sequence[ProgramCall]) -> int:
+    return max(ROOM_BYTES, *(_step_bytes(call.program) for call in calls)) if calls else 0
+
+
 def choose(calls: Sequence[ProgramCall]) -> list[_Option]:
     """What saves most for each byte of weights, as long as the bytes last."""
-    constants = {v.name: v.constant for call in calls for v in call.inputs}
-    total = sum(data.nbytes for data in constants.values() if data is not None)
-    left = EXTRA_WEIGHTS * total
-    room = max(ROOM_BYTES, *(_step_bytes(call.program) for call in calls)) if calls else 0
+    left, room = EXTRA_WEIGHTS * _weight_bytes(calls), _room(calls)
     options = [o for i, c in enumerate(calls) for o in _options(c, i) if o.room_bytes <= room]
     chosen: dict[int, _Option] = {}
 
@@ -113,13 +183,13 @@ def _step_bytes(program: Program) -> int:
     return sum(math.prod(b.shape) * DTYPE_BYTES[b.dtype] for b in buffers)
 
 
-def _options(call: ProgramCall, position: int) -> Iterator[_Option]:
+def _options(call: ProgramCall, position: int, least_gain: float = LEAST_GAIN) -> Iterator[_Option]:
     conv = _suitable(call)
     for m in TILES if conv else ():
         assert conv is not None
         option = _Option(position, conv, winograd_of(conv, m))
         large = min(option.sizes.grid) >= LANES
-        if large and option.cost * LEAST_GAIN <= conv.flops // 2:
+        if large and option.cost * least_gain <= conv.flops // 2:
             yield option
 
 

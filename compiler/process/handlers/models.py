@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from nnjit_studio.compiler.any_size.imports import import_sizes
+from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
+from nnjit_studio.compiler.importer.survey import survey
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.process.handlers.registry import State, handles
 from nnjit_studio.compiler.process.operations import (
+    Code,
     GraphTextRequest,
+    ImportAnySizeRequest,
     Imported,
+    ImportedAnySize,
     ImportedGeneration,
     ImportedSizes,
     ImportGenerationRequest,
     ImportRequest,
     ImportSizesRequest,
+    SurveyRequest,
 )
 from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.model.survey import Survey
 
 
 @handles(ImportRequest)
 def import_onnx(state: State, request: ImportRequest) -> Imported:
     path, weights, given = request.path, request.weights, request.importing
     built = import_model(
-        path, weights, state.phase, given.shapes, given.winograd, given.half_weights
+        path, weights, state.phase, given.shapes, given.winograd, given.half_weights, given.ways
     )
     model, programs = described(built, request.weights)
     return Imported(state.keep(programs), model)
+
+
+@handles(SurveyRequest)
+def look_at_file(state: State, request: SurveyRequest) -> Survey:
+    return survey(request.path)
 
 
 @handles(ImportGenerationRequest)
@@ -50,6 +62,19 @@ def import_for_sizes(state: State, request: ImportSizesRequest) -> ImportedSizes
     return ImportedSizes(state.keep(programs), tuple(model for model, _ in plans), made.notes)
 
 
+@handles(ImportAnySizeRequest)
+def import_for_any_size(state: State, request: ImportAnySizeRequest) -> ImportedAnySize:
+    path, weights = request.path, request.weights
+    made = import_any(path, weights, request.inputs, request.half_weights, state.phase)
+    if made is None:
+        return ImportedAnySize("")
+    code = tuple(
+        (k.workload, Code(k.tier, k.data, k.sha256, k.panels, k.parallel_extent))
+        for k in made.kernels
+    )
+    return ImportedAnySize(json.dumps(made.plan.to_json()), code, made.notes)
+
+
 @handles(GraphTextRequest)
 def text_after_pass(state: State, request: GraphTextRequest) -> str:
     given = request.importing
@@ -62,9 +87,9 @@ def described(built: BuiltModel, weights: Path) -> tuple[ImportedModel, Mapping[
     """A model as Wasm runs it, with its form of a GPU where that differs; all programs."""
 
     def plain(form: BuiltModel, gpu: ImportedModel | None = None) -> ImportedModel:
-        return ImportedModel(
-            form.graph, form.workloads, form.plan, frozenset(form.packable), weights, gpu
-        )
+        packable = frozenset(form.packable)
+        facts = form.graph, form.workloads, form.plan, packable, weights
+        return ImportedModel(*facts, gpu, form.choices)
 
     if built.gpu is None:
         return plain(built), built.programs

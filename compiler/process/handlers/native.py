@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.onnx_file.attributes import attributes_of
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
+from nnjit_studio.compiler.oracle.native_profile import native_profile
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.compiler.process.handlers.registry import State, handles
 from nnjit_studio.compiler.process.operations import (
     AttributesRequest,
     NativeDecoderRequest,
+    NativeRunRequest,
     NativeTokensRequest,
     Nodes,
     ReferenceRequest,
@@ -18,6 +20,7 @@ from nnjit_studio.compiler.process.operations import (
     Tensors,
 )
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.native_run import NativeRun
 
 ENDED = "The process that runs native ONNX Runtime ended."
 
@@ -61,6 +64,11 @@ def compare_tokens(state: State, request: NativeTokensRequest) -> list[tuple[int
     if _OPEN.decoder is None:
         raise UserError(ENDED, "Start the check again.")
     return [(c.id, c.deficit) for c in _OPEN.decoder.compare(request.tokens)]
+
+
+@handles(NativeRunRequest)
+def run_natively(state: State, request: NativeRunRequest) -> NativeRun:
+    return native_profile(request.path, request.feeds)
 
 
 @handles(AttributesRequest)

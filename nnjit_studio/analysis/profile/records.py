@@ -11,6 +11,7 @@ import numpy as np
 
 from nnjit_studio.analysis.profile.memory import MeasuredMemory
 from nnjit_studio.errors import UserError
+from nnjit_studio.records.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,23 @@ class Steady:
     min_ms: float
     iqr_ms: float
     runs: int
+    low_ms: float = 0.0
+    """Of the median's interval; 0 in older files."""
+    high_ms: float = 0.0
+
+    @property
+    def estimate(self) -> Estimate:
+        """The same as any view states a latency; without an interval in older files."""
+        ends = (self.low_ms, self.high_ms) if self.high_ms else (self.median_ms, self.median_ms)
+        return Estimate(self.median_ms, *ends, self.runs)
 
     @classmethod
     def of(cls, runs_ms: Sequence[float]) -> Steady:
         """Median, minimum and spread of runs."""
-        low, middle, high = np.percentile(runs_ms, (25, 50, 75))
-        return cls(float(middle), min(runs_ms), float(high - low), len(runs_ms))
+        low, high = np.percentile(runs_ms, (25, 75))
+        found = Estimate.of(runs_ms)
+        spread = float(high - low)
+        return cls(found.ms, min(runs_ms), spread, found.count, found.low, found.high)
 
 
 @dataclass(frozen=True)

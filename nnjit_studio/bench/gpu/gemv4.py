@@ -15,10 +15,11 @@ from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.llm.decoder.plan import settings
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table, spread_text
-from nnjit_studio.bench.statistics import relative_error, spread
+from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.verdict.figures import relative_error
 
 POLICY = GpuPolicy(rounds=7, sample_ms=10.0, readbacks=0)
 

@@ -17,7 +17,7 @@ from nnjit_studio.bench.gpu.page import GpuPage, gpu_page
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
 from nnjit_studio.bench.peers.onnx_models import port, save_model
-from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
@@ -28,6 +28,7 @@ from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile, gpu_tiers
 from nnjit_studio.space import build_lite_space
+from nnjit_studio.verdict.figures import relative_error
 
 SHAPES = {name: WASM_SHAPES[name] for name in ("K0", "K1", "K2", "K3")} | {
     "4096": "matmul:4096x4096x4096:f32"

@@ -24,8 +24,9 @@ from nnjit_studio.bench.llm.decoder.plan import (
 from nnjit_studio.bench.llm.decoder.reference import Reference
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table
-from nnjit_studio.bench.statistics import relative_error, spread
+from nnjit_studio.bench.statistics import spread
 from nnjit_studio.errors import UserError
+from nnjit_studio.verdict.figures import relative_error
 
 WARM_MS = 60.0
 CHECKED_BYTES = 64 * 1024 * 1024

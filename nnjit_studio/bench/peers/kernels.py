@@ -18,13 +18,14 @@ from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.sweep import Swept, sweep
 from nnjit_studio.bench.server import serve, visit
-from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.spelling import WorkloadSpec, program_for, seeded_input
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import TIERS
+from nnjit_studio.verdict.figures import relative_error
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import os
-import shutil
 import statistics
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from nnjit_studio.bench.conditions import measured_now
 from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.bench.server import serve, visit
-from nnjit_studio.bench.statistics import geomean, ratios, relative_error, spread
+from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.errors import UserError
-from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.tuner.events import Failed, Finished
+from nnjit_studio.verdict.case import (
+    OURS,
+    Case,
+    Entry,
+    files_of,
+    ort_entry,
+    uploaded,
+    worst_error,
+    write_inputs,
+)
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 
@@ -77,8 +84,7 @@ def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> Prepa
     with zipfile.ZipFile(export(bench.model, folder / "bundle.zip", samples=False)) as archive:
         archive.extractall(folder / "bundle")
     (folder / "bundle.zip").unlink()
-    for name, data in feeds.items():
-        (folder / f"{_file_name(name)}.bin").write_bytes(np.ascontiguousarray(data).tobytes())
+    write_inputs(folder, feeds)
     return PreparedModel(
         onnx.stem,
         onnx,
@@ -95,21 +101,21 @@ def compare(
     options: BenchOptions,
     cold_rounds: int = COLD_ROUNDS,
     policy: RoundsPolicy = POLICY,
+    native: Mapping[str, NDArray[Any]] | None = None,
 ) -> dict[str, Any]:
     """One row: ours and the peers in turns in one page; cold starts in pages of their own.
+
+    With the outputs of native ONNX Runtime each contender's error against them.
 
     Raises
     ------
     TargetError, PageError
     """
     contenders = ["ours", *options.peers]
-    job = _job(model, threads, contenders, policy)
-    (options.folder / "job.json").write_text(json.dumps(job))
-    place = options.folder / "model"
-    if not place.exists():
-        place.mkdir()
-        for file in _files_of(model.onnx):
-            _link(file, place / file.name)
+    entries = [Entry("ours", OURS, "bundle/manifest.json")]
+    entries += [ort_entry(options.folder, model.onnx) for _ in options.peers]
+    case = Case(options.folder, model.inputs, model.outputs, threads, entries)
+    (options.folder / "job.json").write_text(json.dumps(case.job(policy, None, watched=False)))
     cold: dict[str, list[float]] = {name: [] for name in contenders}
     with serve(options) as server:
         with visit(server, "models.html", options) as running:
@@ -117,37 +123,16 @@ def compare(
         for name in contenders * cold_rounds:
             with visit(server, f"models.html?cold={name}", options):
                 cold[name].append(server.next_message(MODEL_TIMEOUT_S)["first_output_ms"])
-    errors = [_worst_error(model.outputs, server.uploads, peer) for peer in options.peers]
+    found = {name: uploaded(model.outputs, server.uploads, name) for name in contenders}
+    errors = [worst_error(found["ours"], found[peer]) for peer in options.peers]
     return {
         **_row(model, threads, message),
-        "file_bytes": sum(f.stat().st_size for f in place.iterdir()),
+        "file_bytes": sum(f.stat().st_size for f in files_of(model.onnx)),
         "max_rel_err": max(errors, default=None),
+        "native_err": {n: worst_error(o, native) for n, o in found.items()} if native else {},
         "cold_ms": {name: statistics.median(times) for name, times in cold.items() if times},
         "cold_samples_ms": cold,
         "flags": running.flags,
-    }
-
-
-def _job(
-    model: PreparedModel, threads: int, contenders: Sequence[str], policy: RoundsPolicy
-) -> dict[str, Any]:
-    """What the page is to do, for ``resources/bench/models.js``."""
-    inputs = [
-        {
-            "name": spec.name,
-            "type": NUMPY_DTYPES[spec.dtype].name,
-            "dims": spec.shape,
-            "file": f"{_file_name(spec.name)}.bin",
-        }
-        for spec in model.inputs
-    ]
-    return {
-        "threads": threads,
-        "contenders": contenders,
-        "policy": asdict(policy),
-        "manifest": "bundle/manifest.json",
-        "onnx": f"model/{model.onnx.name}",
-        "inputs": inputs,
     }
 
 
@@ -196,31 +181,14 @@ def row_text(row: Mapping[str, Any]) -> str:
     return f"{row['model']:<16} {row['threads']}T  {times}  {ratio}  {memory}"
 
 
-def _files_of(onnx: Path) -> list[Path]:
-    """The model and its external data, which exporters name after it."""
-    named = onnx.parent.glob(f"{glob.escape(onnx.stem)}*")
-    return [f for f in named if f.is_file() and (f.suffix != ".onnx" or f.name == onnx.name)]
+def native_outputs(model: PreparedModel) -> dict[str, NDArray[Any]]:
+    """What ONNX Runtime gives on this machine's processor for the inputs that the page is given."""
+    import onnxruntime
 
-
-def _link(file: Path, place: Path) -> None:
-    """A second name needs no copy, but works on one disk only."""
-    try:
-        os.link(file, place)
-    except OSError:
-        shutil.copyfile(file, place)
-
-
-def _file_name(name: str) -> str:
-    return "input-" + "".join(c if c.isalnum() else "_" for c in name)
-
-
-def _worst_error(outputs: Sequence[TensorSpec], uploads: Mapping[str, bytes], peer: str) -> float:
-    """Largest error of our outputs over the largest value, against the peer's in the same page."""
-    worst = 0.0
-    for spec in outputs:
-        dtype = NUMPY_DTYPES[spec.dtype]
-        ours, theirs = (
-            np.frombuffer(uploads[f"{name}-{spec.name}"], dtype) for name in ("ours", peer)
-        )
-        worst = max(worst, relative_error(ours, theirs.astype(np.float64)))
-    return worst
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.onnx, options, ["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    feeds = seeded_feeds(model.inputs)
+    wanted = {i.name: feeds[i.name] for i in session.get_inputs()}
+    return dict(zip(names, session.run(names, wanted), strict=True))

@@ -105,10 +105,10 @@ def models_report(result: Mapping[str, Any]) -> Report:
     names = _contenders(result)
     head = ["model", "threads", *(f"{n} ms (min; IQR)" for n in names)]
     head += [*(f"{p} / ours" for p in names[1:]), "file MiB", *(f"{n} MiB" for n in names)]
-    head += [*(f"{n} cold ms" for n in names), "error"]
+    head += [*(f"{n} cold ms" for n in names), *(f"{n} error" for n in names)]
     rows = []
     for row in result["rows"]:
-        error, cold = row["max_rel_err"], row["cold_ms"]
+        errors, cold = row["native_err"], row["cold_ms"]
         rows.append(
             [
                 row["model"],
@@ -118,7 +118,7 @@ def models_report(result: Mapping[str, Any]) -> Report:
                 f"{row['file_bytes'] / 2**20:.0f}",
                 *(f"{row['memory_bytes'][n] / 2**20:.0f}" for n in names),
                 *(f"{cold[n]:.0f}" if n in cold else "-" for n in names),
-                "-" if error is None else f"{error:.1e}",
+                *(f"{errors[n]:.1e}" if n in errors else "-" for n in names),
             ]
         )
     means = "\n".join(

@@ -26,6 +26,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.protocols import Runner
@@ -45,8 +46,6 @@ SLOWER = 1.05
 CALIBRATED = 0.004
 """How near to that it has to come."""
 LONG = MeasurePolicy(pairs=32, min_sample_ms=8.0, warmup_ms=90.0, max_ms=30_000.0)
-DECIDED = ("won", "slower")
-"""Of right kernels; one that is wrong or failed says nothing about a swap."""
 TURN_NS = 0.4
 """First guess at a turn of the idle loop."""
 
@@ -143,7 +142,7 @@ def _aa(
         swaps = sum(f.state == "won" for f in fought)
         note(f"{len(fought)} duels of a kernel with itself: {swaps} false swaps")
     swaps = sum(f.state == "won" for f in fought)
-    undecided = sum(f.state not in DECIDED for f in fought)
+    undecided = sum(f.state not in COMPARED for f in fought)
     if undecided == len(fought):
         raise CompileError("No duel of a kernel with itself could be fought.", "Run it again.")
     return {
@@ -187,7 +186,7 @@ def _roles(
 
 
 def _is_right(fought: Fought, role: str) -> bool:
-    return (fought.state == "won") == (role == "faster") and fought.state in DECIDED
+    return (fought.state == "won") == (role == "faster") and fought.state in COMPARED
 
 
 def _blocks(arenas: Sequence[Arena], count: int) -> Iterator[tuple[Arena, int]]:
@@ -265,7 +264,7 @@ def _rows(fought: Sequence[Fought]) -> list[dict[str, Any]]:
                 "workload": name,
                 "duels": len(mine),
                 "won": sum(f.state == "won" for f in mine),
-                "undecided": sum(f.state not in DECIDED for f in mine),
+                "undecided": sum(f.state not in COMPARED for f in mine),
                 "speedup": statistics.median(f.speedup for f in mine),
                 "pairs": statistics.mean(f.pairs for f in mine),
                 "seconds": statistics.median(f.seconds for f in mine),

@@ -109,7 +109,8 @@ def models(
     """Compare whole tuned models with ONNX Runtime Web: speed, memory, cold start.
 
     FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
-    as a page would call them; each cold start is a page of its own in a fresh browser.
+    as a page would call them; each cold start is a page of its own in a fresh browser. Errors are
+    those of both against native ONNX Runtime.
     """
     page, versions = given.page(model_job.parse_peers)
     rows = []
@@ -119,7 +120,8 @@ def models(
                 with cold(folder, replace(given.target, threads=count), importing) as opened:
                     prepare = partial(model_job.prepare, opened.bench, file, seconds, folder)
                     model = opened.run(prepare)
-                row = model_job.compare(model, count, page(folder), cold_rounds)
+                native = model_job.native_outputs(model)
+                row = model_job.compare(model, count, page(folder), cold_rounds, native=native)
             note(model_job.row_text(row))
             rows.append(row)
     result = model_job.document(rows, versions)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import click
 
 from nnjit_studio.bench.tuner import duels as duel_job
+from nnjit_studio.bench.tuner.in_place import bench_in_place, in_place_report
+from nnjit_studio.bench.tuner.plan_regret import bench_plan_regret, plan_regret_report
 from nnjit_studio.bench.tuner.regret import bench_regret, parse_shapes
 from nnjit_studio.bench.tuner.serving import bench_serving
 from nnjit_studio.bench.tuner.tables import regret_report, serving_report
@@ -20,11 +23,15 @@ from nnjit_studio.cli.bench.options import Output, cold, publish, scratch
 from nnjit_studio.cli.common import BUDGET, INPUTS, MODEL, load_inputs, note
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, group, option, verb
+from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, argument, group, option, verb
 from nnjit_studio.errors import BugError, UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.samples.zoo import MODELS, write_model
+
+MODEL_FILES = argument(type=click.Path(path_type=Path, exists=True), nargs=-1)
+ZOO = option("", "Also these models of `nnjit sample`, a comma list.")
 
 
 @verb()
@@ -72,6 +79,49 @@ def regret(
     with scratch() as folder, cold(folder, target) as opened:
         result = opened.run(lambda: bench_regret(opened.bench, wanted, times, rounds, note))
     publish(result, regret_report, output)
+
+
+@verb("in-place")
+def in_place(
+    importing: ImportOptions = IMPORTING,
+    paths: tuple[Path, ...] = MODEL_FILES,
+    zoo: str = ZOO,
+    seconds: float = option(30.0, "Of tuning, for each model.", type=click.FloatRange(1)),
+    confirm: bool = option(False, "Have the sessions confirm each winner in place, as they do."),
+    target: TargetOptions = target_options("target", "threads", "no_sandbox"),
+    output: Output = group(Output),
+) -> None:
+    """Tune models, then measure inside each whether the winners of its duels hold there."""
+    with scratch() as folder, cold(folder, target, importing) as opened:
+        models = models_of(paths, zoo, folder)
+        result = opened.run(lambda: bench_in_place(opened.bench, models, seconds, confirm, note))
+    publish(result, in_place_report, output)
+
+
+@verb("plan-regret")
+def plan_regret(
+    importing: ImportOptions = IMPORTING,
+    paths: tuple[Path, ...] = MODEL_FILES,
+    zoo: str = ZOO,
+    most: int = option(40, "Models with more combinations of choices are left out.", type=COUNT),
+    target: TargetOptions = target_options("target", "threads", "no_sandbox"),
+    output: Output = group(Output),
+) -> None:
+    """Compare the plan that tuning finds with every combination of the import's choices."""
+    with scratch() as folder, cold(folder, target, importing) as opened:
+        models = models_of(paths, zoo, folder)
+        result = opened.run(lambda: bench_plan_regret(opened.bench, models, most, note))
+    publish(result, plan_regret_report, output)
+
+
+def models_of(paths: Sequence[Path], zoo: str, folder: Path) -> list[Path]:
+    """Models of files, and of the zoo by a comma list of names, which are written into a folder."""
+    wanted = [name for name in zoo.split(",") if name]
+    if unknown := set(wanted) - MODELS.keys():
+        raise UserError(f"There is no model {min(unknown)!r}.", f"They are {', '.join(MODELS)}.")
+    if not (paths or wanted):
+        raise UserError("No model is given.", "Give .onnx files, or --zoo mobilenet-v2.")
+    return [*paths, *(write_model(name, folder / f"{name}.onnx") for name in wanted)]
 
 
 def checked_bounds() -> None:

@@ -25,6 +25,7 @@ from nnjit_studio.engine.browsers.flags import (
     write_firefox_preferences,
 )
 from nnjit_studio.errors import TargetError
+from nnjit_studio.support.temporary import process_folder
 
 _TERMINATE_S = 3.0
 _TAIL_LINES = 12
@@ -55,7 +56,7 @@ class Instance:
         self, browser: Browser, url: str, how: HowToStart, on_exit: Callable[[str], None]
     ) -> None:
         self._cleaning = threading.Lock()
-        self.profile = Path(tempfile.mkdtemp(prefix="nnjit-browser-"))
+        self.profile = Path(tempfile.mkdtemp(prefix="browser-", dir=process_folder()))
         try:
             if browser.kind == "firefox":
                 write_firefox_preferences(self.profile, how.gpu, how.extras.preferences)

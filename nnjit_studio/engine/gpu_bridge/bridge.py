@@ -24,6 +24,7 @@ from nnjit_studio.engine.gpu_bridge.process import LENGTH
 from nnjit_studio.engine.messages.connection import CLOSE_PROTOCOL_ERROR
 from nnjit_studio.engine.messages.frames import decode_frame, encode_frame
 from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.support.temporary import process_folder
 
 LOGGER = logging.getLogger("nnjit.gpu")
 MAX_PROCESSES = 8
@@ -38,7 +39,7 @@ class GpuProcess:
     """One started process and the socket to it."""
 
     def __init__(self, adapter: str) -> None:
-        handle, self._chatter = tempfile.mkstemp(prefix="nnjit-gpu-", suffix=".log")
+        handle, self._chatter = tempfile.mkstemp(".log", "gpu-", process_folder())
         os.close(handle)
         self.socket, theirs = socket.socketpair()
         context = multiprocessing.get_context("spawn")

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from nnjit_studio.engine.gpu_bridge.bridge import GpuBridge
+from nnjit_studio.engine.hub.limits import BoundedHttp, calm_logs
 from nnjit_studio.engine.hub.web import make_app
 from nnjit_studio.engine.messages.connection import (
     CLOSE_ANOTHER_PAGE,
@@ -73,7 +74,7 @@ class Hub:
         self._page_comes = False
         self.gpu = GpuBridge()
         self._token = secrets.token_urlsafe(32)
-        self._socket = listening_socket()
+        self._socket = loopback_socket()
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._server = make_server(
             make_app(self._host, self._token, self._serve_page, self.gpu.serve)
@@ -89,16 +90,17 @@ class Hub:
 
     @property
     def origin(self) -> str:
+        """Scheme, host and port. The port is open from here on: nobody needs it before."""
+        with self._changed:
+            if self._thread.ident is None and not self._closed:
+                self._socket.listen()
+                self._thread.start()
         return f"http://{self._host}"
 
     @property
     def url(self) -> str:
         """Address of the page; it holds the token, so keep it out of logs."""
         return f"{self.origin}/?token={self._token}"
-
-    def start(self) -> Hub:
-        self._thread.start()
-        return self
 
     def close(self) -> None:
         """End the server, its thread and all requests; may be called again."""
@@ -115,7 +117,7 @@ class Hub:
         self._socket.close()
 
     def __enter__(self) -> Hub:
-        return self.start()
+        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
@@ -307,21 +309,28 @@ class Hub:
             self._on_log(level, text)
 
 
-def listening_socket() -> socket.socket:
+def loopback_socket() -> socket.socket:
+    """A port of this machine alone, on which nobody listens yet."""
     # asyncio switches Nagle's delay off only for sockets made with IPPROTO_TCP.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+def listening_socket() -> socket.socket:
+    listener = loopback_socket()
     listener.listen()
     return listener
 
 
 def make_server(app: ASGIApp) -> uvicorn.Server:
     """No pings: they would end the connection of a page that works hard."""
+    calm_logs()
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=BoundedHttp,
             ws="websockets-sansio",
             lifespan="off",
             log_config=None,

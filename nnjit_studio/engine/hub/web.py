@@ -33,10 +33,12 @@ MIME_TYPES = {
     ".wasm": "application/wasm",
     ".svg": "image/svg+xml",
     ".png": "image/png",
+    ".otf": "font/otf",
+    ".ttf": "font/ttf",
 }
 """Suffix of each kind of file that is served; no other is."""
 
-_FILE_PATH = re.compile(r"(engine|sdk|studio)(/[a-z]+)*/[a-z_]+(\.[a-z]+)")
+_FILE_PATH = re.compile(r"(engine|fonts|sdk|studio)(/[a-z]+)*/[a-z_]+(\.[a-z]+)")
 """Of ``resources``: the engine, the page's own modules, and the look that bundles have too."""
 
 
@@ -57,7 +59,7 @@ def security_headers(host: str) -> dict[str, str]:
         **ISOLATION,
         "Content-Security-Policy": (
             "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
-            f"connect-src 'self' ws://{host}; worker-src 'self'; img-src 'self'; "
+            f"connect-src 'self' ws://{host}; worker-src 'self'; img-src 'self'; font-src 'self'; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         "Cache-Control": "no-store",

@@ -48,6 +48,8 @@ class PageServer:
     ----------
     uploads
         What the page posted, by name.
+    served
+        Addresses below the token that were asked for, and the files that answered them.
     done
         The page's last message, after :meth:`rows`.
     """
@@ -67,11 +69,12 @@ class PageServer:
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._token = secrets.token_urlsafe(24)
         self.uploads: dict[str, bytes] = {}
+        self.served: list[tuple[str, Path]] = []
         self.done: dict[str, Any] = {}
         routes = [
             Route(f"/{self._token}/report", self._report, methods=["POST"]),
             Route(f"/{self._token}/command", self._command),
-            Route(f"/{self._token}/upload/{{name}}", self._upload, methods=["POST"]),
+            Route(f"/{self._token}/upload/{{name:path}}", self._upload, methods=["POST"]),
             Route(f"/{self._token}/{{root}}/{{path:path}}", self._file),
         ]
         app = Starlette(routes=routes)
@@ -91,13 +94,26 @@ class PageServer:
         PageError
             When none comes in time, or :meth:`fail` was called.
         """
-        try:
-            message = self._messages.get(timeout=timeout_s)
-        except queue.Empty:
+        message = self.message_within(timeout_s)
+        if message is None:
             raise PageError(
                 f"The page said nothing for {timeout_s:.0f} s.",
                 "Run it again with less work.",
-            ) from None
+            )
+        return message
+
+    def message_within(self, timeout_s: float) -> dict[str, Any] | None:
+        """The page's next report; None when none comes in time.
+
+        Raises
+        ------
+        PageError
+            When the page reports an error, or :meth:`fail` was called.
+        """
+        try:
+            message = self._messages.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
         if message["type"] == "error":
             raise PageError(message["error"], message.get("hint", ""))
         return message
@@ -166,6 +182,8 @@ class PageServer:
         if root is not None:
             path = (root / request.path_params["path"]).resolve()
             if path.is_relative_to(root.resolve()) and path.is_file():
+                address = f"{request.path_params['root']}/{request.path_params['path']}"
+                self.served.append((address, path))
                 media = _MIME_TYPES.get(path.suffix, "application/octet-stream")
                 return FileResponse(path, media_type=media)
         return PlainTextResponse("There is no such file.", 404)

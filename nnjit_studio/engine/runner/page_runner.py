@@ -31,6 +31,7 @@ from nnjit_studio.records import (
     RateRequest,
     RunResult,
     Tap,
+    Trial,
 )
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.serving import ServeOptions, ServingStats
@@ -157,7 +158,7 @@ class PageRunner:
             raise BugError(f"A pulse of {tier} was asked for before the device was probed.")
         data, flops = self._peak[tier]
         header = {"type": "pulse", "flops_per_iteration": flops, **self._fields}
-        return self._steady(lambda ask: read(ask(header, [data])[0], Pulse, ("hidden",)))
+        return self.steady(lambda ask: read(ask(header, [data])[0], Pulse, ("hidden",)))
 
     def rates(self, kernels: Sequence[bytes], request: RateRequest) -> list[list[float]]:
         """Milliseconds of one iteration: for each item, one for each round."""
@@ -185,7 +186,7 @@ class PageRunner:
         self._held.model = None
         self._held.kernels = {}
         model = Model(plan, weights, dict(others))
-        self._steady(lambda ask: self._send_model(ask, model))
+        self.steady(lambda ask: self._send_model(ask, model))
         self._held.model = model
 
     def for_plan(self, name: str) -> PageRunner:
@@ -208,7 +209,7 @@ class PageRunner:
 
         ``only`` drops every other kernel.
         """
-        self._steady(lambda ask: self._send_kernels(ask, kernels, only))
+        self.steady(lambda ask: self._send_kernels(ask, kernels, only))
         with self._recovery.lock:
             kept = {} if only else self._held.kernels
             self._held.kernels = {**kept, **{kernel.workload: kernel for kernel in kernels}}
@@ -233,7 +234,7 @@ class PageRunner:
         which = {"plan": self._which} if self._which else {}
         fields = {"runs": runs, "profile": profile, "least_step_ms": least_step_ms, **which}
         timeout_s = self._link.timeout_s * max(1, runs)
-        return self._steady(lambda ask: requests.infer(ask, self._plan, feeds, fields, timeout_s))
+        return self.steady(lambda ask: requests.infer(ask, self._plan, feeds, fields, timeout_s))
 
     def tap(self, feeds: Feeds, taps: Sequence[Tap]) -> list[bytes]:
         """Run the loaded model once and copy what the taps name; at least one, in their order.
@@ -245,7 +246,7 @@ class PageRunner:
         PageError
             Also when a tap lies outside the plan, or all together outside a frame.
         """
-        return self._steady(lambda ask: requests.tap(ask, self._plan, feeds, taps))
+        return self.steady(lambda ask: requests.tap(ask, self._plan, feeds, taps))
 
     def generate(
         self, facts: Generation, ids: Sequence[int], sampling: Sampling
@@ -270,7 +271,7 @@ class PageRunner:
         ``threads`` replaces the runner's own number for these measurements.
         """
         self._held.fixture = None
-        self._steady(lambda ask: self._send_fixture(ask, fixture, threads))
+        self.steady(lambda ask: self._send_fixture(ask, fixture, threads))
         self._held.fixture = fixture, threads
 
     def prepare(self, kernels: Sequence[Kernel]) -> None:
@@ -312,6 +313,11 @@ class PageRunner:
                 return RunResult(*same, error=f"The page was lost with it twice: {lost.error}")
 
         return self._recovery.steady(call)
+
+    def trial(self, feeds: Feeds, kernels: Sequence[Kernel], policy: MeasurePolicy) -> Trial:
+        """Run the model with these kernels and without, in turns; a refusal is in ``error``."""
+        given = feeds, kernels, policy, self._which
+        return self.steady(lambda ask: requests.trial(ask, self._plan, *given))
 
     def serve(self, feeds: Feeds, options: ServeOptions) -> None:
         """Have the page run the model continuously; from now on tuning keeps to the budget.
@@ -359,7 +365,7 @@ class PageRunner:
             raise BugError("An inference was asked for before a model was loaded.")
         return model.others[self._which] if self._which else model.plan
 
-    def _steady(self, request: Callable[[Ask], T]) -> T:
+    def steady(self, request: Callable[[Ask], T]) -> T:
         """A call of one turn that is repeated when the page or its GPU was lost under it."""
 
         def call() -> T:

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnjit_studio.engine.messages.arrays import blobs_to_outputs, feeds_to_blobs
+from nnjit_studio.engine.messages.connection import RequestError
 from nnjit_studio.engine.messages.fixtures import fixture_request
 from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.engine.runner.link import Ask
@@ -23,6 +24,7 @@ from nnjit_studio.records import (
     RateRequest,
     RunResult,
     Tap,
+    Trial,
 )
 from nnjit_studio.records.serving import ServingStats
 
@@ -31,6 +33,7 @@ MEASURED = (
     "instantiate_ms", "error",
 )  # fmt: skip
 """What every ``measured`` has; the rest is a GPU's or was asked for."""
+TRIED = ("mode", "rounds", "ms", "without_ms", "runs_ms", "runs_without_ms")
 SERVED = ("latencies_ms", "generations", "touched", "elapsed_ms", "tuning_ms", "error")
 """What every ``served`` has."""
 
@@ -71,10 +74,11 @@ def send_model(ask: Ask, model: Model, fields: Mapping[str, object]) -> int:
     header = {"type": "load", "plan": model.plan.to_json(), **fields}
     if model.others:
         header["others"] = {name: plan.to_json() for name, plan in model.others.items()}
+    which = {"rival": True} if fields.get("rival") else {}
     with model.weights.open("rb") as file:
         reply, _ = ask(header)
         for offset in range(0, model.plan.weights_bytes, CHUNK_BYTES):
-            ask({"type": "weights", "offset": offset}, [file.read(CHUNK_BYTES)])
+            ask({"type": "weights", "offset": offset, **which}, [file.read(CHUNK_BYTES)])
     return read(reply, _Stored).memory_bytes
 
 
@@ -120,6 +124,26 @@ def tap(ask: Ask, plan: Plan, feeds: Feeds, taps: Sequence[Tap]) -> list[bytes]:
             "Reload the page; it may be an old copy.",
         )
     return [bytes(blob) for blob in copies]
+
+
+def trial(
+    ask: Ask,
+    plan: Plan,
+    feeds: Feeds,
+    kernels: Sequence[Kernel],
+    policy: MeasurePolicy,
+    name: str,
+) -> Trial:
+    """Try kernels in a plan of the loaded model, by its name; the main one has none."""
+    inputs, blobs = feeds_to_blobs(plan.input_specs, feeds)
+    headers = [kernel.header() for kernel in kernels]
+    header = {"type": "trial", "inputs": inputs, "kernels": headers, "policy": asdict(policy)}
+    which = {"plan": name} if name else {}
+    try:
+        reply, _ = ask({**header, **which}, [*blobs, *(kernel.data for kernel in kernels)])
+    except RequestError as error:
+        return Trial(error=str(error))
+    return read(reply, Trial, TRIED)
 
 
 def measure(

@@ -11,6 +11,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult, DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
+from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.space.lite_space import SpaceEntry
 from nnjit_studio.space.registry import row_of
 from nnjit_studio.tuner.events import Measured
@@ -63,7 +64,7 @@ class SearchStrategy:
             r
             for records in self._history.values()
             for r in records
-            if r.state in ("won", "slower") and r.gflops > 0
+            if r.state in COMPARED and r.gflops > 0
         ]
         usable.sort(key=lambda r: (r.key.device_id == mine, r.created))
         for key, group in groupby(sorted(usable[-MAX_RECORDS:], key=_spelled), lambda r: r.key):
@@ -77,7 +78,7 @@ class SearchStrategy:
     def open(self, state: WorkloadState, records: Sequence[TuningRecord]) -> None:
         """Take up a workload: what is known of it, and its exploitation set."""
         for r in records:
-            if r.state in ("won", "slower") and r.gflops > 0:
+            if r.state in COMPARED and r.gflops > 0:
                 self._learn(state, _candidate(r), math.log(r.gflops))
         state.exploit = self._exploitation(state)
         self.refresh(state)
@@ -115,7 +116,7 @@ class SearchStrategy:
         here = state.log_rates.get(state.incumbent.settings, 0.0)
         if measured.state == "duplicate":
             rate = state.log_rates.get(state.measured[compiled.kernel(self._tier).sha256])
-        elif measured.state in ("won", "slower") and measured.speedup > 0:
+        elif measured.state in COMPARED and measured.speedup > 0:
             rate = here + max(math.log(measured.speedup), -FLOOR)
         else:
             rate = None

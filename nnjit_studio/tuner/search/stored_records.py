@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from nnjit_studio.records import TuningRecord
+from nnjit_studio.records.outcomes import WON, shown_outcome
 from nnjit_studio.tuner.events import KnownCandidate
 
+Speedup = tuple[float, float, float]
+"""Of a kernel over another, and the ends of its interval."""
 FAILURES = 2
 """A candidate that failed so often in the same engine is not tried again."""
 
@@ -39,18 +42,38 @@ def stored_winner(records: Sequence[TuningRecord]) -> TuningRecord | None:
     return next((r for r in reversed(records) if r.state == "won"), None)
 
 
+def chained(first: Speedup, then: Speedup) -> Speedup:
+    """Of a kernel that beat one that beat another, over that one."""
+    return (first[0] * then[0], first[1] * then[1], first[2] * then[2])
+
+
+def stored_speedup(records: Sequence[TuningRecord]) -> Speedup | None:
+    """Of the stored winner over the default kernel: each winner beat the one before it.
+
+    None where a record is older than the speed-ups, or lacks its interval.
+    """
+    chain: Speedup = (1.0, 1.0, 1.0)
+    for record in records:
+        if record.state == WON:
+            chain = chained(chain, (record.speedup, record.speedup_low, record.speedup_high))
+    return chain if all(chain) else None
+
+
 def known_results(
     records: Sequence[TuningRecord], known: Collection[str]
 ) -> tuple[KnownCandidate, ...]:
-    """The last measurement of each known candidate; a former winner that was beaten is slower."""
+    """The last measurement of each known candidate; a former winner was faster than another."""
     last = {r.settings: r for r in records if r.settings in known}
     winner = stored_winner(records)
     return tuple(
         KnownCandidate(
             r.settings,
-            "slower" if r.state == "won" and r is not winner else r.state,
+            r.state if r is winner else shown_outcome(r.state),
             r.gflops,
             r.median_ms,
+            r.speedup,
+            r.speedup_low,
+            r.speedup_high,
         )
         for r in last.values()
     )

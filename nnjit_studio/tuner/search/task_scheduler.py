@@ -49,6 +49,9 @@ class WorkloadState:
     log_rates: dict[str, float] = field(default_factory=dict)
     """Natural logarithm of GFLOP/s by settings, ``default`` too. Interleaved comparisons are
     chained from the first kernel on, so a drift of the machine does not enter."""
+    speedup: tuple[float, float, float] | None = (1.0, 1.0, 1.0)
+    """Of the incumbent over the default, and the ends of its interval: the products of those of
+    the duels between; None where the database does not tell."""
     share: float = 0.0
     """Of the model's time with the default kernels, 0..1."""
     candidates: int = 0
@@ -69,6 +72,11 @@ class WorkloadState:
         """Time that the workload takes now, as a share of the model's with default kernels."""
         default = self.log_rates.get(self.default.settings, 0.0)
         return self.share * math.exp(default - self.log_rates.get(self.incumbent.settings, default))
+
+    @property
+    def comparable_ms(self) -> float:
+        """Ms of the incumbent, had it been measured when the default was."""
+        return self.best_ms if self.speedup is None else self.default_ms / self.speedup[0]
 
     @property
     def priority(self) -> float:

@@ -4,15 +4,17 @@ from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel,
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
 from nnjit_studio.workbench.jobs.diff import diff
-from nnjit_studio.workbench.jobs.export import export, report
-from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records
+from nnjit_studio.workbench.jobs.export import export, export_any_size, report
+from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.profile import profile
+from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
     "compare_backends",
     "diff",
     "explain",
     "export",
+    "export_any_size",
     "inspect",
     "measure_device",
     "onnx_attributes",
@@ -20,6 +22,9 @@ __all__ = [
     "records",
     "report",
     "run_kernel",
+    "run_natively",
+    "survey",
     "try_candidate",
     "use_backend",
+    "verdict",
 ]

@@ -9,11 +9,12 @@ from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import DeviceProfile, KernelKey
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.outcomes import TIMED
 from nnjit_studio.space import explain as rules_on
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import TuningContext, own_candidate
-from nnjit_studio.tuner.evaluator import OK_STATES
 from nnjit_studio.tuner.events import Event, Swapped
+from nnjit_studio.tuner.in_place import Trials
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
 
@@ -71,7 +72,9 @@ def try_candidate(model: ModelOnPage, workload: str, settings: str) -> Iterator[
     context = TuningContext(
         page.runner, page.compiler, page.database, page.connect(), SystemClock()
     )
-    for event in own_candidate.try_candidate(found, candidate, incumbent, context):
+    asks = not (model.serving or page.backend.is_gpu or len(model.current.programs) > 1)
+    trials = Trials(page.runner, model.feeds) if asks else None
+    for event in own_candidate.try_candidate(found, candidate, incumbent, context, trials=trials):
         if isinstance(event, Swapped):
             model.choose(workload, candidate)
         yield event
@@ -93,7 +96,7 @@ def run_kernel(model: ModelOnPage, workload: str, settings: str) -> Iterator[Eve
     tier = device.best_tier
     key = KernelKey.of(found, device, tier, page.compiler.version)
     known = {r.settings: r for r in page.database.records(key) if r.samples_ms}
-    if candidate is not None and (settings not in known or known[settings].state not in OK_STATES):
+    if candidate is not None and (settings not in known or known[settings].state not in TIMED):
         raise UserError(
             f"It is not known that {settings} computes the right values here.",
             "Measure it first; what is wrong does not run.",

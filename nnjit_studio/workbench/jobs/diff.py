@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare, rank
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
 from nnjit_studio.records import Tap
@@ -17,6 +18,13 @@ from nnjit_studio.workbench.phases import OnPhase, quiet
 
 PASS_BYTES = 48 * 2**20
 """Copied in one run of the page: a frame holds 128 MiB."""
+NOISE = 2.0**-20
+"""Relative change of the model's inputs, eight times the rounding of float32."""
+NEIGHBOURS, SPREAD = 12, 4.0
+"""How many of the nearest tensors within the tolerance tell how large errors are in units of that
+change, and how far above their median one may be."""
+CHECKED_AGAIN = 24
+"""Tensors beyond the tolerance whose steps are given to ONNX Runtime with the page's inputs."""
 
 
 def diff(
@@ -90,8 +98,79 @@ def diff_tensors(
                 missing.append(Missing(tensor.spec.name, tensor.node.name, "shape", why))
             else:
                 rows.append(compare(tensor, got[tensor.spec.name], found))
-    rows.sort(key=lambda row: (-row.max_rel, row.position))
-    return Diff(graph.name, tolerance, tuple(rows), tuple(missing))
+    rows = [replace(row, output=row.tensor in graph.outputs) for row in rows]
+    beyond = [row for row in rows if not row.max_rel <= tolerance][:CHECKED_AGAIN]
+    if beyond:
+        on_phase(f"asking ONNX Runtime about {len(beyond)} steps with the page's inputs")
+        by_name = {t.spec.name: t for t in ours}
+        same = {row.tensor for row in beyond if _agrees(model, by_name, reference, row, tolerance)}
+        same |= _as_sensitive(model, rows, [r for r in beyond if r.tensor not in same], reference)
+        rows = [replace(row, inherited=row.tensor in same) for row in rows]
+    return Diff(graph.name, tolerance, tuple(sorted(rows, key=rank)), tuple(missing))
+
+
+def _agrees(
+    model: ModelOnPage,
+    ours: Mapping[str, Placed],
+    reference: set[str],
+    row: TensorDiff,
+    tolerance: float,
+) -> bool:
+    """Whether ONNX Runtime computes the same from the inputs that the step had in the page.
+
+    Where an input has no counterpart in the ONNX file nobody can say: that counts as no.
+    """
+    tensor = ours[row.tensor]
+    inputs = [ours[name] for name in tensor.node.inputs if name in ours]
+    names = [t.spec.name for t in inputs]
+    if not names or row.tensor not in reference or not reference.issuperset(names):
+        return False
+    process = model.page.process
+    shapes = process.reference_tensors(model.feeds, names)
+    given = {
+        name: held.reshape(shapes[name].shape)
+        for name, t in zip(names, inputs, strict=True)
+        for held in _page_tensors(model, [t])
+        if held.size == shapes[name].size and held.dtype == shapes[name].dtype
+    }
+    if len(given) < len(names):
+        return False
+    expected = process.reference_tensors({**model.feeds, **given}, [row.tensor])[row.tensor]
+    (got,) = _page_tensors(model, [tensor])
+    return compare(tensor, got, expected).max_rel <= tolerance
+
+
+def _as_sensitive(
+    model: ModelOnPage, rows: Sequence[TensorDiff], beyond: Sequence[TensorDiff], names: set[str]
+) -> set[str]:
+    """Those whose error is as large as rounding makes it in this model.
+
+    An error counts in units of what a relative change of the model's inputs by ``NOISE`` does to
+    the same tensor in ONNX Runtime: a wrong step stands out, an ill-conditioned one does not.
+    """
+    draw = np.random.default_rng(7)
+    noisy = {
+        name: (a * (1 + NOISE * draw.uniform(-1, 1, a.shape))).astype(a.dtype)
+        for name, a in model.feeds.items()
+        if np.issubdtype(a.dtype, np.floating)
+    }
+    known = [row for row in rows if row.tensor in names]
+    calm = [row for row in known if row.max_abs and row not in beyond]
+    if not noisy or not beyond or len(calm) < NEIGHBOURS:
+        return set()
+    first = min(row.position for row in beyond)
+    calm = sorted(calm, key=lambda row: abs(row.position - first))[:NEIGHBOURS]
+    asked = [*calm, *(row for row in beyond if row.tensor in names)]
+    tensors = [row.tensor for row in asked]
+    plain = model.page.process.reference_tensors(model.feeds, tensors)
+    moved = model.page.process.reference_tensors({**model.feeds, **noisy}, tensors)
+    units = {
+        row.tensor: row.max_abs / change if change else np.inf
+        for row in asked
+        for change in [float(np.max(np.abs(moved[row.tensor] - plain[row.tensor]), initial=0.0))]
+    }
+    limit = SPREAD * float(np.median([units[row.tensor] for row in calm]))
+    return {row.tensor for row in beyond if units.get(row.tensor, np.inf) <= limit}
 
 
 def _tensors(graph: Graph, plan: Plan) -> Iterator[Placed]:

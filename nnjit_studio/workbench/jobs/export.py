@@ -13,9 +13,13 @@ from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab
 from nnjit_studio.tuner.events import Finished
+from nnjit_studio.verdict.result import Verdict
+from nnjit_studio.verdict.store import verdict_of
+from nnjit_studio.verdict.text import table
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import PREFILL
-from nnjit_studio.workbench.page import SystemClock
+from nnjit_studio.workbench.open_model import PREFILL, Feeds
+from nnjit_studio.workbench.page import EnginePage, SystemClock
+from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
 
 log = logging.getLogger(__name__)
@@ -61,8 +65,61 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
+        figures=_figures(model),
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
+
+
+def export_any_size(
+    page: EnginePage, path: Path, out: Path, feeds: Feeds | None, on_phase: OnPhase = quiet
+) -> tuple[Path, tuple[str, ...]] | None:
+    """Write a bundle that takes inputs of any size, where the model leaves sizes open.
+
+    Parameters
+    ----------
+    feeds
+        Inputs that the model runs on, which go with the bundle; some are made up without.
+
+    Returns
+    -------
+    tuple or None
+        The bundle, and what a user should know of it; None where all sizes are fixed.
+
+    Raises
+    ------
+    ModelError, UserError
+        Also where a part of the model can be compiled for one size alone.
+    BundleError
+        When it cannot be written.
+    """
+    weights, half = page.weights_file(), page.importing.half_weights
+    with page.working():
+        made = page.process.import_any_size(path, weights, feeds or {}, half, on_phase)
+    if made is None:
+        return None
+    parts = BundleParts(
+        made.plan.at(made.plan.example),
+        weights,
+        made.kernels,
+        engine_files(any_size=True),
+        samples=feeds or {},
+        open_plan=made.plan,
+    )
+    return write_bundle(out, parts, made.plan.name, {}), made.notes
+
+
+def _verdict(model: ModelOnPage) -> Verdict | None:
+    return verdict_of(model.page.database.path.parent, model.current.path)
+
+
+def _figures(model: ModelOnPage) -> str:
+    """The last verdict of the model for a README; empty where it was not compared."""
+    found = _verdict(model)
+    if found is None or not found.versions:
+        return ""
+    peer = " ".join(found.versions.values())
+    where = f"Measured {found.created[:10]} on {found.threads} thread in {found.browser}"
+    return f"Compared with ONNX Runtime Web {peer}\n\n{table(found)}\n\n{where}\n"
 
 
 def _tuned_on(model: ModelOnPage) -> dict[str, str]:
@@ -106,4 +163,5 @@ def report(model: ModelOnPage, out: Path) -> Path:
         [e.to_json() for e in model.events],
         created=SystemClock().now_iso(),
         versions=model.page.versions(),
+        verdict=_verdict(model),
     )

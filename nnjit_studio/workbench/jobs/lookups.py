@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from nnjit_studio.model.native_run import NativeRun
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.open_model import Feeds
 
 
 def onnx_attributes(model: ModelOnPage) -> dict[str, dict[str, str]]:
@@ -21,3 +26,27 @@ def records(model: ModelOnPage) -> list[TuningRecord]:
     """What the kernel database has of the model's workloads, newest first."""
     workloads = model.opened.workloads if model.opened is not None else ()
     return model.page.database.records_of(workload.key for workload in workloads)
+
+
+def survey(model: ModelOnPage, path: Path) -> Survey:
+    """A file's inputs and raw graph, without importing it.
+
+    Raises
+    ------
+    ModelError
+        When it is no valid model.
+    """
+    return model.page.process.survey(path)
+
+
+def run_natively(model: ModelOnPage, path: Path, feeds: Feeds) -> NativeRun:
+    """Time a file in native ONNX Runtime; it ends when the page is cancelled.
+
+    Raises
+    ------
+    UserError
+        When ONNX Runtime cannot run it, or it was cancelled.
+    """
+    model.page.begin()
+    with model.page.compiler_killed_on_cancel():
+        return model.page.process.native_run(path, feeds)

@@ -5,7 +5,7 @@ import { openNative } from "../../engine/gpu/native/device.js";
 import { onGpu } from "../../engine/plan.js";
 import { check, fetchFile, streamFile } from "../bundle_fetch.js";
 
-/** @import { Bundle, FileEntry, GpuKernelEntry } from "../../types/engine.js" */
+/** @import { Bundle, FileEntry, GpuKernelEntry, Plan } from "../../types/engine.js" */
 
 /** Parts of the weights: a part ends where a word does. */
 const PART_BYTES = 8 * 2 ** 20;
@@ -18,7 +18,7 @@ export async function openOnGpu({ base, manifest, plan, others }) {
     const packed = device.info.language_features.includes("packed_4x8_integer_dot_product");
     const tier = packed && device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
     const engine = new GpuEngine(device);
-    await engine.load(onGpu(plan), others);
+    await engine.load(onGpu(/** @type {Plan} */ (plan)), others);
     const [kernels] = await Promise.all([
       Promise.all(gpu_kernels.map((entry) => fetchWgsl(base, entry, tier))),
       uploadWeights(base, manifest.weights, engine),

@@ -46,13 +46,15 @@ export class Bench {
    * @param {Kernel} challenger
    * @param {Kernel | null} incumbent
    * @param {MeasurePolicy} policy
+   * @param {() => void} [checked] is called when the challenger has run once
    * @returns {Promise<Measured>}
    */
-  async measure(challenger, incumbent, policy) {
+  async measure(challenger, incumbent, policy, checked = () => {}) {
     const fixture = fixtureOf(this.#fixture, challenger);
     let result = notMeasured("");
     try {
       const { check, bound, right } = await this.#rivals.challenger(challenger, incumbent, () => this.#check(fixture, challenger, policy));
+      checked();
       result = { ...result, ...check };
       if (!right) return result;
       const rival = incumbent && (await this.#rivals.incumbent(incumbent, () => this.#incumbent(fixture, incumbent, policy)));

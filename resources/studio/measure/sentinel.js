@@ -22,7 +22,8 @@ export class Sentinel {
    * About 10 ms, 40 the first time.
    * @param {Uint8Array<ArrayBuffer>} bytes the peak kernel: `run(begin, end)`
    * @param {number} flops_per_iteration
-   * @returns {Promise<number>} GFLOP/s, the median of some samples
+   * @returns {Promise<{gflops: number, throughput: number}>} the median of some samples, and of all
+   *   the time that passed: what another program took of it is in no short sample's median
    */
   async rate(bytes, flops_per_iteration) {
     const known = await this.#warm(bytes);
@@ -36,7 +37,8 @@ export class Sentinel {
       }
     };
     const samples = Array.from({ length: SAMPLES }, sample);
-    return (CALL * flops_per_iteration) / median(samples) / 1e6;
+    const rate = (/** @type {number} */ ms) => (CALL * flops_per_iteration) / ms / 1e6;
+    return { gflops: rate(median(samples)), throughput: rate(samples.reduce((a, b) => a + b) / samples.length) };
   }
 
   /** @param {Uint8Array<ArrayBuffer>} bytes */

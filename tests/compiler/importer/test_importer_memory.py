@@ -16,7 +16,6 @@ from kernel_harness import engine, run_kernel
 from matmul_programs import dense
 from small_programs import softmax
 
-from nnjit_studio.compiler.importer.buffers import Lifetime, aligned, plan_offsets
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.names import OnnxNames
 from nnjit_studio.compiler.importer.passes import Import
@@ -35,6 +34,7 @@ from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.softmax import overwritten
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.model import PlanBuffer
+from nnjit_studio.model.storage import Lifetime, aligned, plan_offsets
 
 lifetimes = st.builds(
     lambda nbytes, first, length: Lifetime(nbytes, first, first + length),

@@ -9,9 +9,9 @@ import pytest
 from onnx import helper
 from onnx_models import save
 from test_fold_views import attention, feeds
-from test_importer import check_against_onnxruntime
+from test_importer import check_against_onnxruntime, run_by_reference
 
-from nnjit_studio.compiler.importer import BuiltModel
+from nnjit_studio.compiler.importer import BuiltModel, import_model
 
 ROWS, WIDTH = 6, 8
 
@@ -24,6 +24,24 @@ def test_attention_has_one_product_of_its_input(tmp_path: Path) -> None:
     built = check_against_onnxruntime(attention(tmp_path / "attention.onnx"), feeds())
     assert products(built) == [(10, 24, 72), (10, 24, 24)]
     assert len(built.graph.nodes) == 5
+
+
+def test_merging_is_a_choice_where_there_is_something_to_merge(tmp_path: Path) -> None:
+    path = attention(tmp_path / "attention.onnx")
+    merged = {c.name: c for c in import_model(path, tmp_path / "w.bin").choices}
+    assert merged["merge_products"].value == "on" and merged["merge_products"].others == ("off",)
+    weights = tmp_path / "apart.bin"
+    apart = import_model(path, weights, ways={"merge_products": "off"})
+    assert products(apart) == [(10, 24, 24)] * 4
+    (choice,) = (c for c in apart.choices if c.name == "merge_products")
+    assert (choice.value, choice.rule, choice.others) == ("off", "on", ("on",))
+    again = check_against_onnxruntime(path, feeds())
+    got, wanted = (
+        run_by_reference(built, file, feeds())
+        for built, file in ((apart, weights), (again, path.with_suffix(".bin")))
+    )
+    for name, expected in wanted.items():
+        np.testing.assert_allclose(got[name], expected, rtol=2e-5, atol=2e-6)
 
 
 def test_the_merged_node_knows_all_its_onnx_nodes(tmp_path: Path) -> None:

@@ -35,6 +35,16 @@ def test_inner_tensors_can_be_asked_for(compiler: CompileProcess, tmp_path: Path
     np.testing.assert_allclose(found["y"].sum(axis=1), np.ones(5), rtol=1e-6)
 
 
+def test_an_inner_tensor_can_be_fed(compiler: CompileProcess, tmp_path: Path) -> None:
+    compiler.open_reference(mlp(tmp_path / "m.onnx"))
+    x = np.ones((5, 6), np.float32)
+    r1 = compiler.reference_tensors({"x": x}, ["r1"])["r1"]
+    found = compiler.reference_tensors({"x": x, "r1": 0 * r1}, ["y"])
+    again = compiler.reference_tensors({"x": 7 * x, "r1": 0 * r1}, ["y"])
+    np.testing.assert_array_equal(found["y"], again["y"])
+    assert (found["y"] != compiler.reference_tensors({"x": x}, ["y"])["y"]).any()
+
+
 def test_what_onnx_runtime_refuses_is_one_sentence(
     compiler: CompileProcess, tmp_path: Path
 ) -> None:

@@ -365,7 +365,9 @@ def test_four_bit_space(tmp_path: Path) -> None:
 def test_other_widths_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     model, _, _ = four_bit_model(path, [2, 64], 8, 32, False)
-    next(a for a in model.graph.node[0].attribute if a.name == "bits").i = 8
-    onnx.save(model, path)
-    with pytest.raises(UnsupportedOpError, match="4-bit"):
-        import_model(path, tmp_path / "w.bin")
+    bits = next(a for a in model.graph.node[0].attribute if a.name == "bits")
+    for width, said in ((2, "4-bit"), (8, "rows of K bytes")):
+        bits.i = width
+        onnx.save(model, path)
+        with pytest.raises(UnsupportedOpError, match=said):
+            import_model(path, tmp_path / "w.bin")

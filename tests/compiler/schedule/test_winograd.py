@@ -32,6 +32,8 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.errors import UserError
+from nnjit_studio.model.plan_choice import PlanChoice
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Program, Arrays], np.ndarray]
@@ -192,6 +194,11 @@ def test_steps_of_a_block_that_adds_its_own_input() -> None:
     steps = use_winograd(ImportedCalls(values[:1], (), calls)).calls
     assert [len(s.inputs) for s in steps[:3]] == [1, 2, 3]
     assert steps[3] is ballast
+    alone, choices = ImportedCalls(values[:1], (), calls[:1]), list[PlanChoice]()
+    use_winograd(alone, {}, choices)
+    assert choices[0].rule == "direct"
+    with pytest.raises(UserError, match="may grow by"):
+        use_winograd(alone, {choices[0].name: choices[0].others[0]})
     known: Arrays = {"in0": given["in0"]}
     for step in steps[:3]:
         names = [b.name for b in step.program.buffers]
@@ -228,7 +235,14 @@ def test_labels_and_names_of_a_model(tmp_path: Path) -> None:
     assert built.graph.nodes[2].outputs == ("r",)
     assert built.workloads[1].tunable
     assert built.workloads[1].key in built.packable
+    (choice,) = built.choices
+    assert choice.name == "winograd:16x16x16x16" and choice.value == choice.rule == "4x4"
+    assert choice.others == ("direct",)
     direct = import_model(path, tmp_path / "w2.bin", winograd=False)
+    assert direct.choices == ()
+    asked = import_model(path, tmp_path / "w3.bin", ways={choice.name: "direct"})
+    assert asked.plan.steps == direct.plan.steps
+    assert asked.choices[0].value == "direct" and asked.choices[0].others == ("4x4",)
     assert direct.graph.nodes[0].op == "conv2d+bias+relu"
     step = built.programs[built.workloads[2].key]
     assert workload_for(step, None).epilogue == ("bias", "relu")

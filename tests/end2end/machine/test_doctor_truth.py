@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.embedded,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's displays and /proc"),
 ]
-GONE = {"DISPLAY": ":77"}
+GONE = {"DISPLAY": ":57077"}
 
 
 def nnjit(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +54,7 @@ def report(*arguments: str, **variables: str) -> dict[str, Any]:
 def test_a_sandbox_switched_off_by_the_environment_is_off(name: str, value: str, by: str) -> None:
     found = report(**GONE, **{name: value})
     assert found["sandbox"] == f"off, by {by}"
-    assert found["display"] == "DISPLAY=:77 does not answer: the window is drawn offscreen"
+    assert found["display"] == "DISPLAY=:57077 does not answer: the window is drawn offscreen"
 
 
 @pytest.mark.skipif(bool(SANDBOX), reason="root has no sandbox")

@@ -85,9 +85,11 @@ def test_the_picture_shows_the_page(tmp_path):
     """The web view's content is in the grabbed window, not a blank."""
     picture, model = tmp_path / "window.png", tmp_path / "tiny.onnx"
     model.write_bytes(b"")
+    tests = Path(__file__).parents[2]
+    folders = (tests / "gui", tests, tests / "helpers")
     code = f"""
         import http.server, sys, threading
-        sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[1:3]]!r}
+        sys.path[:0] = {[str(folder) for folder in folders]!r}
         from pathlib import Path
         from nnjit_studio.ui.page.host import EngineView
         from nnjit_studio.ui.startup.app import run_studio

@@ -96,7 +96,7 @@ def test_f8_says_which_is_faster_and_why(qtbot, opened):
     assert opened.faster.caption.text().startswith("Wasm is 4.0x as fast here")
     assert "the transfers" in opened.faster.answer.text()
     assert len(opened.faster.model.rows) == 4
-    assert not opened.docks["faster"].visibleRegion().isEmpty()
+    assert opened.docks["faster"].seen
 
 
 def test_the_lite_space_shows_the_settings_of_its_backend(qtbot, opened, workbench):

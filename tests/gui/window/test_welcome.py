@@ -43,6 +43,7 @@ def test_the_machine_is_looked_at_and_told_line_by_line(qtbot, window):
 
 
 def test_a_click_on_the_sample_opens_and_profiles_it(qtbot, window, sample):
+    window.first_run.on = True
     wait_job(
         qtbot, window, "profile",
         lambda: QTest.mouseClick(window.welcome.page.sample_button, Qt.MouseButton.LeftButton),
@@ -76,7 +77,7 @@ def test_a_sample_that_cannot_be_opened_leads_back(qtbot, window, workbench, sam
 
 
 def test_recent_models_that_are_there_have_a_button(qtbot, window, model_file, tmp_path):
-    window.welcome.page.show_recent([tmp_path / "gone.onnx", model_file])
+    window.welcome.page.show_recent([(tmp_path / "gone.onnx", ""), (model_file, "")])
     names = {
         b.accessibleName()
         for b in window.welcome.page.findChildren(type(window.welcome.page.open_button))

@@ -1,42 +1,21 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { afterEach, test } from "node:test";
 import { bestTier, hasTier } from "../../../resources/engine/features.js";
 import { InferenceSession, Tensor } from "../../../resources/nnjit.js";
-import { C, decode, embed, expected as continuation, FACTS, prefill, score, V } from "../decoder.js";
-import { addKernel, doubleKernel, f32, header, planOf, rowAddKernel } from "../wasm.js";
+import { expected as continuation, V } from "../decoder.js";
+import { base, encode, entry, expected, K, makeText, N, tinyBundle } from "../tiny_bundle.js";
+import { doubleKernel, planOf } from "../wasm.js";
 import { isolate, WebWorker } from "../web_worker.js";
 
-const [K, N] = [3, 5];
-const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i) => i / 4), ...Array(33).fill(0));
-const expected = Array.from({ length: K * N }, (_, i) => 2 * (10 * (1 + Math.floor(i / N)) + i / 4));
-const base = "http://static.example/models/tiny/manifest.json";
 const x = () => new Tensor("float32", [10, 20, 30], [K]);
 const realFetch = globalThis.fetch;
 afterEach(() => {
   globalThis.fetch = realFetch;
 });
 
-const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
-const entry = (file, bytes) => ({ file, nbytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") });
-
-/** A bundle as a map from file to bytes, served by a fake fetch. */
-function serve({ plan = planOf(K, N), change = () => {} } = {}) {
-  const files = { "plan.json": encode(plan), "weights.bin": weights, "kernels/a.wasm": rowAddKernel(K, N, 8), "kernels/b.wasm": addKernel };
-  const kernel = (workload, panels, file) => {
-    const { sha256, tier, ...fields } = header(workload, K * N, panels);
-    return { ...fields, tiers: { simd128: entry(file, files[file]) } };
-  };
-  const manifest = {
-    format: "nnjit-bundle",
-    version: 1,
-    name: "tiny",
-    plan: entry("plan.json", files["plan.json"]),
-    weights: entry("weights.bin", weights),
-    kernels: [kernel("rowadd", [[1, 8]], "kernels/a.wasm"), kernel("add", [], "kernels/b.wasm")],
-  };
-  change(manifest, files);
-  files["manifest.json"] ??= encode(manifest);
+/** A bundle served by a fake fetch; what was asked for. */
+function serve(options) {
+  const files = tinyBundle(options);
   const asked = [];
   globalThis.fetch = async (url) => {
     const file = String(url).slice(base.length - "manifest.json".length);
@@ -64,23 +43,6 @@ test("a bundle loads and runs with the API of ONNX Runtime Web", async () => {
   await session.release();
   await assert.rejects(session.run({ x: x() }), /No model is loaded/);
 });
-
-/** Turns the tiny bundle into one of a decoder. */
-function makeText(manifest, files) {
-  const kernel = (workload, extent, bytes) => {
-    const file = `kernels/${workload}.wasm`;
-    files[file] = bytes;
-    const { sha256, tier, ...fields } = header(workload, extent);
-    return { ...fields, tiers: { simd128: entry(file, bytes) } };
-  };
-  Object.assign(files, { "plan.json": encode(decode), "prefill.json": encode(prefill), "weights.bin": new Uint8Array(0) });
-  Object.assign(manifest, {
-    plan: entry("plan.json", files["plan.json"]),
-    weights: entry("weights.bin", files["weights.bin"]),
-    kernels: [kernel("embed", 1, embed), kernel("score", V, score(C)), kernel("embed3", 3, embed), kernel("score3", V, score(3))],
-    generation: { facts: { ...FACTS, rows: 3, last: "last" }, prefill: entry("prefill.json", files["prefill.json"]) },
-  });
-}
 
 test("a bundle of a decoder makes text, one at a time, and stops when its reader leaves", async () => {
   serve({ change: makeText });

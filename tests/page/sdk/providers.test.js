@@ -1,15 +1,10 @@
 /** Which execution provider runs a bundle: the first that works here, and why not one before. */
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { afterEach, test } from "node:test";
 import { InferenceSession, Tensor } from "../../../resources/nnjit.js";
 import { fakeGpu } from "../fake_gpu.js";
-import { addKernel, f32, header, planOf, rowAddKernel } from "../wasm.js";
+import { base, encode, entry, expected, K, N, tinyBundle } from "../tiny_bundle.js";
 
-const [K, N] = [3, 5];
-const base = "http://static.example/tiny/manifest.json";
-const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i) => i / 4), ...Array(33).fill(0));
-const expected = Array.from({ length: K * N }, (_, i) => 2 * (10 * (1 + Math.floor(i / N)) + i / 4));
 const x = () => new Tensor("float32", [10, 20, 30], [K]);
 const view = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
 /** What the documents' code does, over the bytes of its bindings. */
@@ -28,9 +23,6 @@ function gpuOf(gpu) {
   Object.defineProperty(navigator, "gpu", { value: gpu, configurable: true });
 }
 
-const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
-const entry = (file, bytes) => ({ file, nbytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") });
-
 function document(code, bindings) {
   const access = bindings.map((_, i) => (i === bindings.length - 1 ? "read_write" : "read"));
   return encode({ version: 1, scratch: [], requires: [], dispatches: [{ code, entry: "main", workgroups: [1, 1, 1], bindings, access }] });
@@ -38,35 +30,19 @@ function document(code, bindings) {
 
 /** A bundle of both backends behind a fetch that gives odd parts. */
 function serve({ gpu = true, change = () => {} } = {}) {
-  const files = {
-    "plan.json": encode(planOf(K, N)),
-    "weights.bin": weights,
-    "kernels/a.wasm": rowAddKernel(K, N, 8),
-    "kernels/b.wasm": addKernel,
-    "kernels/a.json": document("rowadd", ["a0", "a1", "a2"]),
-    "kernels/b.json": document("add", ["a0", "a2"]),
-    "kernels/c.json": document("subgrouped", ["a0", "a2"]),
+  const addGpu = (manifest, files) => {
+    files["kernels/a.json"] = document("rowadd", ["a0", "a1", "a2"]);
+    files["kernels/b.json"] = document("add", ["a0", "a2"]);
+    files["kernels/c.json"] = document("subgrouped", ["a0", "a2"]);
+    const json = (name) => entry(`kernels/${name}.json`, files[`kernels/${name}.json`]);
+    if (gpu)
+      manifest.gpu_kernels = [
+        { workload: "rowadd", settings: "default", tiers: { wgsl: json("a") } },
+        { workload: "add", settings: "default", tiers: { wgsl: json("b"), "wgsl-subgroups": json("c") } },
+      ];
+    change(manifest, files);
   };
-  const wasm = (workload, panels, file) => {
-    const { sha256, tier, ...fields } = header(workload, K * N, panels);
-    return { ...fields, tiers: { simd128: entry(file, files[file]) } };
-  };
-  const manifest = {
-    format: "nnjit-bundle",
-    version: 1,
-    name: "tiny",
-    plan: entry("plan.json", files["plan.json"]),
-    weights: entry("weights.bin", weights),
-    kernels: [wasm("rowadd", [[1, 8]], "kernels/a.wasm"), wasm("add", [], "kernels/b.wasm")],
-  };
-  const json = (name) => entry(`kernels/${name}.json`, files[`kernels/${name}.json`]);
-  if (gpu)
-    manifest.gpu_kernels = [
-      { workload: "rowadd", settings: "default", tiers: { wgsl: json("a") } },
-      { workload: "add", settings: "default", tiers: { wgsl: json("b"), "wgsl-subgroups": json("c") } },
-    ];
-  change(manifest, files);
-  files["manifest.json"] = encode(manifest);
+  const files = tinyBundle({ change: addGpu });
   const asked = [];
   globalThis.fetch = async (url) => {
     const file = String(url).slice(base.length - "manifest.json".length);

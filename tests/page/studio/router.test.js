@@ -112,6 +112,38 @@ test("a kernel that does not end is a failed measurement, and the page goes on",
   assert.deepEqual(workers.measurer.map((w) => w.ended), [true, false]);
 });
 
+test("a first run that hangs where others took milliseconds costs two seconds", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  /** @type {"answer" | "hang" | "hang later"} */
+  let how = "answer";
+  const { ask, sent, workers } = office((call) => {
+    if (call.header.type !== "measure") return { header: { type: "ok" }, blobs: [] };
+    if (how === "answer") return { header: { type: "measured", samples_ms: [1.5, 2], incumbent_ms: [] }, blobs: [] };
+    const checked = Object.assign(new Event("message"), { data: { header: { type: "checked", of: call.header.id } } });
+    if (how === "hang later") setTimeout(() => workers.measurer.at(-1).dispatchEvent(checked), 1);
+    return "silence";
+  });
+  const settle = async (promise, ticks) => {
+    for (const ms of ticks) {
+      for (let i = 0; i < 20; i++) await new Promise((r) => setImmediate(r));
+      t.mock.timers.tick(ms);
+    }
+    for (let i = 0; i < 20; i++) await new Promise((r) => setImmediate(r));
+    await promise;
+  };
+  await settle(ask(fixture), [1]);
+  await settle(ask(measure, [blob()]), [1]);
+  how = "hang";
+  await settle(ask(measure, [blob()]), [1999, 1]);
+  assert.match(sent[2].error, /first run did not end within 2 s/);
+  how = "hang later";
+  const later = ask(measure, [blob()]);
+  await settle(Promise.resolve(), [1, 1, 10_000]); // the fixture of the new worker, the sign of life
+  assert.equal(sent.length, 3);
+  await settle(later, [300]);
+  assert.match(sent[3].error, /did not end within 10.3 s/);
+});
+
 test("a dead engine worker is an error; the next load starts another", async () => {
   let dead = true;
   const { ask, sent, workers } = office(({ header }) => (header.type === "infer" && dead ? "die" : { header: { type: "ok" }, blobs: [] }));

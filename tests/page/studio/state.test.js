@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { estimate } from "../../../resources/studio/estimate.js";
 import { came, closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started, threadsText, tokenRate } from "../../../resources/studio/state.js";
 
 const load = { type: "load", plan: { name: "minilm" } };
@@ -78,4 +80,32 @@ test("a model on a GPU says so in the place of its threads", () => {
   assert.equal(on({}), "");
   assert.equal(on({ backend: "webgpu", implementation: "navigator" }), "WebGPU");
   assert.equal(on({ backend: "webgpu", implementation: "bridge" }), "WebGPU through the Studio");
+});
+
+test("the latency is the median of the runs that a figure was made of, and a profiled run is none", () => {
+  const infer = { type: "infer" };
+  const ran = (state, runs_ms, request = infer) => done(started(state, request), request, { type: "inferred", runs_ms });
+  let state = done(started(START, { type: "load", plan: { name: "m" } }), { type: "load" }, { type: "ok" });
+  state = ran(state, [10.6]);
+  state = ran(state, Array.from({ length: 20 }, (_, i) => 0.06 + i * 1e-4));
+  state = ran(state, [4, 4, 4], { type: "infer", profile: true });
+  assert.equal(state.samples_ms.length, 20);
+  assert.ok(Math.abs(estimate(state.samples_ms).ms - 0.06095) < 1e-9);
+  state = ran(state, [0.07]);
+  assert.equal(state.samples_ms.length, 21);
+});
+
+test("the page's estimator is the Studio's", () => {
+  const rows = JSON.parse(readFileSync(new URL("../../records/estimates.json", import.meta.url), "utf-8"));
+  for (const { samples_ms, ms, low, high } of rows) {
+    const found = estimate(samples_ms);
+    assert.deepEqual([found.ms, found.low, found.high, found.count], [ms, low, high, samples_ms.length]);
+  }
+});
+
+test("a model is ready once its weights are there, before anything has run it", () => {
+  const weights = { type: "weights", offset: 0 };
+  const sent = started(loaded, weights);
+  assert.equal(sent.phase, "loading");
+  assert.equal(done(sent, weights, { type: "ok" }).phase, "ready");
 });

@@ -41,7 +41,7 @@ export async function openNative(gpu = globalThis.navigator?.gpu) {
   return withClock(new NativeDevice(handle, info, new Set(features), limits));
 }
 
-/** @implements {GpuDevice} */
+/** A {@link GpuDevice}. */
 export class NativeDevice {
   counters = newCounters();
   /** @type {Pending[]} not flushed yet */ #pending = [];

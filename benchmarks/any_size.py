@@ -1,0 +1,171 @@
+"""One bundle of MiniLM for any length: against bundles of one length, and ONNX Runtime Web.
+
+    python benchmarks/any_size.py --markdown benchmarks/results.md
+
+All contenders run in turns in one page of Chromium. A module that is compiled while the bundle for
+any size runs is counted; a storm of random lengths at the end shows what becomes of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.bench.conditions import load_average, measured_now
+from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.bench.report import Report, Table, append
+from nnjit_studio.bench.server import serve, visit
+from nnjit_studio.bench.statistics import geomean
+from nnjit_studio.samples.minilm import write_minilm
+
+TIMEOUT_S = 3600.0
+IDS = "input_ids"
+MODEL = {
+    "dim": "sequence",
+    "vocabulary": 30000,
+    "output": "sentence_embedding",
+    "inputs": [
+        {"name": name, "ids": name == IDS, "dims": [1, "sequence"]}
+        for name in (IDS, "attention_mask", "token_type_ids")
+    ],
+}
+
+
+def main(options: argparse.Namespace) -> int:
+    folder: Path = options.out
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "model.onnx").exists():
+        write_minilm(folder / "model.onnx", None)
+    rng = random.Random(options.seed)
+    lengths = sorted(rng.sample(range(1, 513), options.lengths))
+    static = lengths[:: max(1, len(lengths) // options.static)][: options.static]
+    exported(folder, "any")
+    fixed = {n: exported(folder, f"fixed-{n}", "--dim", f"sequence={n}") for n in static}
+    job = {
+        "model": MODEL,
+        "threads": options.threads,
+        "policy": {
+            "rounds": options.rounds, "min_sample_ms": 5.0, "warmup_ms": 300.0,
+            "max_warmup_ms": 3000.0,
+        },
+        "lengths": rng.sample(lengths, len(lengths)),
+        "fixed": fixed,
+        "storm": [rng.randint(1, options.longest) for _ in range(options.storm)],
+    }  # fmt: skip
+    (folder / "job.json").write_text(json.dumps(job))
+    bench = BenchOptions(folder, options.target, ("ort",), options.node_modules, options.no_sandbox)
+    before, rows = load_average(), []
+    with serve(bench) as server, visit(server, "lengths.html", bench):
+        while (message := server.next_message(TIMEOUT_S))["type"] == "length":
+            rows.append(row_of(message))
+            print(rows[-1], flush=True)
+    document = {
+        "rows": sorted(rows, key=lambda row: int(row["length"])),
+        **message,
+        **measured_now(before, message["versions"]),
+    }
+    (folder / "lengths.json").write_text(json.dumps(document))
+    report = report_of(document, options.threads)
+    print(report.text())
+    if options.markdown:
+        append(options.markdown, report.markdown())
+    return 0
+
+
+def exported(folder: Path, name: str, *options: str) -> str:
+    """The manifest of an unpacked bundle, made with the command line."""
+    if not (folder / name / "manifest.json").exists():
+        out, model = folder / f"{name}.zip", folder / "model.onnx"
+        command = [sys.executable, "-m", "nnjit_studio", "export", str(model), "-o", str(out)]
+        subprocess.run([*command, *options], check=True, stderr=subprocess.DEVNULL)
+        with zipfile.ZipFile(out) as archive:
+            archive.extractall(folder / name)
+        out.unlink()
+    return f"{name}/manifest.json"
+
+
+def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
+    ms = {name: statistics.median(samples) for name, samples in message["samples_ms"].items()}
+    spread = {n: statistics.quantiles(s, n=4) for n, s in message["samples_ms"].items()}
+    memory = message["memory"]
+    return {
+        "length": message["length"],
+        "ms": ms,
+        "iqr_ms": {name: q[2] - q[0] for name, q in spread.items()},
+        "first_over_steady": message["first_ms"] / ms["any"],
+        "over_fixed": ms["any"] / ms["fixed"] if "fixed" in ms else None,
+        "ort_over_any": ms["ort"] / ms["any"],
+        "memory_over_fixed": memory["forecast"] / memory["fixed"] if memory["fixed"] else None,
+        "difference": max(message["differences"]),
+    }
+
+
+def report_of(document: Mapping[str, Any], threads: int) -> Report:
+    rows: Sequence[Mapping[str, Any]] = document["rows"]
+    head = "length;ms;IQR;one length, ms;any / one;ORT Web, ms;ORT / any;first / steady"
+    table = Table(
+        head.split(";"),
+        tuple(
+            (
+                str(row["length"]), f"{row['ms']['any']:.2f}", f"{row['iqr_ms']['any']:.2f}",
+                f"{row['ms']['fixed']:.2f}" if "fixed" in row["ms"] else "",
+                f"{row['over_fixed']:.2f}" if row["over_fixed"] else "",
+                f"{row['ms']['ort']:.2f}", f"{row['ort_over_any']:.2f}",
+                f"{row['first_over_steady']:.2f}",
+            )
+            for row in rows
+        ),
+    )  # fmt: skip
+    fixed = [row["over_fixed"] for row in rows if row["over_fixed"]]
+    memory = [row["memory_over_fixed"] for row in rows if row["memory_over_fixed"]]
+    first = [row["first_over_steady"] for row in rows]
+    storm = document["memory"]
+    facts = [
+        f"Any length over one length: median {statistics.median(fixed):.2f}, largest "
+        f"{max(fixed):.2f}, at {len(fixed)} lengths; memory at most {max(memory):.2f} times. "
+        f"ONNX Runtime Web over any length: geometric mean "
+        f"{geomean(row['ort_over_any'] for row in rows):.2f}, least "
+        f"{min(row['ort_over_any'] for row in rows):.2f}, at {len(rows)} lengths. First run of a "
+        f"length over a steady one: median {statistics.median(first):.2f}. Modules compiled in "
+        f"runs: {document['compiled_in_runs']}. Largest difference of an output: "
+        f"{max(row['difference'] for row in rows):.1e}."
+    ]
+    if storm:
+        heaps = [point["heap"] / 2**20 for point in storm]
+        facts.append(
+            f"{100 * len(storm)} random lengths: Wasm memory {storm[0]['wasm'] / 2**20:.1f} MiB "
+            f"after the first 100, {storm[-1]['wasm'] / 2**20:.1f} at the end; JavaScript heap "
+            f"{min(heaps):.1f} to {max(heaps):.1f} MiB, {heaps[-1]:.1f} at the end."
+        )
+    title = f"MiniLM at any length, {threads} thread{'s' if threads > 1 else ''}"
+    about = "benchmarks/any_size.py; contenders in turns in one page, medians."
+    return Report(document, title, about, (table, *facts))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("out/any-size"))
+    parser.add_argument("--node-modules", type=Path, default=Path("benchmarks/node_modules"))
+    parser.add_argument("--target", default="chromium")
+    parser.add_argument("--no-sandbox", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--lengths", type=int, default=30)
+    parser.add_argument("--static", type=int, default=8, help="lengths with a bundle of their own")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--storm", type=int, default=1000, help="random lengths at the end")
+    parser.add_argument("--longest", type=int, default=512, help="of the lengths at the end")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--markdown", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main(arguments()))

@@ -1,0 +1,73 @@
+"""Sessions among busy processes, whose ratios are taken again on the quiet machine.
+
+`python benchmarks/lie_test.py MODEL ...` prints every shown speed-up with its repetition, and
+exits with 1 when an interval excludes what was found quietly. MODEL is a file or a name of
+`nnjit sample`. About a minute a session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from nnjit_studio.bench.conditions import load_average, measured_on
+from nnjit_studio.bench.report import append
+from nnjit_studio.bench.tuner.lies import as_row, counts, lie_session, lies_report
+from nnjit_studio.cli.bench.options import cold, scratch
+from nnjit_studio.errors import NnjitError
+from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.samples.zoo import MODELS, write_model
+
+
+def main() -> int:
+    given = argparse.ArgumentParser(description=__doc__)
+    given.add_argument("models", nargs="+")
+    given.add_argument("--sessions", type=int, default=1, help="of each model")
+    given.add_argument("--seconds", type=float, default=20.0)
+    given.add_argument("--busy", type=int, default=6, help="processes at work meanwhile")
+    given.add_argument("--target", default="chromium")
+    given.add_argument("--no-sandbox", action="store_true")
+    given.add_argument("--markdown", type=Path)
+    options = given.parse_args()
+    before, judged, sessions = load_average(), [], []
+    target = TargetOptions(options.target, no_sandbox=options.no_sandbox)
+    for number in range(options.sessions * len(options.models)):
+        name = options.models[number % len(options.models)]
+        with scratch() as folder, cold(folder, target) as opened:
+            path = Path(name)
+            if not path.exists() and name not in MODELS:
+                given.error(f"{name} is no file, and no name of: {', '.join(MODELS)}.")
+            if not path.exists():
+                path = folder / f"{name}.onnx"
+                write_model(name, path)
+            try:
+                found, told = opened.run(
+                    lambda path=path: lie_session(opened.bench, path, options.seconds, options.busy)
+                )
+            except NnjitError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
+            device = opened.bench.page.connect()
+            conditions = measured_on(device, before, opened.bench.compiler.version)
+        judged += found
+        sessions.append(told)
+        print(f"{number + 1}: {name}: {told['told']}", *map(as_row, found), file=sys.stderr)
+    if not sessions:
+        return 2
+    result = {
+        **conditions,
+        "processes": options.busy,
+        "seconds": options.seconds,
+        "rows": [as_row(j) for j in judged],
+        "counts": counts(judged, sessions),
+    }
+    report = lies_report(result)
+    print(report.text())
+    if options.markdown:
+        append(options.markdown, report.markdown())
+    return 1 if result["counts"]["lies"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Arrays to try a model on, where its user gives none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from nnjit_studio.compiler.any_size.probe import Feeds, Trial, sizes_of
+from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
+from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.errors import UserError
+
+_GUESSES = (16, 64, 224, 512, 3)
+"""Sizes of text, images and sound; the first dimension of an input is tried as 1."""
+
+
+def open_dims(path: Path) -> tuple[str, ...]:
+    """Names of the dimensions of inputs that the file leaves open."""
+    dims = (d for port in _ports(path) for d in dims_of(port))
+    return tuple(dict.fromkeys(d for d in dims if isinstance(d, str)))
+
+
+def made_arrays(path: Path) -> Feeds:
+    """Arrays of some size that ONNX Runtime runs the model on: ones, and seeded numbers.
+
+    Raises
+    ------
+    UserError
+        When none were found.
+    """
+    ports = _ports(path)
+    for guess in _GUESSES:
+        sizes: dict[str, int] = {}
+        for port in ports:
+            for axis, dim in enumerate(dims_of(port)):
+                if isinstance(dim, str):
+                    sizes.setdefault(dim, 1 if axis == 0 else guess)
+        rng, feeds = np.random.default_rng(0), {}
+        for port in ports:
+            shape = [d if isinstance(d, int) else sizes[d] for d in dims_of(port)]
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+            drawn = rng.uniform(-1, 1, shape) if dtype.kind == "f" else np.ones(shape)
+            feeds[port.name] = drawn.astype(dtype)
+        trial = Trial(path, feeds)
+        if trial.runs(sizes_of(trial.inputs, feeds)):
+            return feeds
+    raise UserError(
+        "ONNX Runtime runs the model at none of the sizes that were tried.",
+        "Give arrays that it runs on with --inputs.",
+    )
+
+
+def _ports(path: Path) -> list[onnx.ValueInfoProto]:
+    model = check.load_model(path)
+    weights = {t.name for t in model.graph.initializer}
+    return [p for p in model.graph.input if p.name not in weights]

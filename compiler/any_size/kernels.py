@@ -1,0 +1,288 @@
+"""Kernels that take their sizes as parameters.
+
+A kernel is compiled at a few sizes at which all of its loops run; what differs then are constants
+alone, and each becomes a parameter with a formula. A tile of a product leaves a remainder that is
+code of its own, so there is one variant for each remainder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import random
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnjit_studio.compiler.any_size.fit import Numbers, Vector
+from nnjit_studio.compiler.any_size.functions import Constant, parts, with_parameters
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.templates import match
+from nnjit_studio.compiler.wasm.ir import Function
+from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
+from nnjit_studio.model.size import Dim, Size, size
+from nnjit_studio.records import TIERS, Kernel
+
+_SAMPLES = 6
+"""Formulas are fitted to so many samples,"""
+_HELD_OUT = 3
+"""and have to be right at so many more, which leave other remainders."""
+_TRIES = 24
+_DRAWS = 4000
+_SMALLEST, _SPREAD = 34, 360
+"""Sizes are drawn from here on: all loops over them run, unrolled ones too."""
+_TURN = 16
+_REMAINDERS = (10, 11, 14, 15)
+"""Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
+_DIVISORS = (4, 8, 16, 1024)
+"""By which schedules cut: lanes, panels, turns of vectors, blocks of a parallel loop."""
+
+At = Callable[[Mapping[str, int]], Program]
+"""The program of a kernel at sizes of the dimensions."""
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel for any size, and the code of its variants."""
+
+    kernel: OpenKernel
+    code: tuple[Kernel, ...]
+
+
+def any_size_kernel(name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim]) -> Compiled:
+    """Compile a kernel of which only numbers change with sizes.
+
+    Parameters
+    ----------
+    extents
+        Of the program's loops, where they are not numbers.
+
+    Raises
+    ------
+    ModelError
+        When its code changes with sizes in other ways.
+    """
+    maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims))
+    selectors = maker.selectors()
+    variants, code = [], []
+    for rests in itertools.product(*(range(by) for _, by in selectors)):
+        wanted = [(s, by, rest) for (s, by), rest in zip(selectors, rests, strict=True)]
+        variant, kernels = maker.variant(wanted)
+        variants.append(variant)
+        code += kernels
+    return Compiled(OpenKernel(tuple(selectors), tuple(variants)), tuple(code))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    sizes: Sizes
+    functions: tuple[Function, ...]
+    """One for each tier."""
+    constants: tuple[Constant, ...]
+    """Of all tiers, one after the other, then the extent of the parallel loop."""
+    panels: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class _Maker:
+    name: str
+    at: At
+    extents: tuple[Size, ...]
+    dims: tuple[Dim, ...]
+
+    def selectors(self) -> list[tuple[Size, int]]:
+        """The sizes whose remainders are code, and what they are divided by."""
+        drawn = list(itertools.islice(self._drawn([]), _SAMPLES))
+        if not self.extents:
+            return []
+        found = [match(self.at(sizes)) for sizes in drawn]
+        products = [f.subject for f in found if f and isinstance(f.subject, Contraction)]
+        if len(products) < len(drawn):
+            return []
+        first = found[0]
+        guess = first.template.wasm.guess(products[0]) if first and first.template.wasm else None
+        if guess is None:
+            return []
+        by = {"m": guess.y0, "n": guess.x0, "k": math.lcm(guess.r0, LANES)}
+        numbers = Numbers(
+            {self._vector(e, drawn): e for e in (*map(size, self.dims), *self.extents)}
+        )
+        cut: dict[Size, int] = {}
+        for axis, divisor in by.items():
+            vector = tuple(getattr(product, axis) for product in products)
+            if len(set(vector)) > 1 and divisor > 1:
+                formula = numbers.formula(vector)
+                if formula is None:
+                    raise refused(f"the {axis} of {self.name} has no formula")
+                cut[formula] = math.lcm(cut.get(formula, 1), divisor)
+        return list(cut.items())
+
+    def variant(self, wanted: Sequence[tuple[Size, int, int]]) -> tuple[Variant, list[Kernel]]:
+        samples, held_out = self._samples(wanted)
+        atoms = self._atoms([s.sizes for s in samples], wanted)
+        rows = list(zip(*(s.constants for s in samples), strict=True))
+        *_, extent = rows
+        scalars: dict[Scalar, int] = {}
+        places: list[int | None] = []
+        for row in rows[:-1]:
+            scalar = self._scalar(row, atoms)
+            places.append(scalars.setdefault(scalar, len(scalars)) if scalar else None)
+        found = self._scalar(extent, atoms)
+        whole = found.size if found else size(int(extent[0][1]))
+        for sample in held_out:
+            self._check(sample, samples[0], [*places, None], tuple(scalars), whole)
+        return self._encoded(samples[0], places, tuple(scalars), whole)
+
+    def _check(
+        self,
+        sample: _Sample,
+        fitted: _Sample,
+        places: Sequence[int | None],
+        scalars: tuple[Scalar, ...],
+        extent: Size,
+    ) -> None:
+        """Compare the numbers of a sample with what the formulas say."""
+        *numbers, (_, loop) = sample.constants
+        said = [
+            _bits(constant) if place is None else scalars[place].at(sample.sizes)
+            for constant, place in zip(fitted.constants, places, strict=True)
+        ]
+        if [_bits(c) for c in numbers] != said[:-1] or extent.at(sample.sizes) != loop:
+            sizes = ", ".join(f"{name} {n}" for name, n in sample.sizes.items())
+            raise refused(f"a formula of {self.name} is wrong at {sizes}")
+
+    def _encoded(
+        self,
+        sample: _Sample,
+        places: Sequence[int | None],
+        scalars: tuple[Scalar, ...],
+        extent: Size,
+    ) -> tuple[Variant, list[Kernel]]:
+        program = self.at(sample.sizes)
+        pointers, start, data = len(program.buffers), 0, []
+        for tier, function in zip(TIERS, sample.functions, strict=True):
+            count = len(parts(function)[1])
+            mine = places[start : start + count]
+            given = with_parameters(function, pointers, mine, len(scalars))
+            data.append(encoded(given, program, tier))
+            start += count
+        key = hashlib.sha256(b"".join(data)).hexdigest()
+        workload = f"{self.name}~{key[:12]}"
+        parallel = max(1, sample.constants[-1][1])
+        kernels = [
+            Kernel(
+                workload, None, tier, code, hashlib.sha256(code).hexdigest(), sample.panels,
+                int(parallel),
+            )
+            for tier, code in zip(TIERS, data, strict=True)
+        ]  # fmt: skip
+        return Variant(workload, scalars, extent), kernels
+
+    def _samples(
+        self, wanted: Sequence[tuple[Size, int, int]]
+    ) -> tuple[list[_Sample], list[_Sample]]:
+        """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
+        groups: dict[object, list[_Sample]] = {}
+        for sizes in itertools.islice(self._drawn(wanted), _TRIES):
+            skeleton, sample = self._sample(sizes)
+            group = groups.setdefault(skeleton, [])
+            group.append(sample)
+            if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
+                return group[:_SAMPLES], group[_SAMPLES:]
+        raise refused(f"the code of {self.name} changes with its sizes")
+
+    def _sample(self, sizes: Sizes) -> tuple[object, _Sample]:
+        program = self.at(sizes)
+        made = [lowered(program, tier) for tier in TIERS]
+        read = [parts(function) for function, _ in made]
+        loops = made[0][1]
+        constants = [c for _, found in read for c in found]
+        constants.append(("i32", loops.parallel_extent))
+        functions = tuple(function for function, _ in made)
+        skeleton = (tuple(rest for rest, _ in read), loops.panels)
+        return skeleton, _Sample(sizes, functions, tuple(constants), loops.panels)
+
+    def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
+        """Sizes that leave the wanted remainders, and others by :data:`_TURN` as varied as may
+        be: what is fitted to too few holds for them alone."""
+        rng, seen = random.Random(0), set()
+        known: set[tuple[str, int]] = set()
+        for turn in itertools.count():
+            for attempt in range(_DRAWS):
+                sizes = {d.name: self._size(d, rng) for d in self.dims}
+                key = tuple(sizes.values())
+                rests = {(name, n % _TURN) for name, n in sizes.items()}
+                new = known.isdisjoint(rests) if wanted else self._in_turn(sizes, turn)
+                fits = all(s.at(sizes) % by == rest for s, by, rest in wanted)
+                apart = len(set(key)) == len(key) and key not in seen
+                if fits and apart and (new or attempt > _DRAWS // 2):
+                    seen.add(key)
+                    known |= rests
+                    yield sizes
+                    break
+            else:
+                return
+
+    def _size(self, dim: Dim, rng: random.Random) -> int:
+        low = -(-max(dim.low, _SMALLEST) // dim.step)
+        return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN))
+
+    def _in_turn(self, sizes: Sizes, turn: int) -> bool:
+        """Whether loops over extents end with a remainder, and with another one each turn."""
+        whole = [e for e in self.extents if e in map(size, e.dims)]
+        return all(
+            e.at(sizes) % _TURN == _REMAINDERS[(turn + i) % len(_REMAINDERS)]
+            for i, e in enumerate(whole or self.extents)
+        )
+
+    def _vector(self, value: Size, samples: Sequence[Sizes]) -> Vector:
+        return tuple(value.at(sizes) for sizes in samples)
+
+    def _atoms(self, samples: Sequence[Sizes], wanted: Sequence[tuple[Size, int, int]]) -> Numbers:
+        atoms: dict[Vector, Size] = {}
+        tiled = [cut for cut, _, _ in wanted]
+        bases = tuple(dict.fromkeys((*map(size, self.dims), *self.extents, *tiled)))
+        divisors = sorted({*_DIVISORS, *(by for _, by, _ in wanted)})
+        cut = [(b, by) for by in divisors for b in bases]
+        made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
+        for value in (*bases, *made):
+            vector = self._vector(value, samples)
+            if len(set(vector)) > 1:
+                atoms.setdefault(vector, value)
+        return Numbers(atoms)
+
+    def _scalar(self, row: Sequence[Constant], atoms: Numbers) -> Scalar | None:
+        """The parameter that a constant becomes; None where it stays one."""
+        kind, values = row[0][0], [value for _, value in row]
+        if len(set(values)) == 1:
+            return None
+        if kind in ("f32", "v128"):
+            floats = [v if kind == "f32" else _float(int(v)) for v in values]
+            for way in ("float", "inverse"):
+                numbers = [v if way == "float" else 1 / v if v else math.inf for v in floats]
+                if all(abs(n) < 2**31 and abs(n - round(n)) < 1e-3 * abs(n) for n in numbers):
+                    formula = atoms.formula(tuple(map(round, numbers)))
+                    if formula is not None:
+                        return Scalar(way, formula)
+        if kind != "f32":
+            formula = atoms.formula(tuple(map(int, values)))
+            if formula is not None:
+                return Scalar("int", formula)
+        raise refused(f"a number of {self.name} has no formula: {', '.join(map(str, values))}")
+
+
+def _bits(constant: Constant) -> int:
+    kind, value = constant
+    if kind == "f32":
+        return int(struct.unpack("<i", struct.pack("<f", value))[0])
+    return int(value)
+
+
+def _float(bits: int) -> float:
+    return float(struct.unpack("<f", struct.pack("<i", bits))[0])

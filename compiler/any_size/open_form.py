@@ -1,0 +1,96 @@
+"""A unified model as what an engine takes at any size: its open plan, and kernels for all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nnjit_studio.compiler.any_size.constants import Prefix
+from nnjit_studio.compiler.any_size.kernels import Compiled, any_size_kernel
+from nnjit_studio.compiler.any_size.probe import Probe
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.unified import Unified, calls
+from nnjit_studio.compiler.importer.buffers import Weights
+from nnjit_studio.model import PlanPort, PlanStep
+from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
+from nnjit_studio.model.size import Size, size
+from nnjit_studio.records import Kernel
+
+
+@dataclass(frozen=True)
+class OpenForm:
+    """The plan for any size, without the size of its weights, and the code of its kernels."""
+
+    plan: OpenPlan
+    kernels: tuple[Kernel, ...]
+
+
+def open_form(
+    unified: Unified, found: Probe, example: Mapping[str, int], store: Weights
+) -> OpenForm:
+    """Compile a unified model for any size; whole tables are added to the weights.
+
+    Raises
+    ------
+    ModelError
+        When a kernel, a constant or a control flow of it is made for one size.
+    """
+    symbolic = unified.symbolic()
+    buffers = _buffers(unified, symbolic.plan, store)
+    steps, kernels = _steps(unified, symbolic, found)
+    plan = OpenPlan(
+        unified.sample.plan.name,
+        found.dims,
+        {d.name: example[d.name] for d in found.dims},
+        tuple(map(_port, symbolic.plan.inputs)),
+        tuple(map(_port, symbolic.plan.outputs)),
+        buffers,
+        steps,
+        {name: compiled.kernel for name, compiled in kernels.items()},
+        0,
+    )
+    code = {(k.workload, k.tier): k for c in kernels.values() for k in c.code}
+    return OpenForm(plan, tuple(code.values()))
+
+
+def _port(port: PlanPort) -> OpenPort:
+    if port.value is not None:
+        raise refused(f"its steps depend on the value of {port.spec.name}")
+    shape = tuple(size(n) for n in port.spec.shape)
+    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer)
+
+
+def _buffers(unified: Unified, plan: Any, store: Weights) -> tuple[OpenBuffer, ...]:
+    made = []
+    for i, (buffer, held) in enumerate(zip(plan.buffers, unified.sample.plan.buffers, strict=True)):
+        offset, nbytes = held.offset if held.region == "weight" else 0, size(buffer.nbytes)
+        constant = unified.constants.get(i)
+        if isinstance(constant, Prefix):
+            offset = store.place(constant.base, constant.base.nbytes, None)
+            nbytes = size(constant.base.nbytes)
+        elif constant is not None:
+            raise refused(f"a constant of {list(constant.base.shape)} repeats along an open axis")
+        if held.region == "state":
+            raise refused("it has a state")
+        made.append(OpenBuffer(held.region, offset, nbytes, held.pack, held.unit_bytes))
+    return tuple(made)
+
+
+def _steps(
+    unified: Unified, symbolic: Any, found: Probe
+) -> tuple[tuple[PlanStep, ...], dict[str, Compiled]]:
+    """The steps by the names of their kernels, and these."""
+    kernels: dict[str, Compiled] = {}
+    names: dict[str, str] = {}
+    for position, step in enumerate(calls(unified.sample.plan)):
+        if step.workload in names:
+            continue
+        program = symbolic.programs[position]
+        axes = (axis for stage in program.stages for axis in stage.axes)
+        extents = [a.extent for a in axes if isinstance(a.extent, Size)]
+        name = f"{len(names)}:{step.workload.partition(':')[0]}"
+        names[step.workload] = name
+        kernels[name] = any_size_kernel(name, unified.program(position), extents, found.dims)
+    steps = tuple(replace(s, workload=names.get(s.workload, "")) for s in unified.sample.plan.steps)
+    return steps, kernels

@@ -1,0 +1,11 @@
+"""The sentence of a model that cannot be compiled for any size."""
+
+from __future__ import annotations
+
+from nnjit_studio.errors import ModelError
+
+
+def refused(why: str) -> ModelError:
+    return ModelError(
+        f"The model cannot be compiled for any size: {why}.", "Fix its sizes with --dim."
+    )

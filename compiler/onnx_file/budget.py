@@ -1,0 +1,95 @@
+"""What one job on a stranger's file may use: memory and processor time, by the file's size.
+
+The limits are the kernel's own (``RLIMIT_DATA``, ``ITIMER_PROF``), so that they also end C++
+that never returns to Python; a job that exceeds one dies with its process or gets a
+``MemoryError``. Elsewhere than on Linux and macOS only the parent's deadline ends a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LEAST_BYTES = 1 << 30
+FILES = 4
+"""Times a file that its import may take, from ``LEAST_BYTES`` on."""
+SILENT_S = 60.0
+"""Seconds of processor time from one sign of progress to the next."""
+TOTAL_S = 10 * SILENT_S
+BYTES_PER_S = 10e6
+"""A file gets a second more of both for each of these bytes."""
+
+
+@dataclass
+class _Job:
+    held: int
+    """Bytes of data that the process had before."""
+    started: float
+    nbytes: int
+
+
+_jobs: list[_Job] = []
+
+
+@contextlib.contextmanager
+def limited(nbytes: int) -> Iterator[None]:
+    """The limits of a job on a file of so many bytes."""
+    if sys.platform == "win32":
+        yield
+        return
+    _jobs.append(_Job(_data_bytes(), time.process_time(), nbytes))
+    _limit_data(_jobs[-1])
+    progress()
+    try:
+        yield
+    finally:
+        _jobs.pop()
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _limit_data(None)
+
+
+def known_size(nbytes: int) -> None:
+    """The job's file turned out to hold so many bytes, its external data included."""
+    if _jobs:
+        _jobs[-1].nbytes = max(nbytes, _jobs[-1].nbytes)
+        _limit_data(_jobs[-1])
+        progress()
+
+
+def progress() -> None:
+    """The job got on: its next silence begins."""
+    if _jobs and sys.platform != "win32":
+        job = _jobs[-1]
+        more = job.nbytes / BYTES_PER_S
+        left = TOTAL_S + 10 * more - (time.process_time() - job.started)
+        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(SILENT_S + more, left)))
+
+
+def memory_for(nbytes: int) -> int:
+    """Bytes that the import of a file of so many bytes may take."""
+    return max(LEAST_BYTES, FILES * nbytes)
+
+
+def _limit_data(job: _Job | None) -> None:
+    """Set or lift the soft limit; the hard one stays as it is."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = hard if job is None else job.held + memory_for(job.nbytes)
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _data_bytes() -> int:
+    """Private writable memory of this process, as the limit counts it."""
+    if sys.platform != "linux":
+        return 0
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))

@@ -1,0 +1,161 @@
+"""``nnjit bench plan-regret``: the plan that tuning found, against every combination of choices."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.bench.conditions import load_average, measured_on
+from nnjit_studio.bench.report import Report, Table
+from nnjit_studio.bench.tuner.regret import Forgetful
+from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.model.plan_choice import PlanChoice, spell
+from nnjit_studio.tuner.events import PlanSettled
+from nnjit_studio.tuner.in_place import InPlace, judge
+from nnjit_studio.tuner.plan.rounds import PLAN_POLICY, TOLERANCE
+from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.plan_forms import PlanForms, tune_plan
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A plan, and how it compares with the one that tuning chose."""
+
+    settings: str
+    place: InPlace | None
+    error: str = ""
+
+
+def bench_plan_regret(
+    bench: Workbench, models: Sequence[Path], most: int, note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Tune each model's plan from nothing, then try all combinations against what was chosen.
+
+    Regret is the share of the chosen plan's time that the best combination would have saved, 0
+    where no interval of a combination's speed-up lies above 1; the highest end of all intervals
+    bounds it.
+
+    Parameters
+    ----------
+    most
+        Combinations of a model; one with more is left out.
+
+    Raises
+    ------
+    UserError
+        When no model has choices.
+    PageError, NnjitError
+        When the chosen plan cannot run.
+    """
+    before, rows = load_average(), []
+    for path in models:
+        opened = bench.open_model(path)
+        plans = list(every_plan(opened.program().choices))
+        if not 1 < len(plans) <= most:
+            note(f"{opened.graph.name}: {len(plans)} plans, left out")
+            continue
+        began_s = time.monotonic()
+        end = list(tune_plan(bench.model, None, Forgetful()))[-1]
+        assert isinstance(end, PlanSettled)
+        tuned_s = time.monotonic() - began_s
+        note(f"{opened.graph.name}: {end.settings} after {end.rounds} of {len(plans)} plans")
+        found = []
+        for ways in plans:
+            if spell(ways) != end.settings:
+                found.append(_compared(bench, ways))
+                note(f"  {found[-1].settings}: {found[-1].place or found[-1].error}")
+        rows.append(
+            {
+                "model": opened.graph.name,
+                "chosen": end.settings,
+                "rounds": end.rounds,
+                "seconds": tuned_s,
+                **regret_of(found),
+            }
+        )
+    if not rows:
+        raise UserError("None of the models has a plan to be tuned.", f"Or all have over {most}.")
+    device = bench.page.connect()
+    return {
+        "ok": True,
+        **measured_on(device, before, bench.compiler.version),
+        "threads": device.threads,
+        "rows": rows,
+    }
+
+
+def every_plan(choices: Sequence[PlanChoice]) -> Iterator[dict[str, str]]:
+    """All combinations, as the ways that differ from the rules."""
+    names = [c.name for c in choices]
+    rules = {c.name: c.rule for c in choices}
+    for values in itertools.product(*((c.value, *c.others) for c in choices)):
+        yield {n: v for n, v in zip(names, values, strict=True) if v != rules[n]}
+
+
+def regret_of(found: Sequence[Combination]) -> dict[str, Any]:
+    """The best of the combinations, and what it would have saved."""
+    faster = [c for c in found if c.place is not None and c.place.low > 1]
+    best = max(faster, key=lambda c: c.place.speedup if c.place else 0.0, default=None)
+    speedup = best.place.speedup if best and best.place else 1.0
+    most = max((c.place.high for c in found if c.place), default=1.0)
+    return {
+        "plans": len(found) + 1,
+        "measured": sum(c.place is not None for c in found) + 1,
+        "best": best.settings if best else "",
+        "regret": 1 - 1 / speedup,
+        "regret_high": 1 - 1 / max(most, 1.0),
+    }
+
+
+def _compared(bench: Workbench, ways: dict[str, str]) -> Combination:
+    forms = PlanForms(bench.model)
+    try:
+        forms.make(ways)
+        try:
+            if not forms.difference() <= TOLERANCE:
+                return Combination(spell(ways), None, "wrong")
+            trial = forms.trial(PLAN_POLICY)
+        finally:
+            forms.drop()
+    except NnjitError as error:
+        return Combination(spell(ways), None, str(error))
+    return Combination(spell(ways), judge(trial))
+
+
+def plan_regret_report(result: Mapping[str, Any]) -> Report:
+    """A row for each model."""
+    head = [
+        "model",
+        "plans",
+        "measured",
+        "rounds",
+        "seconds",
+        "chosen",
+        "best of all",
+        "regret",
+        "at most",
+    ]
+    rows = [
+        [
+            row["model"],
+            str(row["plans"]),
+            str(row["measured"]),
+            str(row["rounds"]),
+            f"{row['seconds']:.0f}",
+            row["chosen"],
+            row["best"] or "the chosen one",
+            f"{row['regret']:.1%}",
+            f"{row['regret_high']:.1%}",
+        ]
+        for row in result["rows"]
+    ]
+    about = (
+        "Each combination of choices was compared with the chosen plan, whole models in turns in "
+        "one page; regret counts where the 95 % interval excludes 1, at most is by the highest end "
+        "of all intervals."
+    )
+    return Report(result, "regret of the plan", about, (Table(head, rows),))

@@ -1,0 +1,1 @@
+"""Verbs that compare a model with what people ship today."""

@@ -1,0 +1,118 @@
+"""The verb ``compare``: the open model in our engine and in what people ship today."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
+from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.running import workbench
+from nnjit_studio.cli.target_options import target_options
+from nnjit_studio.cli.verbs import COUNT, POSITIVE, group, option, same, verb
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.opening import open_page
+from nnjit_studio.engine.pages.server import PageServer
+from nnjit_studio.errors import BugError, UserError
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.verdict.measure import Effort, Visits
+from nnjit_studio.verdict.peers import HOW_TO_GET, VARIABLE, Peer, find_peer
+from nnjit_studio.verdict.result import Verdict
+from nnjit_studio.verdict.store import last_verdicts, remember
+from nnjit_studio.verdict.text import table
+from nnjit_studio.workbench import jobs
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What the model is compared with, and for how long."""
+
+    peers: str = option("ort", "ort: ONNX Runtime Web.")
+    peer_folder: Path | None = option(
+        None, f"Folder that has onnxruntime-web; else {VARIABLE}, node_modules, or the user's."
+    )
+    seconds: float = option(10.0, "Seconds of rounds, at most.", type=POSITIVE)
+    cold: int = option(3, "Cold starts of each engine.", type=COUNT)
+    inputs: Path | None = same(INPUTS)
+
+
+@dataclass(frozen=True)
+class BrowserVisits:
+    """Each page in a new browser."""
+
+    target: TargetOptions
+
+    def visit(self, server: PageServer, page: str) -> AbstractContextManager[object]:
+        browser = browsers.find(self.target.target)
+        return open_page(server, browser, page, self.target.no_sandbox)
+
+
+@verb()
+def compare(
+    importing: ImportOptions = IMPORTING,
+    model: Path = MODEL,
+    options: CompareOptions = group(CompareOptions),
+    target: TargetOptions = target_options("target", "threads", "no_sandbox", "database"),
+    as_json: bool = JSON,
+) -> None:
+    """Compare MODEL with ONNX Runtime Web: speed, memory, cold start, size, outputs.
+
+    Both run in turns in one page, called as a page would call them: ours with its first kernels,
+    and with the best that tuning has found if `nnjit tune` has run. The ratio comes with the
+    99.9 % interval of its pairs, and is left out where the machine is too busy to tell.
+    """
+    peer = find(options.peers, options.peer_folder)
+    feeds = load_inputs(options.inputs)
+    with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
+        bench, folder = opened.bench, opened.bench.database.path.parent
+        before = last_verdicts(folder)
+
+        def work() -> Verdict:
+            bench.open_model(model, note, feeds)
+            effort, last = Effort(options.seconds, options.cold), None
+            phase = ""
+            for last in bench.run(jobs.verdict, _visits(target), peer, effort, before):
+                if last.phase != phase:
+                    phase = last.phase
+                    note(phase or "done")
+            if last is None:
+                raise BugError("Nothing was measured.")
+            return last
+
+        found = opened.run(work)
+        remember(folder, found)
+    answer(as_json, found.to_json(), table(found))
+
+
+def find(peers: str, folder: Path | None) -> Peer:
+    """The peer that is asked for.
+
+    Raises
+    ------
+    UserError
+        When it cannot run an ONNX file, or is not installed.
+    """
+    for word in peers.split(","):
+        if word == "litert":
+            raise UserError(
+                "LiteRT runs .tflite files, and is not compared on an .onnx file.",
+                "Leave it out: --peers ort.",
+            )
+        if word != "ort":
+            raise UserError(f"There is no peer {word!r} for whole models.", "Use --peers ort.")
+    found = find_peer(folder)
+    if found is None:
+        where = f" in {folder}" if folder else ""
+        raise UserError(f"ONNX Runtime Web is not installed{where}.", HOW_TO_GET)
+    return found
+
+
+def _visits(target: TargetOptions) -> Visits:
+    if not target.embedded:
+        return BrowserVisits(target)
+    from nnjit_studio.ui.page.visits import EmbeddedVisits
+
+    return EmbeddedVisits()

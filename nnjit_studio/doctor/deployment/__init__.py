@@ -1,0 +1,1 @@
+"""A bundle on a web server: served with the right headers, and checked at its address."""

@@ -1,0 +1,30 @@
+"""What became of a candidate, in words that events, the database and every view share."""
+
+from __future__ import annotations
+
+WON = "won"
+"""Proven faster by enough: it replaced the incumbent of its duel."""
+FASTER = "faster"
+"""Proven faster, by too little to be worth a swap."""
+SLOWER = "slower"
+"""Proven slower."""
+NOT_TOLD_APART = "not told apart"
+"""The interval of the speed-up holds 1."""
+COMPARED = (WON, FASTER, SLOWER, NOT_TOLD_APART)
+"""States of right kernels that met the incumbent in a duel."""
+TIMED = (*COMPARED, "default")
+"""States of right kernels whose time is known."""
+STATES = (*TIMED, "wrong", "impossible", "failed", "duplicate")
+"""All of them."""
+
+
+def outcome_of(low: float, high: float) -> str:
+    """Which of three outcomes the interval of a speed-up shows; 0 to 0 is no interval."""
+    if low > 1:
+        return FASTER
+    return SLOWER if 0 < high < 1 else NOT_TOLD_APART
+
+
+def shown_outcome(state: str) -> str:
+    """The outcome of a state for people, to whom a winner is one that is faster."""
+    return FASTER if state == WON else state

@@ -1,0 +1,1 @@
+"""The whole model: what the machine gives it, and what the tuned kernels are worth in it."""

@@ -1,0 +1,1 @@
+"""The verdict: a model in our engine and in what people ship today, measured in turns."""

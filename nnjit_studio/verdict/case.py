@@ -1,0 +1,157 @@
+"""What a page that compares sessions of one model reads, and what it uploads."""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnjit_studio.engine.pages.rounds import RoundsPolicy
+from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.verdict.figures import relative_error
+
+PLACE = "model"
+"""Folder of the .onnx file in a case's folder."""
+OURS, ORT = "nnjit", "ort"
+DATA_SUFFIXES = (".data", ".onnx_data", ".bin", ".weights", ".pb")
+"""Of external data that is not named after its model."""
+NOT_SHIPPED = ("bench/", f"files/{PLACE}/", "files/job.json", "files/input-", "weights.bin")
+"""Of what the page reads: its own scaffolding, the data, and the weights, which all need."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A session that the page opens."""
+
+    name: str
+    engine: str
+    """:data:`OURS` or :data:`ORT`."""
+    source: str
+    """Manifest or model, from the case's folder."""
+    external: tuple[str, ...] = ()
+    """Files of a model's weights."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model in the folder that the page reads as ``files/``."""
+
+    folder: Path
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    threads: int
+    entries: Sequence[Entry] = field(default_factory=tuple)
+
+    def job(self, policy: RoundsPolicy, seconds: float | None, watched: bool) -> dict[str, Any]:
+        """What the page is to do, for ``resources/bench/models.js``."""
+        inputs = [
+            {
+                "name": spec.name,
+                "type": NUMPY_DTYPES[spec.dtype].name,
+                "dims": spec.shape,
+                "file": input_file(spec.name),
+            }
+            for spec in self.inputs
+        ]
+        return {
+            "threads": self.threads,
+            "contenders": [asdict(entry) for entry in self.entries],
+            "policy": asdict(policy),
+            "budget_ms": None if seconds is None else 1e3 * seconds,
+            "watched": watched,
+            "inputs": inputs,
+        }
+
+
+def ort_entry(folder: Path, onnx: Path) -> Entry:
+    """The model as ONNX Runtime Web reads it, laid into the folder with its external data."""
+    place = folder / PLACE
+    files = files_of(onnx)
+    if not place.exists():
+        place.mkdir()
+        for file in files:
+            link(file, place / file.name)
+    external = tuple(file.name for file in files if file.name != onnx.name)
+    return Entry(ORT, ORT, f"{PLACE}/{onnx.name}", external)
+
+
+def write_inputs(folder: Path, feeds: Mapping[str, NDArray[Any]]) -> None:
+    """One file of numbers for each input."""
+    for name, data in feeds.items():
+        (folder / input_file(name)).write_bytes(np.ascontiguousarray(data).tobytes())
+
+
+def input_file(name: str) -> str:
+    return "input-" + "".join(c if c.isalnum() else "_" for c in name) + ".bin"
+
+
+def files_of(onnx: Path) -> list[Path]:
+    """The model and its external data: files of its folder that it names."""
+    siblings = [f for f in onnx.parent.iterdir() if f.suffix != ".onnx" and f.is_file()]
+    if not siblings or not onnx.stat().st_size:
+        return [onnx]
+    with onnx.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
+        likely = [f for f in siblings if f.suffix in DATA_SUFFIXES or f.stem.startswith(onnx.stem)]
+        return [onnx, *sorted(f for f in likely if model.find(f.name.encode()) >= 0)]
+
+
+def link(file: Path, place: Path) -> None:
+    """A second name needs no copy, but works on one disk only."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
+
+
+def uploaded(
+    specs: Sequence[TensorSpec], uploads: Mapping[str, bytes], name: str
+) -> dict[str, NDArray[Any]]:
+    """The outputs that a session handed in, flat, by their names."""
+    return {
+        spec.name: np.frombuffer(uploads[f"{name}-{spec.name}"], NUMPY_DTYPES[spec.dtype])
+        for spec in specs
+    }
+
+
+def worst_error(found: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> float:
+    """Largest error of an output over its largest value.
+
+    Raises
+    ------
+    BugError
+        As :func:`~nnjit_studio.verdict.figures.relative_error`.
+    """
+    return max(
+        relative_error(value, expected[name].astype(np.float64).reshape(-1))
+        for name, value in found.items()
+    )
+
+
+def shipped_bytes(served: Iterable[tuple[str, Path]]) -> int:
+    """Compressed bytes of what a visitor loads before the weights.
+
+    Parameters
+    ----------
+    served
+        Addresses below the server's token, and the files that answered them.
+    """
+    paths = {
+        path: path.stat().st_mtime_ns
+        for address, path in served
+        if not address.startswith(NOT_SHIPPED[:-1]) and path.name != NOT_SHIPPED[-1]
+    }
+    return sum(_compressed(path, changed) for path, changed in paths.items())
+
+
+@cache
+def _compressed(path: Path, changed_ns: int) -> int:
+    return len(gzip.compress(path.read_bytes(), 6))

@@ -1,0 +1,116 @@
+"""A verdict in words: figures with fitting units, one headline, a table for a terminal."""
+
+from __future__ import annotations
+
+from nnjit_studio.records.estimate import RATIO_CONFIDENCE
+from nnjit_studio.verdict.figures import Interval
+from nnjit_studio.verdict.peers import HOW_TO_GET, PACKAGE
+from nnjit_studio.verdict.result import LABELS, Row, Verdict
+
+COLUMNS = ("", "time", "memory", "cold start", "shipped", "largest error")
+
+
+def milliseconds(ms: float, digits: int = 3) -> str:
+    """With so many digits; microseconds below a tenth."""
+    value, unit = (ms * 1e3, "us") if ms < 0.1 else (ms, "ms")
+    return f"{_digits(value, digits)} {unit}"
+
+
+def _digits(value: float, digits: int) -> str:
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e" in text else text
+
+
+def timing(ms: Interval, rough: bool = False) -> str:
+    """The median and its interval, in one unit."""
+    digits = 2 if rough else 3
+    scale = 1e3 if ms.median < 0.1 else 1.0
+    ends = "..".join(_digits(end * scale, digits) for end in (ms.low, ms.high))
+    return f"{milliseconds(ms.median, digits)} [{ends}]"
+
+
+def times(ratio: Interval) -> str:
+    return f"{ratio.median:.2f}x [{ratio.low:.2f}..{ratio.high:.2f}]"
+
+
+def kilobytes(nbytes: int) -> str:
+    return f"{nbytes / 1e6:.1f} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:.0f} KB"
+
+
+def cells(row: Row, rough: bool = False) -> tuple[str, ...]:
+    """What :data:`COLUMNS` show of a row; empty where nothing is known."""
+    return (
+        row.label,
+        timing(row.ms, rough) if row.ms else row.problem,
+        "" if row.memory_mib is None else f"{_digits(row.memory_mib, 3)} MiB",
+        "" if row.cold_ms is None else f"{row.cold_ms / 1e3:.2f} s",
+        "" if row.shipped_bytes is None else kilobytes(row.shipped_bytes),
+        "" if row.max_rel_err is None else f"{row.max_rel_err:.0e}".replace("e-0", "e-"),
+    )
+
+
+def figure(verdict: Verdict) -> tuple[str, str]:
+    """The one large figure, empty where none may be stated, and the words after it."""
+    peer, ratio, ours = LABELS["ort"], verdict.ratio, verdict.ours
+    own = ours.ms if ours else None
+    match verdict.state:
+        case "measuring":
+            return (f"{ratio.median:.1f}x", "so far") if ratio else ("", "Measuring")
+        case "no peer":
+            return (milliseconds(own.median), "") if own else ("", f"{peer} is not installed")
+        case "refused":
+            return "", "Not compared: refused" if not own else "Runs in ours alone"
+        case "different":
+            return "", "The outputs differ"
+        case "busy":
+            return "", f"About {milliseconds(own.median, 2)}" if own else "Unknown"
+        case "not told apart":
+            return "", "Not told apart"
+    assert ratio is not None
+    return f"{ratio.median:.{1 if verdict.busy else 2}f}x", peer
+
+
+def headline(verdict: Verdict) -> str:
+    """The most that may be said in a few words."""
+    return " ".join(part for part in figure(verdict) if part)
+
+
+def explanation(verdict: Verdict) -> str:
+    """One or two sentences on the headline."""
+    ours, ratio = verdict.ours, verdict.ratio
+    own = timing(ours.ms, verdict.busy) if ours and ours.ms else ""
+    pairs = f"{RATIO_CONFIDENCE:.1%} interval of {verdict.pairs} pairs"
+    rough = f"Machine busy, at {verdict.rate:.0%} of its usual rate: figures are rough."
+    gain = f", {times(verdict.gain)} of untuned" if verdict.gain else ""
+    match verdict.state:
+        case "measuring":
+            done = f"{verdict.pairs} of {verdict.wanted} pairs" if verdict.pairs else verdict.phase
+            return f"{own}, {done}" if own else done[:1].upper() + done[1:]
+        case "no peer":
+            return f"{PACKAGE} is not installed. {HOW_TO_GET}"
+        case "refused":
+            return next((row.problem for row in verdict.rows if row.problem), "No samples.")
+        case "different":
+            return "So far apart, two times cannot be compared."
+        case "busy":
+            few = "Too few pairs for a ratio." if verdict.rate >= 0.9 else ""
+            return few or rough
+        case "not told apart":
+            return f"from {LABELS['ort']}: {times(ratio)}, {pairs}" if ratio else pairs
+    assert ratio is not None
+    ends = f"ratio [{ratio.low:.2f}..{ratio.high:.2f}]"
+    return f"{rough} {own}, {ends}" if verdict.busy else f"{own}, {ends}, {pairs}{gain}"
+
+
+def table(verdict: Verdict) -> str:
+    """Everything, for a terminal or a plain text file."""
+    rows = [COLUMNS, *(cells(row, verdict.busy) for row in verdict.rows)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([headline(verdict), explanation(verdict), "", *lines])

@@ -1,0 +1,99 @@
+"""The verdict of the open model: ours, untuned and tuned, and ONNX Runtime Web."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
+from nnjit_studio.bundle.manifest import MANIFEST_FILE
+from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.records.backend import WASM
+from nnjit_studio.verdict.case import OURS, Case, Entry, ort_entry, write_inputs
+from nnjit_studio.verdict.measure import Effort, Visits, measure
+from nnjit_studio.verdict.peers import PACKAGE, Peer
+from nnjit_studio.verdict.result import Row, Verdict
+from nnjit_studio.verdict.store import usual_ms
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.page import SystemClock
+
+FIRST_GUESS, TUNED = "untuned", "tuned"
+
+
+def verdict(
+    model: ModelOnPage,
+    visits: Visits,
+    peer: Peer | None,
+    effort: Effort,
+    before: Sequence[Verdict] = (),
+) -> Iterator[Verdict]:
+    """Compare the open model, as a page would ship it, with the peer; what is known so far.
+
+    Parameters
+    ----------
+    peer
+        None where none is installed: then ours alone are measured.
+    before
+        Earlier verdicts: they tell how fast the sentinel usually is on this machine.
+
+    Raises
+    ------
+    UserError
+        For a decoder, whose speed is that of its text; when it was cancelled.
+    CompileError, BundleError, TargetError, PageError
+    """
+    opened, page = model.current, model.page
+    if opened.generation is not None:
+        raise UserError(
+            f"{opened.path.name} makes text, and is compared by tokens in a second.",
+            "`nnjit generate` tells the rate of its text.",
+        )
+    with page.working(), tempfile.TemporaryDirectory(prefix="nnjit-verdict-") as name:
+        folder = Path(name)
+        tuned = any(model.choose_known(WASM).values())
+        rows = [Row("ort"), Row(FIRST_GUESS), *([Row(TUNED)] if tuned else [])]
+        begun = Verdict(
+            opened.path.name,
+            str(opened.path.absolute()),
+            tuple(rows),
+            sentinel_ms=usual_ms(before, page.connect().user_agent),
+            phase="writing what a page would ship",
+            versions={PACKAGE: peer.version} if peer else {},
+            threads=page.threads,
+            created=SystemClock().now_iso(),
+        )
+        yield begun
+        entries = [ort_entry(folder, opened.path)] if peer else []
+        entries.append(_shipped(model, FIRST_GUESS, _first_guesses(model), folder))
+        if tuned:
+            entries.append(_shipped(model, TUNED, model.kernels(TIERS, WASM), folder))
+        write_inputs(folder, model.feeds)
+        plan = opened.on(WASM).plan
+        case = Case(folder, plan.input_specs, plan.output_specs, page.threads, entries)
+        node_modules = peer.node_modules if peer else None
+        yield from measure(case, begun, node_modules, visits, effort, lambda: page.cancelled)
+
+
+def _first_guesses(model: ModelOnPage) -> list[Kernel]:
+    """Kernels as they are before anything was tuned."""
+    kernels: list[Kernel] = []
+    for workload in model.current.on(WASM).workloads:
+        result = model.page.compiler.compile(workload, None, TIERS)
+        if result.error:
+            raise CompileError(f"{workload.name} does not compile: {result.error}")
+        kernels += result.kernels
+    return kernels
+
+
+def _shipped(model: ModelOnPage, name: str, kernels: Sequence[Kernel], folder: Path) -> Entry:
+    """The model with these kernels as a bundle, unpacked."""
+    opened = model.current.on(WASM)
+    parts = BundleParts(opened.plan, opened.weights, kernels, engine_files())
+    archive = write_bundle(folder / f"{name}.zip", parts, opened.graph.name, {})
+    with zipfile.ZipFile(archive) as bundle:
+        bundle.extractall(folder / name)
+    archive.unlink()
+    return Entry(name, OURS, f"{name}/{MANIFEST_FILE}")

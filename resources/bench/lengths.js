@@ -1,0 +1,78 @@
+/** One bundle for any size at many lengths, in turns with bundles for one length and with ONNX Runtime Web. */
+import { conduct, fetchJob, file, report } from "./page.js";
+import { interleave } from "./rounds.js";
+import { openOnnxRuntime, openOurs } from "./sessions.js";
+
+/** @import { Contender, Policy } from "./rounds.js" */
+/** @import { Input, Opened } from "./sessions.js" */
+/** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, dims: (number | string)[]}[], output: string}} Model */
+
+/** Modules that the page has compiled, whoever asked. */
+let compiled = 0;
+const { compile, Module } = WebAssembly;
+Object.assign(WebAssembly, {
+  compile: (/** @type {BufferSource} */ bytes) => (compiled++, compile(bytes)),
+  Module: new Proxy(Module, { construct: (target, args) => (compiled++, Reflect.construct(target, args)) }),
+});
+
+/**
+ * @param {Model} model
+ * @param {number} length
+ * @returns {Input[]} ids, and masks of ones
+ */
+const inputsAt = ({ inputs, dim, vocabulary }, length) =>
+  inputs.map(({ name, ids, dims }) => {
+    const shape = dims.map((d) => (d === dim ? length : Number(d)));
+    const data = BigInt64Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => BigInt(ids ? (i * 7919) % vocabulary : 1));
+    return { name, type: "int64", dims: shape, data };
+  });
+
+/** @param {string} name @param {Opened} opened @param {Input[]} inputs @param {string} output @returns {Contender} */
+function contender(name, { session, feeds, threads }, inputs, output) {
+  const given = feeds(inputs);
+  const run = async () => (await session.run(given))[output];
+  const call = async () => {
+    const start = performance.now();
+    (await run()).dispose();
+    return performance.now() - start;
+  };
+  return { name, threads, call, output: async () => (await run()).data.slice(), release: () => session.release() };
+}
+
+/** @param {Float32Array} a @param {Float32Array} b */
+const difference = (a, b) => a.reduce((most, x, i) => Math.max(most, Math.abs(x - b[i])), 0);
+
+conduct(async () => {
+  const job = await fetchJob();
+  /** @type {{model: Model, threads: number, policy: Policy, lengths: number[], fixed: Record<string, string>, storm: number[]}} */
+  const { model, threads, policy, lengths, fixed, storm } = job;
+  const any = await openOurs(file("any/manifest.json"), threads);
+  const ort = await openOnnxRuntime(file("model.onnx"), threads);
+  const loaded = compiled;
+  let own = 0;
+  for (const length of lengths) {
+    const inputs = inputsAt(model, length);
+    const ours = contender("any", any, inputs, model.output);
+    const before = compiled;
+    const first_ms = await ours.call();
+    const got = await ours.output();
+    own += compiled - before;
+    const peers = [contender("ort", ort, inputs, model.output)];
+    const one = fixed[length] ? await openOurs(file(fixed[length]), threads) : null;
+    if (one) peers.push(contender("fixed", one, inputs, model.output));
+    const differences = [];
+    for (const peer of peers) differences.push(difference(got, await peer.output()));
+    const samples_ms = await interleave([ours, ...peers], policy);
+    await one?.session.release();
+    const memory = { any: any.session.memoryBytes, forecast: any.session.sizes.memoryAt({ [model.dim]: length }), fixed: one?.session.memoryBytes ?? 0 };
+    await report({ type: "length", length, first_ms, samples_ms, differences, memory });
+  }
+  const memory = [];
+  const before = compiled;
+  for (const [i, length] of storm.entries()) {
+    await contender("any", any, inputsAt(model, length), model.output).call();
+    if (i % 100 === 99) memory.push({ wasm: any.session.memoryBytes, heap: /** @type {any} */ (performance).memory?.usedJSHeapSize ?? 0 });
+  }
+  own += compiled - before;
+  await report({ type: "done", loaded, compiled_in_runs: own, memory, user_agent: navigator.userAgent, versions: { ort: (await import("./sessions.js")).onnxRuntimeLoaded().env.versions.web } });
+});

@@ -1,0 +1,58 @@
+/** Plans of a model whose sizes are open: one for each size that comes, made when it comes. */
+import { EngineError } from "../errors.js";
+import { placed } from "./storage.js";
+import { checkDims, scalarOf, valueOf } from "./size.js";
+
+/** @import { OpenPlan, OpenPort, Plan, PlanPort, PlanStep } from "../../types/engine.js" */
+/** @import { Dims } from "./size.js" */
+
+/** What a plan for one size is. */
+const SIZED_VERSION = 4;
+
+/**
+ * The plan for these sizes: no kernel is compiled for it.
+ * @param {OpenPlan} open
+ * @param {Dims} dims
+ * @returns {Plan}
+ */
+export function planAt(open, dims) {
+  checkDims(open, dims);
+  const chosen = new Map(Object.keys(open.kernels).map((name) => [name, variantAt(open, name, dims)]));
+  /** @type {PlanStep[]} */
+  const steps = open.steps.map((step) => (step.op === "call" ? { ...step, .../** @type {any} */ (chosen.get(step.workload)) } : step));
+  return whole(open, dims, steps);
+}
+
+/**
+ * A plan that calls every variant of each kernel: what kernels are registered for. It never runs.
+ * @param {OpenPlan} open
+ * @returns {Plan}
+ */
+export function everyVariant(open) {
+  const steps = open.steps.flatMap((step) => {
+    if (step.op !== "call") return [step];
+    const { variants } = open.kernels[step.workload];
+    return variants.map(({ workload, scalars }) => ({ ...step, workload, scalars: scalars.map(() => 0), extent: 1 }));
+  });
+  return whole(open, open.example, steps);
+}
+
+/** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
+function whole(open, dims, steps) {
+  const port = (/** @type {OpenPort} */ { name, dtype, shape, buffer }) => ({ spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) }, buffer });
+  const buffers = open.buffers.map((b) => ({ ...b, nbytes: valueOf(b.nbytes, dims) }));
+  /** @type {PlanPort[]} */
+  const inputs = open.inputs.map(port);
+  const outputs = open.outputs.map(port);
+  const { name, weights_bytes } = open;
+  return { version: SIZED_VERSION, name, inputs, outputs, steps, weights_bytes, ...placed({ buffers, steps, inputs, outputs }) };
+}
+
+/** @param {OpenPlan} open @param {string} name @param {Dims} dims */
+function variantAt({ kernels }, name, dims) {
+  const kernel = kernels[name];
+  if (!kernel) throw new EngineError(`The plan has no kernel ${name}.`, "Export the model again.");
+  const place = kernel.selectors.reduce((sum, [size, by]) => sum * by + (valueOf(size, dims) % by), 0);
+  const { workload, scalars, extent } = kernel.variants[place];
+  return { workload, scalars: scalars.map((s) => scalarOf(s, dims)), extent: valueOf(extent, dims) };
+}

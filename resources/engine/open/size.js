@@ -1,0 +1,108 @@
+/** Sizes that follow from open dimensions, as nnjit_studio/model/open_plan.py writes them. */
+import { EngineError } from "../errors.js";
+
+/** @import { OpenPlan, Scalar, Size, Tensor } from "../../types/engine.js" */
+/** @typedef {Readonly<Record<string, number>>} Dims sizes by the dimensions' names */
+
+/** @type {Record<string, (a: number, b: number) => number>} */
+const OPERATIONS = { floordiv: (a, b) => Math.floor(a / b), min: Math.min, max: Math.max };
+/** Of a dimension that nobody bounds. */
+const LARGEST = 2 ** 30;
+
+/**
+ * The number that a size is.
+ * @param {Size} size a number, or terms `[coefficient, atom, ...]`
+ * @param {Dims} dims
+ * @returns {number}
+ */
+export function valueOf(size, dims) {
+  if (typeof size === "number") return size;
+  let total = 0;
+  for (const [coefficient, ...atoms] of size) {
+    let product = /** @type {number} */ (coefficient);
+    for (const atom of atoms) {
+      if (typeof atom === "string") product *= dims[atom];
+      else {
+        const [op, a, b] = /** @type {[string, Size, Size]} */ (atom);
+        product *= OPERATIONS[op](valueOf(a, dims), valueOf(b, dims));
+      }
+    }
+    total += product;
+  }
+  return total;
+}
+
+const bits = new DataView(new ArrayBuffer(4));
+
+/**
+ * A parameter of a kernel, as an i32.
+ * @param {Scalar} scalar
+ * @param {Dims} dims
+ */
+export function scalarOf({ kind, size }, dims) {
+  const n = valueOf(size, dims);
+  if (kind === "int") return n;
+  bits.setFloat32(0, kind === "inverse" ? 1 / n : n);
+  return bits.getInt32(0);
+}
+
+/** What a size is called: a number, or its formula. @param {Size} size @returns {number | string} */
+export function textOf(size) {
+  if (typeof size === "number") return size;
+  const atom = (/** @type {any} */ a) => (typeof a === "string" ? a : `${a[0]}(${textOf(a[1])}, ${textOf(a[2])})`);
+  const terms = size.map(([c, ...atoms]) => (atoms.length && c === 1 ? [] : [c]).concat(atoms.map(atom)).join("*"));
+  return terms.join(" + ");
+}
+
+/**
+ * The sizes of the dimensions that inputs have.
+ * @param {OpenPlan} plan
+ * @param {Tensor[]} inputs in any order
+ * @returns {Dims}
+ */
+export function dimsOf(plan, inputs) {
+  /** @type {Record<string, number>} */
+  const dims = {};
+  for (const { name, shape } of plan.inputs) {
+    const tensor = inputs.find((t) => t.name === name);
+    const wanted = `[${shape.map(textOf).join(", ")}]`;
+    if (!tensor) throw new EngineError(`The input "${name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
+    const refuse = () => new EngineError(`The input "${name}" has shape [${tensor.shape}], the model wants ${wanted}.`, sizesText(plan, dims));
+    if (tensor.shape.length !== shape.length) throw refuse();
+    shape.forEach((size, axis) => {
+      const dim = textOf(size);
+      const n = tensor.shape[axis];
+      if (typeof dim === "string" && plan.dims.some((d) => d.name === dim)) {
+        dims[dim] ??= n;
+        if (dims[dim] !== n) throw refuse();
+      } else if (valueOf(size, dims) !== n) throw refuse();
+    });
+  }
+  checkDims(plan, dims);
+  return dims;
+}
+
+/**
+ * Refuses sizes that the model does not take.
+ * @param {OpenPlan} plan
+ * @param {Dims} dims
+ */
+export function checkDims(plan, dims) {
+  for (const { name, low, high, step } of plan.dims) {
+    const n = dims[name];
+    if (!(Number.isSafeInteger(n) && n >= low && n <= high && n % step === 0))
+      throw new EngineError(`The dimension ${name} is ${n}; the model takes ${rangeText({ low, high, step })}.`, "Give inputs of such a size.");
+  }
+}
+
+/** @param {{low: number, high: number, step: number}} dim */
+export function rangeText({ low, high, step }) {
+  const range = high < LARGEST ? `${low} to ${high}` : `${low} or more`;
+  return step > 1 ? `${range}, a multiple of ${step}` : range;
+}
+
+/** @param {OpenPlan} plan @param {Dims} dims */
+function sizesText({ dims: open }, dims) {
+  const known = open.filter(({ name }) => name in dims).map(({ name }) => `${name} is ${dims[name]}`);
+  return known.length ? `By the inputs before, ${known.join(" and ")}.` : "Every dimension with a name may have its own size.";
+}

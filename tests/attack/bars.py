@@ -1,0 +1,89 @@
+"""The 25 bars of reliability, and what measures each: a campaign, tests, or another command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import on_files
+import on_hub
+import on_storage
+from outcomes import Campaign, Outcome
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A campaign: ``full`` attacks are the bar's size, ``short`` those of the test suite."""
+
+    make: Callable[[Campaign], Outcome]
+    full: int
+    short: int
+    unit: str
+    share: float
+    """Of the time budget."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """``tests`` are run by pytest where there is no campaign; ``elsewhere`` is the command that
+    measures what neither can, or why nothing does."""
+
+    number: int
+    text: str
+    attack: str = ""
+    tests: str = ""
+    elsewhere: str = ""
+
+
+ATTACKS = {
+    "models": Attack(on_files.models, 10_200, 60, "files", 0.30),
+    "hostile models": Attack(on_files.hostile_models, 9, 9, "files", 0.05),
+    "bundles": Attack(on_files.bundles, 10_000, 200, "flipped bits", 0.10),
+    "databases": Attack(on_files.databases, 1_000, 30, "files", 0.05),
+    "kills": Attack(on_storage.kills, 1_000, 3, "kills", 0.30),
+    "faults": Attack(on_storage.faults, 500, 5, "failing writes", 0.13),
+    "frames": Attack(on_hub.frames, 1_000_000, 20_000, "frames", 0.05),
+    "handshakes": Attack(on_hub.handshakes, 1_440, 150, "combinations", 0.01),
+    "connections": Attack(on_hub.connections, 1_500, 200, "connections", 0.01),
+}
+
+_WINDOW = "not measured here: `make window-speed`"
+BARS = (
+    Bar(1, "malformed models: no death, none over 10 s, each with a sentence", "models"),
+    Bar(2, "importer's ceiling: max(1 GiB, 4 x file), 60 s without progress", "hostile models"),
+    Bar(3, "no external data or zip entry leaves its folder",
+        tests="tests/compiler/importer/test_importer_check.py tests/bundle/test_bundle.py "
+        "tests/attack/test_tampered_bundles.py"),
+    Bar(4, "bundles: every flipped bit is found", "bundles"),
+    Bar(5, "wrong kernels that escape: at most 0.2 %", elsewhere="not measured here: `nnjit bench "
+        "duels`"),
+    Bar(6, "too fast kernels accepted: 0 of 200", elsewhere="not there: nothing compares a kernel "
+        "with the peak that was probed"),
+    Bar(7, "next measurement after a kernel that never returns: 2 s",
+        tests="tests/end2end/test_chromium.py"),
+    Bar(8, "device lost 100 times: all made good", tests="tests/end2end/webgpu/test_webgpu.py "
+        "tests/end2end/webgpu/test_gpu_bridge.py"),
+    Bar(9, "crashed renderer: page back in 1 s, one candidate lost at most",
+        tests="tests/engine/test_recovery.py tests/end2end/test_chromium.py"),
+    Bar(10, "10,000 hot swaps: at most 32 MiB more", elsewhere="not measured here: `make soak`"),
+    Bar(11, "24 h soak: at most 1 MiB/h", elsewhere="not measured here: `make endurance`"),
+    Bar(12, "kill -9: whole, nothing acknowledged lost", "kills"),
+    Bar(13, "n-th write fails: no crash, nothing torn", "faults"),
+    Bar(14, "two Studios: no corruption, the second one does not write",
+        tests="tests/attack/test_hostile_databases.py tests/database/test_database.py"),
+    Bar(15, "200 starts and stops: exit code 0, no orphan",
+        elsewhere="not measured here: `make endurance`"),
+    Bar(16, "no packet off loopback", tests="tests/end2end/machine/test_no_lookups.py"),
+    Bar(17, "no listening TCP socket by default", elsewhere="partly: none before a page is asked "
+        "for (tests/engine/test_hub_limits.py); the window asks for its page at its start"),
+    Bar(18, "Host x Origin x token: none wrongly accepted", "handshakes"),
+    Bar(19, "pairing", elsewhere="not there: no mode for other devices in this campaign"),
+    Bar(20, "1,000,000 frames: no crash, at most 20 MiB more", "frames"),
+    Bar(21, "votes of liars", elsewhere="not there: records are not shared with strangers"),
+    Bar(22, "A/A false improvements: at most 1 %", elsewhere="not measured here: `nnjit bench "
+        "duels`"),
+    Bar(23, "window while tuning: p99 at most 33 ms", elsewhere=_WINDOW),
+    Bar(24, "cold start: window in 3 s", elsewhere="not measured here: `make cold-start`"),
+    Bar(25, "what is said of the sandbox is true", tests="tests/end2end/machine/"
+        "test_doctor_truth.py tests/engine/test_sandbox.py"),
+)  # fmt: skip

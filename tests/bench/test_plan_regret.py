@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from nnjit_studio.bench.tuner.plan_regret import Combination, every_plan, regret_of
+from nnjit_studio.model.plan_choice import PlanChoice
+from nnjit_studio.tuner.in_place import InPlace
+
+
+def combination(name: str, speedup: float, spread: float) -> Combination:
+    return Combination(name, InPlace("", "models", 16, speedup, speedup - spread, speedup + spread))
+
+
+def test_every_combination_is_spelled_by_what_differs_from_the_rules() -> None:
+    tiles = PlanChoice("w", "2x2", "4x4", ("direct", "4x4"), "")
+    merge = PlanChoice("m", "on", "on", ("off",), "")
+    plans = list(every_plan([tiles, merge]))
+    assert len(plans) == 6 and {} in plans and {"w": "direct", "m": "off"} in plans
+    assert list(every_plan([])) == [{}]
+
+
+def test_regret_is_of_the_best_that_is_proven_faster() -> None:
+    found = regret_of([combination("a", 1.25, 0.1), combination("b", 2.0, 1.5)])
+    assert (found["best"], found["plans"]) == ("a", 3)
+    assert found["regret"] == pytest.approx(0.2)
+    assert found["regret_high"] == pytest.approx(1 - 1 / 3.5)
+    none = regret_of([combination("a", 0.9, 0.05), Combination("c", None, "wrong")])
+    assert (none["best"], none["regret"], none["regret_high"], none["measured"]) == ("", 0, 0, 2)

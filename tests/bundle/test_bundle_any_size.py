@@ -1,0 +1,93 @@
+"""Bundles of a model for any size: their plan has formulas, and a kernel for each remainder."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_bundle import CREATED, ENGINE, kernel, module
+
+from nnjit_studio.bundle import BundleParts, read_bundle, verify_bundle, write_bundle
+from nnjit_studio.errors import BundleError
+from nnjit_studio.model import PlanStep
+from nnjit_studio.model.open_plan import (
+    OpenBuffer,
+    OpenKernel,
+    OpenPlan,
+    OpenPort,
+    Scalar,
+    Variant,
+)
+from nnjit_studio.model.size import Dim, size
+
+N = Dim("n", 1, 100)
+
+
+def plan() -> OpenPlan:
+    """x[n, 4] -> y[n, 4], by one kernel for even n and one for odd n."""
+    n = size(N)
+    variants = tuple(Variant(name, (Scalar("int", n * 16),), n) for name in ("even", "odd"))
+    return OpenPlan(
+        "tiny",
+        (N,),
+        {"n": 6},
+        (OpenPort("x", "f32", (n, size(4)), 0),),
+        (OpenPort("y", "f32", (n, size(4)), 1),),
+        (OpenBuffer("arena", 0, n * 16), OpenBuffer("arena", 0, n * 16)),
+        (PlanStep("call", "k", (0, 1)), PlanStep("return")),
+        {"k": OpenKernel(((n, 2),), variants)},
+        0,
+    )
+
+
+def written(folder: Path, given: OpenPlan, kernels: tuple[str, ...] = ("even", "odd")) -> Path:
+    weights = folder / "w.bin"
+    weights.write_bytes(b"")
+    code = [kernel(name, module(3, salt)) for salt, name in enumerate(kernels)]
+    parts = BundleParts(given.at(given.example), weights, code, ENGINE, open_plan=given)
+    return write_bundle(folder / "b.zip", parts, "tiny", {}, CREATED)
+
+
+def test_a_bundle_says_its_ranges_and_its_memory(tmp_path: Path) -> None:
+    bundle = read_bundle(written(tmp_path, plan()))
+    assert bundle.manifest.dims == (N,)
+    assert bundle.manifest.inputs == bundle.plan.input_specs
+    assert {k.workload for k in bundle.kernels} == {"even", "odd"}
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        text = archive.read("README.txt").decode()
+    assert "n: 1 to 100" in text and "n 64: 0.1 MiB" in text
+
+
+def test_every_variant_needs_a_kernel(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="odd has no kernel"):
+        written(tmp_path, plan(), ("even",))
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda d: d["kernels"]["k"]["variants"].pop(), "number of variants|range"),
+        (lambda d: d["kernels"]["k"]["variants"][0]["scalars"].clear(), "other arguments"),
+        (lambda d: d["kernels"]["k"]["variants"][0]["scalars"][0].update(kind="x"), "unknown kind"),
+        (lambda d: d["buffers"][0].update(nbytes=8), "too small"),
+        (lambda d: d["buffers"][0].update(nbytes=[[1, "m"]]), "cannot be read"),
+        (lambda d: d["example"].update(n=0), "dimension n is 0"),
+        (lambda d: d["dims"][0].update(high=7), "are not those of the plan"),
+    ],
+)
+def test_a_wrong_plan_is_a_problem(
+    tmp_path: Path, damage: Callable[[Any], None], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.loads(json.dumps(plan().to_json()))
+    damage(data)
+    monkeypatch.setattr(OpenPlan, "to_json", lambda self: data)
+    with pytest.raises(BundleError, match=told):
+        written(tmp_path, plan())
+
+
+def test_a_whole_bundle_has_no_problems(tmp_path: Path) -> None:
+    assert verify_bundle(written(tmp_path, plan())).ok

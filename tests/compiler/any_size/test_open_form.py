@@ -1,0 +1,183 @@
+"""Kernels that take sizes as parameters: right by ONNX Runtime at sizes never compiled for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from run_open import OpenRunner
+
+from nnjit_studio.compiler.any_size import kernels
+from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.records import TIERS
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+node, port = helper.make_node, helper.make_tensor_value_info
+RNG = np.random.default_rng(5)
+
+
+def rand(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def written(folder: Path, nodes: list[Any], x: list[Any], weights: dict[str, Any]) -> Path:
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
+    y = port("y", FLOAT, [None] * len(x))
+    graph = helper.make_graph(nodes, "g", [port("x", FLOAT, x)], [y], tensors)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = folder / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def layers(folder: Path) -> Path:
+    """A perceptron: any batch."""
+    nodes = [
+        node("Gemm", ["x", "w1", "b1"], ["a"]),
+        node("Relu", ["a"], ["b"]),
+        node("Gemm", ["b", "w2", "b2"], ["c"]),
+        node("Softmax", ["c"], ["y"], axis=1),
+    ]
+    weights = {"w1": rand(20, 30), "b1": rand(30), "w2": rand(30, 7), "b2": rand(7)}
+    return written(folder, nodes, ["batch", 20], weights)
+
+
+def attention(folder: Path) -> Path:
+    """Two heads over positions from a table of 40 rows, normed over features and over tokens."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "one"], ["length"]),
+        node("Slice", ["table", "zero", "length", "one"], ["positions"]),
+        node("Add", ["x", "positions"], ["e"]),
+    ]
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += [
+            node("MatMul", ["e", f"w{name}"], [f"{name}1"]),
+            node("Reshape", [f"{name}1", "split"], [f"{name}2"]),
+            node("Transpose", [f"{name}2"], [name], perm=perm),
+        ]
+    nodes += [
+        node("MatMul", ["q", "k"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["m"]),
+        node("Transpose", ["m"], ["t"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["t", "join"], ["j"]),
+        node("MatMul", ["j", "wo"], ["o"]),
+        node("Add", ["o", "e"], ["r"]),
+        node("LayerNormalization", ["r", "scale"], ["n"]),
+        node("ReduceMean", ["n"], ["mean"], axes=[1], keepdims=1),
+        node("Sub", ["n", "mean"], ["y"]),
+    ]
+    weights = {f"w{name}": rand(16, 16) / 4 for name in "qkvo"}
+    weights |= {"table": rand(1, 40, 16), "scale": rand(16), "zero": np.array([0])}
+    weights |= {"one": np.array([1]), "split": np.array([0, -1, 2, 8])}
+    weights |= {"join": np.array([0, -1, 16])}
+    return written(folder, nodes, ["batch", "sequence", 16], weights)
+
+
+def checked(
+    path: Path, folder: Path, shapes: list[tuple[int, ...]], example: tuple[int, ...]
+) -> Any:
+    """The plan, after runs at these shapes of x in both tiers."""
+    made = import_any(path, folder / "w.bin", {"x": rand(*example)})
+    assert made is not None and made.notes == ()
+    session = onnxruntime.InferenceSession(path)
+    for tier in TIERS:
+        runner = OpenRunner(made, folder / "w.bin", tier)
+        for shape in shapes:
+            x = rand(*shape)
+            sizes = {
+                str(p[0].name): n
+                for size, n in zip(made.plan.inputs[0].shape, shape, strict=True)
+                for p, _ in size.terms
+                if p
+            }
+            (expected,) = session.run(None, {"x": x})
+            got = runner.run(sizes, {"x": x})["y"]
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5, err_msg=str(shape))
+    return made.plan
+
+
+def test_a_perceptron_takes_any_batch(tmp_path: Path) -> None:
+    shapes = [(n, 20) for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 17, 64, 131, 1000)]
+    plan = checked(layers(tmp_path), tmp_path, shapes, (3, 20))
+    assert max(len(k.variants) for k in plan.kernels.values()) == 6
+
+
+def test_attention_takes_any_batch_and_length(tmp_path: Path) -> None:
+    lengths = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 23, 31, 32, 33, 39, 40]
+    shapes = [(1 + i % 3, n, 16) for i, n in enumerate(lengths)]
+    plan = checked(attention(tmp_path), tmp_path, shapes, (2, 9, 16))
+    assert {d.name: d.high for d in plan.dims}["sequence"] == 40
+
+
+def test_a_formula_that_holds_for_its_samples_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two samples do not tell formulas apart."""
+    monkeypatch.setattr(kernels, "_SAMPLES", 2)
+    with pytest.raises(ModelError, match=r"a formula of .* is wrong at"):
+        checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
+
+
+def test_sizes_out_of_range_are_refused(tmp_path: Path) -> None:
+    plan = checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
+    for sequence in (0, -1, 41, 2**31):
+        with pytest.raises(UserError, match="sequence"):
+            plan.at({"batch": 1, "sequence": sequence})
+
+
+def test_the_plan_comes_back_from_json(tmp_path: Path) -> None:
+    plan = checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
+    again = OpenPlan.from_json(json.loads(json.dumps(plan.to_json())))
+    for sizes in ({"batch": 1, "sequence": 1}, {"batch": 3, "sequence": 40}):
+        assert again.at(sizes) == plan.at(sizes)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda d: d["dims"].clear(),
+        lambda d: d["inputs"][0]["shape"].append([[1, ["floordiv", 4, 0]]]),
+        lambda d: d["inputs"][0]["shape"].append([[1, "other"]]),
+        lambda d: d["inputs"][0].update(shape="x"),
+        lambda d: d.update(extra=1),
+        lambda d: d["buffers"][0].pop("nbytes"),
+    ],
+)
+def test_a_damaged_plan_is_refused(tmp_path: Path, break_it: Callable[[Any], None]) -> None:
+    made = import_any(layers(tmp_path), tmp_path / "w.bin", {"x": rand(3, 20)})
+    assert made is not None
+    data = json.loads(json.dumps(made.plan.to_json()))
+    break_it(data)
+    with pytest.raises((ValueError, TypeError)):
+        OpenPlan.from_json(data)
+
+
+def test_a_model_of_fixed_sizes_is_none(tmp_path: Path) -> None:
+    path = written(tmp_path, [node("Relu", ["x"], ["y"])], [2, 3], {})
+    assert import_any(path, tmp_path / "w.bin") is None
+
+
+def test_what_is_made_for_one_size_is_refused(tmp_path: Path) -> None:
+    """An index grid: its numbers follow from the size in a way that is not known."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Squeeze", ["shape"], ["n"]),
+        node("Range", ["zero", "n", "one"], ["grid"]),
+        node("Sub", ["n", "grid"], ["back"]),
+        node("Cast", ["back"], ["f"], to=FLOAT),
+        node("Mul", ["x", "f"], ["y"]),
+    ]
+    weights = {"zero": np.array(0), "one": np.array(1)}
+    path = written(tmp_path, nodes, ["n"], weights)
+    with pytest.raises(ModelError, match="any size"):
+        import_any(path, tmp_path / "w.bin", {"x": rand(9)})

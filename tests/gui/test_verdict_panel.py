@@ -1,0 +1,155 @@
+"""The verdict at the top of the window: when it is measured, what it shows and offers."""
+
+from __future__ import annotations
+
+import pytest
+from gui_fakes import engine_label, finish
+from gui_window import StudioWindow, wait_job
+from verdicts import FASTER, REFUSED, STATES, fake_peer
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.ui.verdict.bars import Bars
+from nnjit_studio.ui.verdict.panel import AGAIN, INSTALL, LONGER, STOP, VerdictPanel
+from nnjit_studio.ui.widgets.theme import DARK, LIGHT
+from nnjit_studio.verdict import peers, store
+
+
+class NoVisits:
+    """Of a workbench that only plays."""
+
+    def visit(self, server, page):
+        raise AssertionError("no page is opened")
+
+    def shut_down(self):
+        self.down = True
+
+
+@pytest.fixture
+def peer(tmp_path, monkeypatch):
+    monkeypatch.setenv(peers.VARIABLE, str(fake_peer(tmp_path / "peers", "")))
+
+
+@pytest.fixture
+def comparing(qtbot, workbench, settings, tmp_path):
+    """A window that compares."""
+    workbench.database.path = tmp_path / "kernels.db"
+    visits = NoVisits()
+    made = StudioWindow(workbench, engine_label, settings, visits=visits)
+    qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
+    made.show()
+    return made
+
+
+@pytest.fixture
+def panel(qtbot):
+    made = VerdictPanel(LIGHT)
+    qtbot.addWidget(made)
+    made.resize(1250, made.height())
+    return made
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("theme", (LIGHT, DARK))
+def test_each_state_is_drawn_and_leads_on(panel, state, theme):
+    panel.set_theme(theme)
+    panel.show_verdict(STATES[state])
+    first = {"no peer": INSTALL, "not told apart": LONGER, "measuring": STOP}.get(state, AGAIN)
+    assert panel.first.text() == first
+    assert panel.second.isVisibleTo(panel) == (state == "no peer")
+    assert not panel.grab().isNull() and panel.headline
+    assert ("ONNX Runtime Web" in panel.bars.accessibleName()) and panel.height() < 130
+
+
+def test_a_number_is_large_only_where_it_may_be_stated(panel):
+    shown = {}
+    for state, verdict in STATES.items():
+        panel.show_verdict(verdict)
+        shown[state] = panel.figure.text()
+    assert shown == {
+        "faster": "1.99x", "slower": "0.80x", "measuring": "2.0x", "no peer": "59.6 ms",
+        "busy": "", "not told apart": "", "refused": "", "different": "",
+    }  # fmt: skip
+
+
+def test_columns_that_do_not_fit_are_left_out(qtbot):
+    bars = Bars(LIGHT)
+    qtbot.addWidget(bars)
+    bars.show_verdict(FASTER)
+    for width, columns in ((1000, 4), (600, 2), (370, 0)):
+        bars.resize(width, bars.height())
+        assert len(bars.columns()) == columns
+        assert not bars.grab().isNull()
+
+
+def rested(qtbot, window, start):
+    with qtbot.waitSignal(window.verdict.rested):
+        start()
+
+
+def test_an_opened_model_is_compared_and_remembered(qtbot, comparing, model_file, peer):
+    window = comparing
+    rested(qtbot, window, lambda: window.open_model(model_file))
+    assert window.verdict.panel.headline == "1.99x ONNX Runtime Web"
+    assert store.last_verdicts(window.session.workbench.database.path.parent) == [FASTER]
+    assert not window.session.busy and "Comparing" not in window.session.state.phase
+
+
+def test_after_tuning_it_is_measured_again(qtbot, comparing, workbench, model_file, peer):
+    rested(qtbot, comparing, lambda: comparing.open_model(model_file))
+    rested(qtbot, comparing, lambda: comparing.start_tuning(1.0))
+    assert workbench.verdicts_begun == 2
+
+
+def test_it_gives_way_to_any_job_and_begins_again(qtbot, comparing, workbench, model_file, peer):
+    window, workbench.hold_verdict = comparing, True
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    qtbot.waitUntil(lambda: "so far" in window.verdict.panel.headline)
+    assert not window.session.busy and window.actions_by_id["tune"].isEnabled()
+    wait_job(qtbot, window, "tune", lambda: window.start_tuning(1.0))
+    workbench.hold_verdict = False
+    qtbot.waitUntil(lambda: window.verdict.resting)
+    assert window.verdict.panel.headline == "1.99x ONNX Runtime Web"
+    assert not window.message.isVisibleTo(window), "to give way is no problem"
+
+
+def test_it_can_be_stopped(qtbot, comparing, workbench, model_file, peer):
+    window, workbench.hold_verdict = comparing, True
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    qtbot.waitUntil(lambda: window.verdict.panel.first.text() == STOP)
+    rested(qtbot, window, window.verdict.panel.first.click)
+    assert window.verdict.panel.explanation.text() == "Stopped."
+
+
+def test_what_fails_is_told_in_its_place(qtbot, comparing, workbench, model_file, peer):
+    workbench.job_error = PageError("The page's process ended.", "Run it again.")
+    rested(qtbot, comparing, lambda: comparing.open_model(model_file))
+    assert "process ended" in comparing.verdict.panel.explanation.text()
+    assert not comparing.message.isVisibleTo(comparing)
+
+
+def test_without_a_peer_one_button_gets_it(qtbot, comparing, model_file, monkeypatch, tmp_path):
+    found: list[peers.Peer] = []
+    monkeypatch.setattr(peers, "find_peer", lambda given=None: found[0] if found else None)
+    monkeypatch.setattr(peers, "install", lambda: found.append(peers.Peer("1.30.0", tmp_path)))
+    rested(qtbot, comparing, lambda: comparing.open_model(model_file))
+    panel = comparing.verdict.panel
+    assert panel.first.text() == INSTALL and "not installed" in panel.explanation.text()
+    rested(qtbot, comparing, panel.first.click)
+    assert panel.headline == "1.99x ONNX Runtime Web"
+
+
+def test_a_folder_without_it_is_refused(qtbot, comparing, tmp_path):
+    comparing.verdict.use_folder(tmp_path)
+    assert "has no onnxruntime-web" in comparing.message.text.text()
+    comparing.verdict.use_folder(fake_peer(tmp_path / "mine", ""))
+    assert comparing.settings.value("peer_folder") == str(tmp_path / "mine")
+
+
+def test_a_model_that_the_peer_refuses_says_why(panel):
+    panel.show_verdict(REFUSED)
+    assert "ours alone" in panel.headline and "Foo(1)" in panel.explanation.text()
+
+
+def test_a_window_without_visits_compares_nothing(qtbot, window, model_file):
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    assert window.verdict.resting and not window.verdict.panel.isVisibleTo(window)

@@ -1,0 +1,99 @@
+"""What header, card and table say of a session: nothing that pairs do not prove."""
+
+from dataclasses import replace
+
+import pytest
+from test_window import open_it, tune_it
+
+from nnjit_studio.records.gain import TOO_BUSY, ModelGain
+from nnjit_studio.records.outcomes import NOT_TOLD_APART, SLOWER
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.state.workload import CandidateRow
+from nnjit_studio.ui.tuning.space import COLUMNS, SPEEDUP_COLUMN
+
+WARNING = "machine busy: figures are rough (31% of its usual rate)"
+
+
+def show(window, *events):
+    window.session.state.reduce(events)
+    window.session.refreshed.emit(frozenset({"phase", "latency", "space", "now"}))
+
+
+@pytest.fixture
+def tuned(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    tune_it(qtbot, window)
+    return window
+
+
+@pytest.mark.parametrize(
+    ("gain", "number", "note", "tone"),
+    [
+        (ModelGain("faster", 1.25, 1.21, 1.29, 24, 0.97), "1.25×", "1.21 to 1.29", "good"),  # noqa: RUF001
+        (ModelGain(SLOWER, 0.9, 0.86, 0.94, 24, 0.97), "0.90×", "0.86 to 0.94", "bad"),  # noqa: RUF001
+        (ModelGain(NOT_TOLD_APART, 0.97, 0.6, 1.3, 24, 0.95), "–", NOT_TOLD_APART, ""),  # noqa: RUF001
+        (ModelGain(TOO_BUSY, pairs=24, machine=0.31), "–", TOO_BUSY, ""),  # noqa: RUF001
+        (ModelGain("unchanged"), "–", "unchanged", ""),  # noqa: RUF001
+    ],
+)
+def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned, gain, number, note, tone):
+    show(tuned, replace(tuned.session.state.summary, gain=gain))
+    figure = tuned.header.speedup
+    assert (figure.number.text(), figure.note) == (number, note)
+    assert figure.number.objectName() == tone
+    assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
+
+
+def test_the_badge_says_that_the_machine_is_busy(tuned):
+    badges = lambda: [short for short, _ in tuned.header._badges._shown]  # noqa: E731
+    assert "machine busy: figures are rough" not in badges()
+    show(tuned, replace(tuned.session.state.summary, warning=WARNING))
+    assert "machine busy: figures are rough" in badges()
+    assert tuned.card.warning.text() == WARNING
+
+
+def test_a_stopped_session_keeps_its_bar_where_it_was(tuned):
+    state = tuned.session.state
+    state.tried = lambda: (128, 217)
+    show(tuned, replace(state.summary, reason="cancelled"))
+    assert tuned.header.progress.value() == 590
+    assert tuned.card.title.text() == "Tuning has ended: stopped"
+    show(tuned, replace(state.summary, reason="converged"))
+    assert tuned.header.progress.value() == 1000
+
+
+def test_a_session_ends_in_a_card(tuned):
+    card = tuned.card
+    assert not card.isHidden()
+    assert card.worth.text().endswith("1.25× (1.24 to 1.26, 12 pairs)")  # noqa: RUF001
+    assert card.tried.text() == "16 tried: 2 kept, 2 faster in a duel, 9 slower, 5 not told apart"
+    assert "84% of this machine's peak" in card.left.text()
+    assert [b.text() for b in card.buttons] == ["Export", "Compare", "Report"]
+    assert all(b.isEnabled() for b in card.buttons)
+    show(tuned, ev.SessionStarted(0.0, "m", (), {}))
+    assert card.isHidden()
+
+
+def test_a_card_of_a_busy_session_shows_no_ratio(tuned):
+    gain = ModelGain(TOO_BUSY, pairs=24, machine=0.31)
+    show(tuned, replace(tuned.session.state.summary, gain=gain, warning=WARNING))
+    text = tuned.card.worth.text()
+    assert text.endswith(f"an inference: {TOO_BUSY}") and "×" not in text and "→" not in text  # noqa: RUF001
+
+
+def test_the_table_is_in_the_order_of_speed_ups_of_duels(tuned):
+    slow, fast = (f"x0=8,y0=6,r0={r0},x1=8,y1=6,r1=384,order=nm,pack=1" for r0 in (4, 2))
+    rows = [
+        CandidateRow(slow, "slower", gflops=30.9, speedup=0.7),
+        CandidateRow(fast, "faster", gflops=17.5, speedup=1.3),
+    ]
+    tuned.space.model.set_rows(rows)
+    assert COLUMNS[SPEEDUP_COLUMN].title == "speed-up"
+    first = tuned.space.outcomes.mapToSource(tuned.space.outcomes.index(0, 0)).row()
+    assert tuned.space.model.rows[first].state == "faster"
+
+
+def test_one_outlier_does_not_flatten_the_latency(tuned):
+    tuned.session.state.latency = [(float(i), 1.0 if i != 7 else 400.0) for i in range(20)]
+    tuned.latency.redraw()
+    assert tuned.latency.item.getViewBox().viewRange()[1][1] < 10

@@ -1,0 +1,97 @@
+"""The stage at the sizes of common screens: every widget has its room, every tab is on screen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from gui_fakes import FakeWorkbench, encoder_model
+from gui_window import wait_job
+from PySide6.QtWidgets import QAbstractScrollArea, QTabBar, QWidget
+from verdicts import FASTER
+
+SIZES = [(1280, 720), (1600, 1000)]
+LAYOUTS = ("reset_layout", "layout_tune", "layout_inspect", "layout_compare", "layout_wasm")
+
+
+@pytest.fixture
+def workbench(model_file):
+    bench = FakeWorkbench(encoder_model(model_file))
+    yield bench
+    bench.release.set()
+
+
+@pytest.fixture
+def profiled(qtbot, window, model_file):
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    wait_job(qtbot, window, "profile", lambda: window.actions_by_id["profile"].trigger() is None)
+    return window
+
+
+def settle(qtbot, window, size):
+    window.resize(*size)
+    window.docks.size()
+    qtbot.wait(50)
+
+
+def squeezed(window):
+    """Visible widgets that are smaller than they can be, those that scroll aside."""
+    found = []
+    for widget in window.findChildren(QWidget):
+        ancestor = widget.parentWidget()
+        while ancestor is not None and not isinstance(ancestor, QAbstractScrollArea):
+            ancestor = ancestor.parentWidget()
+        if widget.isVisible() and ancestor is None and not isinstance(widget, QTabBar):
+            least = widget.minimumSizeHint().expandedTo(widget.minimumSize())
+            least = least.boundedTo(widget.maximumSize())
+            if widget.layout() is not None or widget.accessibleName():
+                room = widget.size()
+                if room.width() < least.width() or room.height() < least.height():
+                    found.append((type(widget).__name__, widget.accessibleName(), room, least))
+    return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_every_layout_fits(qtbot, profiled, size, layout):
+    window = profiled
+    window.verdict.panel.show_verdict(FASTER)
+    settle(qtbot, window, size)
+    window.actions_by_id[layout].trigger()
+    qtbot.wait(50)
+    assert (window.width(), window.height()) == size
+    assert not squeezed(window)
+    for bar in window.findChildren(QTabBar):
+        if bar.isVisible():
+            corner = bar.mapTo(window, bar.rect().bottomRight())
+            assert corner.x() < size[0] and corner.y() < size[1], bar.tabText(0)
+    engine = window.docks.engine
+    assert engine.isVisible() and engine.widget().height() >= 60
+
+
+def test_every_layout_fits_a_screen_of_2560_by_1440_at_2x():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "720"],
+        env=os.environ | {"QT_SCALE_FACTOR": "2"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert f"{len(LAYOUTS)} passed" in done.stdout
+
+
+def test_a_profile_shows_twelve_steps_beside_the_findings(qtbot, profiled):
+    settle(qtbot, profiled, (1600, 1000))
+    view, findings = profiled.profile.view, profiled.profile.findings
+    rows = view.viewport().height() // view.rowHeight(0)
+    assert rows >= 12
+    assert findings.width() >= 280 and findings.height() >= view.viewport().height()
+
+
+def test_the_welcome_page_covers_the_stage_until_a_dock_is_wanted(window):
+    assert window.welcome.page.isVisible()
+    window.docks.show("database")
+    assert not window.welcome.page.isVisible()
+    assert window.docks["database"].seen

@@ -1,0 +1,95 @@
+/** Plans for any size: made from formulas in the engine, over kernels that were compiled once. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Engine } from "../../../resources/engine/engine.js";
+import { Sizes } from "../../../resources/engine/open/sizes.js";
+import { scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
+import { placed } from "../../../resources/engine/open/storage.js";
+import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
+
+const n = [[1, "n"]];
+const bytes = [[4, "n"]];
+const variant = (/** @type {string} */ workload) => ({ workload, scalars: [], extent: n });
+
+/** y = 2 (x + x): even sizes by one kernel, odd ones by another. */
+const plan = () => ({
+  version: 5,
+  name: "twice",
+  dims: [{ name: "n", low: 1, high: 2 ** 30, step: 1 }],
+  example: { n: 4 },
+  inputs: [{ name: "x", dtype: "f32", shape: [1, n], buffer: 0 }],
+  outputs: [{ name: "y", dtype: "f32", shape: [1, n], buffer: 2 }],
+  buffers: [0, 1, 2].map(() => ({ region: "arena", offset: 0, nbytes: bytes, pack: null, unit_bytes: 4 })),
+  steps: [
+    { op: "call", workload: "k", args: [0, 0, 1], node: "first" },
+    { op: "call", workload: "k", args: [1, 1, 2], node: "second" },
+    { op: "return", workload: "", args: [], node: "" },
+  ],
+  kernels: { k: { selectors: [[n, 2]], variants: [variant("even"), variant("odd")] } },
+  weights_bytes: 0,
+});
+
+async function ready() {
+  const sizes = new Sizes(/** @type {any} */ (plan()));
+  const engine = new Engine();
+  engine.load(sizes.everyVariant, {}, sizes);
+  await engine.register([{ ...header("even", 4), bytes: addKernel }, { ...header("odd", 4), bytes: doubleKernel }]);
+  return { engine, sizes };
+}
+
+const x = (/** @type {number[]} */ shape, /** @type {number} */ length) => ({ name: "x", dtype: "f32", shape, data: f32(...Array.from({ length }, (_, i) => i)) });
+
+test("any size runs, and comes back to one that ran before", async () => {
+  const { engine } = await ready();
+  for (const size of [4, 1, 7, 300, 4, 7]) {
+    const [y] = engine.infer([x([1, size], size)]).outputs;
+    assert.deepEqual(y.shape, [1, size]);
+    assert.deepEqual(floats(y.data), Array.from({ length: size }, (_, i) => 4 * i));
+  }
+});
+
+test("memory grows to the largest size and is then flat, whatever comes", async () => {
+  const { engine, sizes } = await ready();
+  const at = (/** @type {number} */ size) => void engine.infer([x([1, size], size)]);
+  at(100_000);
+  const grown = engine.memoryBytes;
+  assert.equal(grown, sizes.memoryAt({ n: 100_000 }));
+  for (let i = 1; i < 1000; i++) at((i * 7919) % 500 + 1);
+  assert.equal(engine.memoryBytes, grown);
+});
+
+test("sizes that the model does not take are refused with a sentence, and the session goes on", async () => {
+  const { engine } = await ready();
+  for (const [shape, told] of /** @type {[number[], RegExp][]} */ ([
+    [[1, 0], /n is 0; the model takes 1 or more/],
+    [[1, -1], /n is -1/],
+    [[1, 2 ** 31], /n is 2147483648/],
+    [[1, 2 ** 30], /a page's memory ends at 4096 MiB/],
+    [[1, 1.5], /n is 1.5/],
+    [[2, 3], /shape \[2,3\], the model wants \[1, n\]/],
+    [[3], /shape \[3\]/],
+  ]))
+    assert.throws(() => engine.infer([x(shape, 3)]), told);
+  assert.throws(() => engine.infer([]), /"x" is missing/);
+  assert.throws(() => engine.infer([x([1, 5], 3)]), /12 bytes, its shape needs 20/);
+  assert.deepEqual(floats(engine.infer([x([1, 3], 3)]).outputs[0].data), [0, 4, 8]);
+});
+
+test("sizes are sums of products of dimensions and operations on them", () => {
+  const size = [[3], [-2, "a", "b"], [1, ["floordiv", [[1, "a"]], 4]], [1, ["max", [[1, "a"]], 9]]];
+  assert.equal(valueOf(size, { a: 7, b: 5 }), 3 - 70 + 1 + 9);
+  assert.equal(valueOf(12, {}), 12);
+  assert.equal(textOf(size), "3 + -2*a*b + floordiv(a, 4) + max(a, 9)");
+  assert.equal(scalarOf({ kind: "inverse", size: n }, { n: 4 }), 0x3e800000);
+  assert.equal(scalarOf({ kind: "float", size: n }, { n: 1 }), 0x3f800000);
+});
+
+test("tensors that live at once never overlap, and one that is over gives its place", () => {
+  const sizes = [100, 300, 300, 64];
+  const buffers = sizes.map((nbytes) => ({ region: "arena", offset: 0, nbytes, pack: null }));
+  const call = (/** @type {number[]} */ ...args) => ({ op: "call", workload: "k", args, node: "" });
+  const made = placed({ buffers, steps: [call(0, 1), call(1, 2), call(2, 3)], inputs: [{ buffer: 0 }], outputs: [{ buffer: 3 }] });
+  const [a, b, c, d] = made.buffers.map(({ offset }, i) => [offset, offset + sizes[i]]);
+  for (const [p, q] of [[a, b], [b, c], [c, d], [a, d], [a, c]]) assert.ok(p[1] <= q[0] || q[1] <= p[0]);
+  assert.equal(made.arena_bytes, 320 + 320 + 128);
+});

@@ -1,0 +1,50 @@
+/** The files of a small bundle with one product of a row and a matrix, or of a decoder. */
+import { createHash } from "node:crypto";
+import { C, decode, embed, FACTS, prefill, score, V } from "./decoder.js";
+import { addKernel, f32, header, planOf, rowAddKernel } from "./wasm.js";
+
+export const [K, N] = [3, 5];
+export const base = "http://static.example/models/tiny/manifest.json";
+/** Of the input [10, 20, 30]. */
+export const expected = Array.from({ length: K * N }, (_, i) => 2 * (10 * (1 + Math.floor(i / N)) + i / 4));
+const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i) => i / 4), ...Array(33).fill(0));
+
+export const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
+export const entry = (file, bytes) => ({ file, nbytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") });
+
+/** Contents by name; `change` sees the manifest and the files first. */
+export function tinyBundle({ plan = planOf(K, N), change = () => {} } = {}) {
+  const files = { "plan.json": encode(plan), "weights.bin": weights, "kernels/a.wasm": rowAddKernel(K, N, 8), "kernels/b.wasm": addKernel };
+  const kernel = (workload, panels, file) => {
+    const { sha256, tier, ...fields } = header(workload, K * N, panels);
+    return { ...fields, tiers: { simd128: entry(file, files[file]) } };
+  };
+  const manifest = {
+    format: "nnjit-bundle",
+    version: 1,
+    name: "tiny",
+    plan: entry("plan.json", files["plan.json"]),
+    weights: entry("weights.bin", weights),
+    kernels: [kernel("rowadd", [[1, 8]], "kernels/a.wasm"), kernel("add", [], "kernels/b.wasm")],
+  };
+  change(manifest, files);
+  files["manifest.json"] ??= encode(manifest);
+  return files;
+}
+
+/** Turns the tiny bundle into one of a decoder. */
+export function makeText(manifest, files) {
+  const kernel = (workload, extent, bytes) => {
+    const file = `kernels/${workload}.wasm`;
+    files[file] = bytes;
+    const { sha256, tier, ...fields } = header(workload, extent);
+    return { ...fields, tiers: { simd128: entry(file, bytes) } };
+  };
+  Object.assign(files, { "plan.json": encode(decode), "prefill.json": encode(prefill), "weights.bin": new Uint8Array(0) });
+  Object.assign(manifest, {
+    plan: entry("plan.json", files["plan.json"]),
+    weights: entry("weights.bin", files["weights.bin"]),
+    kernels: [kernel("embed", 1, embed), kernel("score", V, score(C)), kernel("embed3", 3, embed), kernel("score3", V, score(3))],
+    generation: { facts: { ...FACTS, rows: 3, last: "last" }, prefill: entry("prefill.json", files["prefill.json"]) },
+  });
+}

@@ -1,0 +1,110 @@
+"""What a verdict says, and what it keeps to itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from verdicts import BEGUN, BUSY, FASTER, MEASURING, NO_PEER, REFUSED, ROUGH, SAME, STATES
+
+from nnjit_studio.verdict import store
+from nnjit_studio.verdict.case import shipped_bytes
+from nnjit_studio.verdict.figures import median_interval, paired_ratio
+from nnjit_studio.verdict.result import Verdict, from_json
+from nnjit_studio.verdict.text import explanation, headline, milliseconds, table
+
+
+def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(1)
+    trials = [median_interval(rng.lognormal(0, 0.4, 24)) for _ in range(1000)]
+    assert np.mean([found.low <= 1 <= found.high for found in trials]) >= 0.94
+    assert min(found.low for found in trials) > 0.3, "it is no mere range"
+
+
+def test_few_samples_give_their_range_and_no_ratio() -> None:
+    found = median_interval([3.0, 1.0, 2.0])
+    assert (found.low, found.median, found.high) == (1.0, 2.0, 3.0)
+    assert paired_ratio([1.0] * 10, [2.0] * 10) is None
+
+
+def test_a_drift_that_meets_both_halves_of_a_pair_cancels() -> None:
+    drift = np.linspace(1, 3, 24)
+    found = paired_ratio(list(10 * drift), list(20 * drift))
+    assert found is not None and found.low == pytest.approx(2, abs=0.1)
+    assert found.high == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_states(state: str) -> None:
+    verdict = STATES[state]
+    assert verdict.state == state
+    assert from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+    assert explanation(verdict) and headline(verdict) in table(verdict)
+
+
+def test_a_ratio_is_stated_only_where_it_may_be() -> None:
+    assert headline(FASTER) == "1.99x ONNX Runtime Web"
+    assert headline(ROUGH) == "2.0x ONNX Runtime Web" and "80%" in explanation(ROUGH)
+    assert headline(BUSY) == "About 60 ms" and BUSY.to_json()["ratio"] == {"ort": None}
+    assert headline(SAME) == "Not told apart" and not SAME.to_json()["told_apart"]
+    assert headline(MEASURING) == "2.0x so far"
+    assert headline(BEGUN) == "Measuring"
+    assert "x" not in headline(STATES["different"]).split()[0]
+
+
+def test_the_document_has_what_scripts_rely_on() -> None:
+    document = FASTER.to_json()
+    keys = {"who", "ms", "memory_mib", "cold_ms", "shipped_bytes", "max_rel_err"}
+    assert all(keys <= set(row) for row in document["rows"])
+    assert document["rows"][0]["ms"] == {"median": 118.6, "low": 117.1, "high": 120.3}
+    assert document["ratio"] == {"ort": 1.99} and document["told_apart"] is True
+
+
+def test_without_a_peer_it_is_said_how_to_get_one() -> None:
+    assert headline(NO_PEER) == "59.6 ms"
+    assert "nnjit peers install" in explanation(NO_PEER)
+    assert "Foo(1)" in explanation(REFUSED)
+
+
+def test_untuned_counts_where_nothing_is_tuned() -> None:
+    untuned = replace(FASTER, rows=FASTER.rows[:2])
+    assert untuned.ours is untuned.rows[1] and untuned.state == "faster"
+
+
+def test_times_have_fitting_units() -> None:
+    assert [milliseconds(ms) for ms in (0.0602, 0.123, 59.62, 1234.0)] == [
+        "60.2 us",
+        "0.123 ms",
+        "59.6 ms",
+        "1230 ms",
+    ]
+
+
+def test_the_last_verdict_of_each_model_is_kept(tmp_path: Path) -> None:
+    other = replace(FASTER, path="/models/other.onnx")
+    for verdict in (FASTER, other, BUSY):
+        store.remember(tmp_path, verdict)
+    assert store.last_verdicts(tmp_path) == [BUSY, other]
+    assert store.verdict_of(tmp_path, Path("/models/other.onnx")) == other
+    assert store.usual_ms([BUSY, replace(other, sentinel_ms=3.0)]) == 3.0
+    (tmp_path / store.FILE).write_text('[{"model": 1}]')
+    assert store.last_verdicts(tmp_path) == []
+
+
+def test_shipped_bytes_leave_out_weights_and_scaffolding(tmp_path: Path) -> None:
+    file = tmp_path / "engine.js"
+    file.write_text("export {};" * 100)
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(bytes(10**6))
+    once = [("sdk/engine.js", file)]
+    served = [*once, *once, ("files/tuned/weights.bin", weights), ("bench/models.js", file)]
+    assert 0 < shipped_bytes(served) == shipped_bytes(once) < 100
+
+
+def test_verdicts_of_another_time_are_no_verdicts() -> None:
+    with pytest.raises((KeyError, TypeError)):
+        from_json({"rows": []})
+    assert isinstance(Verdict("m", "/m", ()).to_json()["state"], str)

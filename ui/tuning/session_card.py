@@ -1,0 +1,100 @@
+"""The card at the end of a session: what changed, what it is worth, what is left, what is next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QLabel, QToolButton
+
+from nnjit_studio.analysis.report import candidates_text, model_gain, model_times, peak_text
+from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
+
+BUTTONS = {"export": "Export", "layout_compare": "Compare", "report": "Report"}
+"""Names of the next steps, by their actions."""
+REASONS = {
+    "time": "the time was used up",
+    "converged": "nothing more to gain is expected",
+    "exhausted": "every candidate was tried",
+    "cancelled": "stopped",
+}
+
+
+def worth(summary: ev.Finished) -> str:
+    """What the session is worth, as pairs of the whole model tell it."""
+    data = summary.to_json()
+    return f"{model_times(data, '→')} an inference: {model_gain(data)}"
+
+
+def remaining(summary: ev.Finished) -> str:
+    """How far the kernels are from the machine's peak, and what that leaves at most."""
+    told = peak_text(summary.to_json())
+    if not told or summary.of_peak is None:
+        return ""
+    share = sum(w.share for w in summary.workloads if w.candidates)
+    left = f"; at most {(1 - summary.of_peak) * share:.0%} of the time is left" if share else ""
+    return f"{told[:1].upper()}{told[1:]}{left}."
+
+
+class SessionCard(QFrame):
+    """Hidden until a session has ended, and from the moment when somebody closes it."""
+
+    def __init__(self, session: StudioSession, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
+        self.setObjectName("message")
+        named(self, "Result of the session")
+        self._session, self._shown = session, session.state.summary
+        self.title = QLabel()
+        self.title.setFont(scaled_font(self.font(), 1.15, bold=True))
+        self.worth = QLabel()
+        self.tried = quiet(QLabel())
+        self.left = quiet(QLabel())
+        self.warning = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter), "Machine")
+        self.warning.setObjectName("badge")
+        for label in (self.title, self.worth, self.tried, self.left):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.buttons = [_button(name, actions[action]) for action, name in BUTTONS.items()]
+        close = push_button("Close", "Close the result", act=self.hide)
+        hbox(
+            (vbox(hbox(self.title, self.warning, None), self.worth, self.tried, self.left), 1),
+            *self.buttons, close, on=self, margins=(14, 8, 10, 8), spacing=8,
+        )  # fmt: skip
+        session.refreshed.connect(lambda _: self.refresh())
+        self.hide()
+
+    def refresh(self) -> None:
+        """Follow the session: a new result is shown, the start of another hides it."""
+        summary = self._session.state.summary
+        if summary is self._shown:
+            return
+        self._shown = summary
+        if summary is not None:
+            self._show(summary)
+        self.setVisible(summary is not None)
+
+    def _show(self, summary: ev.Finished) -> None:
+        reason = REASONS.get(summary.reason, summary.reason)
+        self.title.setText(f"Tuning has ended: {reason}")
+        self.worth.setText(worth(summary))
+        self.tried.setText(candidates_text(summary.to_json()))
+        self.left.setText(remaining(summary))
+        self.left.setVisible(bool(self.left.text()))
+        self.warning.setText(summary.warning)
+        self.warning.setVisible(bool(summary.warning))
+        said = (self.title, self.worth, self.tried, self.left, self.warning)
+        self.setAccessibleDescription(". ".join(label.text() for label in said if label.text()))
+
+
+def _button(name: str, action: QAction) -> QToolButton:
+    """A step in words: the action alone would show its icon."""
+    button = named(QToolButton(), f"Next: {name}", action.toolTip())
+    button.setText(name)
+    button.setEnabled(action.isEnabled())
+    button.clicked.connect(action.trigger)
+    action.changed.connect(lambda: button.setEnabled(action.isEnabled()))
+    return button

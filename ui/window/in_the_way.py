@@ -1,0 +1,69 @@
+"""Commands that a running job stands in the way of: a sentence with a button that makes room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from PySide6.QtCore import QObject
+
+from nnjit_studio.ui.commands.actions import NEED_IDLE, ActionSpec, plain
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.state.jobs import EXAMINE
+
+JOBS: Mapping[str, str] = {
+    "tune": "Tuning", "open": "A model is being opened", "try": "A candidate is being measured",
+    "profile": "The model is being profiled", "diff": "A comparison", "faster": "A comparison",
+    "device": "The device is being measured", "export": "A bundle is being written",
+    "report": "A report is being written", EXAMINE: "This machine is being examined",
+    "text": "A text is being made", "backend": "The backend is being changed",
+}  # fmt: skip
+AFTER_EXAMINE = ("open", "sample")
+"""What waits for the end of the examination by itself."""
+
+
+class InTheWay(QObject):
+    """No key is dead while a job runs: the bar says what runs, and pauses or stops it."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._host = host
+
+    def guarded(
+        self, specs: Sequence[ActionSpec], handlers: Mapping[str, Callable[[], object]]
+    ) -> dict[str, Callable[[], object]]:
+        """The handlers, those that need an idle session with an offer in front of them."""
+        idle = {s.id: s for s in specs if s.needs in NEED_IDLE}
+        return {
+            name: self._guard(idle[name], act) if name in idle else act
+            for name, act in handlers.items()
+        }
+
+    def offer(self, what: str, then: Callable[[], object]) -> None:
+        """Say that a job is in the way of ``what``, with a button that ends it and goes on."""
+        job = self._host.session.busy
+        words = JOBS.get(job, "Another job")
+        sentence = words if " is being " in words else f"{words} is running"
+        verb = "Pause" if job == "tune" else "Stop"
+        button = f"{verb} and {what[:1].lower()}{what[1:]}"
+        self._host.message.say(f"{sentence}.", steps=[(button, lambda: self._make_room(then))])
+
+    def _guard(self, spec: ActionSpec, act: Callable[[], object]) -> Callable[[], object]:
+        def guarded() -> None:
+            job = self._host.session.busy
+            if not job or (job == EXAMINE and spec.id in AFTER_EXAMINE):
+                act()
+            else:
+                self.offer(plain(spec.text), act)
+
+        return guarded
+
+    def _make_room(self, then: Callable[[], object]) -> None:
+        session = self._host.session
+        if not session.busy:
+            then()
+            return
+        session.when_idle(then)
+        if session.busy == "tune":
+            session.pause()
+        else:
+            session.cancel()
