@@ -12,8 +12,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from nnjit_studio.inspection.cost.find import find_engine
-from nnjit_studio.inspection.cost.measure import isolated, traced
+from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
+from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.wasm_file.module import read
 
 LEAST_MS = 1.0

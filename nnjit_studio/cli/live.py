@@ -16,11 +16,11 @@ from nnjit_studio.cli.verbs import AT_LEAST_0, FILE, argument, group, option, sa
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import UserError
-from nnjit_studio.live.donors import FUSED_TIER
-from nnjit_studio.live.job import open_runtime, write_job
-from nnjit_studio.live.page import EXACT_TIER, LivePage, live_page
-from nnjit_studio.live.session import LiveSession, Setting
-from nnjit_studio.live.trial import race, swaps
+from nnjit_studio.foreign_wasm.live.donors import FUSED_TIER
+from nnjit_studio.foreign_wasm.live.job import open_runtime, write_job
+from nnjit_studio.foreign_wasm.live.page import EXACT_TIER, LivePage, live_page
+from nnjit_studio.foreign_wasm.live.session import LiveSession, Setting
+from nnjit_studio.foreign_wasm.live.trial import race, swaps
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.workbench.page import SystemClock
 

@@ -11,10 +11,10 @@ from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import COUNT, FILE, argument, option, verb
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
-from nnjit_studio.turbo.gate.gate import LEAST_GAIN, Settings
-from nnjit_studio.turbo.job import Turbo, TurboOptions
-from nnjit_studio.turbo.job import turbo as make_turbo
-from nnjit_studio.turbo.models import differences, run_model, runtime_of
+from nnjit_studio.foreign_wasm.turbo.gate.gate import LEAST_GAIN, Settings
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions
+from nnjit_studio.foreign_wasm.turbo.job import turbo as make_turbo
+from nnjit_studio.foreign_wasm.turbo.models import differences, run_model, runtime_of
 
 
 @verb()

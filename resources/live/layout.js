@@ -1,4 +1,4 @@
-/** Where what threads share lies; `nnjit_studio/live/layout.py` says why. */
+/** Where what threads share lies; `nnjit_studio/foreign_wasm/live/layout.py` says why. */
 
 export const SLOTS = 32;
 export const ORIGINAL = 1;

@@ -1,4 +1,4 @@
-/** The plan of a rewritten module (nnjit_studio/offload/plan.py). */
+/** The plan of a rewritten module (nnjit_studio/foreign_wasm/offload/plan.py). */
 
 /** Dense for the kernel; in memory at steps of bytes. @typedef {{result: boolean, dims: [step: number, extent: number][]}} Output */
 /** Two places that must not overlap, or that may be one place where `same`. @typedef {{output: number, input?: number, other?: number, same: boolean}} Pair */

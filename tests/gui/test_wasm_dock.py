@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.inspection.cost.records import Compilation, CompileCost, TierCost
+from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, CompileCost, TierCost
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified

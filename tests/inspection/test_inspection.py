@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from nnjit_studio.cli.main import cli
 from nnjit_studio.errors import WasmError
-from nnjit_studio.inspection import report
-from nnjit_studio.inspection.comparison import compare
-from nnjit_studio.inspection.rules import warnings
-from nnjit_studio.inspection.survey import Survey, survey_file
+from nnjit_studio.foreign_wasm.inspection import report
+from nnjit_studio.foreign_wasm.inspection.comparison import compare
+from nnjit_studio.foreign_wasm.inspection.rules import warnings
+from nnjit_studio.foreign_wasm.inspection.survey import Survey, survey_file
 
 CLIFFS = {
     "a body that V8 refuses": (build.nops(7_654_400), {"body-refused"}),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from replay_groups import GROUPS
 
-from nnjit_studio.inspection.facts import facts
-from nnjit_studio.inspection.rules import warnings
+from nnjit_studio.foreign_wasm.inspection.facts import facts
+from nnjit_studio.foreign_wasm.inspection.rules import warnings
 from nnjit_studio.wasm_file.module import read
 
 CHOSEN = ("wasm_matmul", "wasm_batch_matmul", "wasm_conv2d", "wasm_attention", "wasm_softmax")

@@ -11,12 +11,12 @@ from tiny_runtime import ADD, ROWS, ZERO, runtime
 
 from nnjit_studio.compiler.wasm.encode import encode_body
 from nnjit_studio.compiler.wasm.ir import Function, i32
-from nnjit_studio.live import layout
-from nnjit_studio.live.dispatch import dispatch_module
-from nnjit_studio.live.rewrite import swappable
+from nnjit_studio.foreign_wasm.live import layout
+from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
+from nnjit_studio.foreign_wasm.live.rewrite import swappable
+from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module, module_of
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.support.programs import find_program
-from nnjit_studio.turbo.kernels.module import donor_module, module_of
-from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.module import read
 

@@ -15,7 +15,7 @@ from tiny_runtime import runtime
 from nnjit_studio.cli.main import cli
 from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.errors import UserError, WasmError
-from nnjit_studio.live.job import open_runtime
+from nnjit_studio.foreign_wasm.live.job import open_runtime
 
 NAME = "ort-wasm-simd-threaded.wasm"
 M, K, N = 64, 48, 64

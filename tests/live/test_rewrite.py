@@ -11,14 +11,14 @@ from tiny_runtime import ADD, ROWS, WALK, ZERO, runtime
 
 from nnjit_studio.compiler.wasm.encode import encode_body
 from nnjit_studio.errors import WasmError
-from nnjit_studio.live.dispatch import dispatch_module
-from nnjit_studio.live.layout import SLOTS, TABLE
-from nnjit_studio.live.rewrite import swappable
-from nnjit_studio.turbo.kernels.callers import refused
-from nnjit_studio.turbo.kernels.find import find
-from nnjit_studio.turbo.kernels.guard import Donor, replace
-from nnjit_studio.turbo.kernels.module import donor_module
-from nnjit_studio.turbo.kernels.sgemm import Mode, Tile, sgemm
+from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
+from nnjit_studio.foreign_wasm.live.layout import SLOTS, TABLE
+from nnjit_studio.foreign_wasm.live.rewrite import swappable
+from nnjit_studio.foreign_wasm.turbo.kernels.callers import refused
+from nnjit_studio.foreign_wasm.turbo.kernels.find import find
+from nnjit_studio.foreign_wasm.turbo.kernels.guard import Donor, replace
+from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import Mode, Tile, sgemm
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.module import read
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.wasm.encode import encode_body
-from nnjit_studio.turbo.kernels.module import SIGNATURE
-from nnjit_studio.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
+from nnjit_studio.foreign_wasm.turbo.kernels.module import SIGNATURE
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file.leb import signed, unsigned
 from nnjit_studio.wasm_file.module import MAGIC
 from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector

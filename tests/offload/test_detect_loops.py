@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from nnjit_studio.offload.detect import Verdict, verdicts
-from nnjit_studio.offload.extract import extract
-from nnjit_studio.offload.lift.refusal import REASONS
-from nnjit_studio.offload.plan import kernel_of
-from nnjit_studio.offload.rewrite import TABLE, rewrite
+from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
+from nnjit_studio.foreign_wasm.offload.extract import extract
+from nnjit_studio.foreign_wasm.offload.lift.refusal import REASONS
+from nnjit_studio.foreign_wasm.offload.plan import kernel_of
+from nnjit_studio.foreign_wasm.offload.rewrite import TABLE, rewrite
 from nnjit_studio.wasm_file.module import read
 
 PLANTED = sorted((Path(__file__).parent / "planted").glob("*.wasm"))

@@ -11,9 +11,9 @@ import pytest
 from nnjit_studio.bench.gpu.offload import Case, case_of, nests_of, offloaded, run_cases
 from nnjit_studio.bench.gpu.offload_mutants import Mutant, mutants, originals
 from nnjit_studio.bench.options import BenchOptions
-from nnjit_studio.offload.detect import verdicts
-from nnjit_studio.offload.extract import ENTRY
-from nnjit_studio.offload.rewrite import rewrite
+from nnjit_studio.foreign_wasm.offload.detect import verdicts
+from nnjit_studio.foreign_wasm.offload.extract import ENTRY
+from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import read
 
 PLANTED = Path(__file__).parent / "planted" / "planted-o3-simd.wasm"

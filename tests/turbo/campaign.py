@@ -15,15 +15,15 @@ from pathlib import Path
 from planted import planted
 from random_loops import random_module
 
-from nnjit_studio.turbo.gate.engines import Engine, engine_of
-from nnjit_studio.turbo.gate.gate import Settings
-from nnjit_studio.turbo.gate.pairs import executed
-from nnjit_studio.turbo.loops.find import Function, Loop, decoded, vector_loops
-from nnjit_studio.turbo.loops.prove import difference
-from nnjit_studio.turbo.loops.rewrite import rebuilt
-from nnjit_studio.turbo.loops.rules import broadcasts
-from nnjit_studio.turbo.loops.schedule import plans
-from nnjit_studio.turbo.loops.variants import SCHEDULE, Variant
+from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine, engine_of
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.gate.pairs import executed
+from nnjit_studio.foreign_wasm.turbo.loops.find import Function, Loop, decoded, vector_loops
+from nnjit_studio.foreign_wasm.turbo.loops.prove import difference
+from nnjit_studio.foreign_wasm.turbo.loops.rewrite import rebuilt
+from nnjit_studio.foreign_wasm.turbo.loops.rules import broadcasts
+from nnjit_studio.foreign_wasm.turbo.loops.schedule import plans
+from nnjit_studio.foreign_wasm.turbo.loops.variants import SCHEDULE, Variant
 from nnjit_studio.wasm_file.module import Module, read
 
 

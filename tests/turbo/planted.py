@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from nnjit_studio.turbo.loops.find import Function, Loop
-from nnjit_studio.turbo.loops.graph import LoopGraph, Node, memory_offset, of_roots
-from nnjit_studio.turbo.loops.operators import LOADS, LOCAL_GET
-from nnjit_studio.turbo.loops.rewrite import rebuilt
-from nnjit_studio.turbo.loops.rules import simd
-from nnjit_studio.turbo.loops.schedule import plans
-from nnjit_studio.turbo.loops.variants import SCHEDULE, Variant
+from nnjit_studio.foreign_wasm.turbo.loops.find import Function, Loop
+from nnjit_studio.foreign_wasm.turbo.loops.graph import LoopGraph, Node, memory_offset, of_roots
+from nnjit_studio.foreign_wasm.turbo.loops.operators import LOADS, LOCAL_GET
+from nnjit_studio.foreign_wasm.turbo.loops.rewrite import rebuilt
+from nnjit_studio.foreign_wasm.turbo.loops.rules import simd
+from nnjit_studio.foreign_wasm.turbo.loops.schedule import plans
+from nnjit_studio.foreign_wasm.turbo.loops.variants import SCHEDULE, Variant
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.opcodes import CODES
 

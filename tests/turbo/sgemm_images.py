@@ -9,7 +9,7 @@ import wasmtime
 from kernel_harness import engine
 from numpy.typing import NDArray
 
-from nnjit_studio.turbo.kernels.sgemm import PANEL, Mode
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import PANEL, Mode
 
 FLOATS = 1 << 17
 """Of a memory of eight pages."""

@@ -10,12 +10,19 @@ from sgemm_images import Case
 from test_rewrite import Instance
 from tiny_runtime import ADD, ZERO, runtime
 
-from nnjit_studio.turbo.gate.engines import engine_of
-from nnjit_studio.turbo.gate.gain import Gain
-from nnjit_studio.turbo.gate.gate import Settings
-from nnjit_studio.turbo.kernels.gate import CASES, TILES, Judged, best, judge, with_donors
-from nnjit_studio.turbo.kernels.guard import Donor
-from nnjit_studio.turbo.kernels.sgemm import Mode, Tile
+from nnjit_studio.foreign_wasm.turbo.gate.engines import engine_of
+from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.kernels.gate import (
+    CASES,
+    TILES,
+    Judged,
+    best,
+    judge,
+    with_donors,
+)
+from nnjit_studio.foreign_wasm.turbo.kernels.guard import Donor
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import Mode, Tile
 from nnjit_studio.wasm_file.module import read
 
 QUICK = Settings(rounds=6, call_ms=0.2)

@@ -6,15 +6,15 @@ import pytest
 from random_loops import I32, V128, N, P, Q, code, get, put
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.turbo.candidates import find
-from nnjit_studio.turbo.loops.find import Loop, decoded, vector_loops
-from nnjit_studio.turbo.loops.operators import F32X4_MADD, LOAD32_SPLAT, OPERATORS
-from nnjit_studio.turbo.loops.prove import difference
-from nnjit_studio.turbo.loops.rewrite import rebuilt
-from nnjit_studio.turbo.loops.rules import broadcasts
-from nnjit_studio.turbo.loops.schedule import peak_of, plans
-from nnjit_studio.turbo.loops.variants import FMA, SCHEDULE, variants
-from nnjit_studio.turbo.targets import target_of
+from nnjit_studio.foreign_wasm.turbo.candidates import find
+from nnjit_studio.foreign_wasm.turbo.loops.find import Loop, decoded, vector_loops
+from nnjit_studio.foreign_wasm.turbo.loops.operators import F32X4_MADD, LOAD32_SPLAT, OPERATORS
+from nnjit_studio.foreign_wasm.turbo.loops.prove import difference
+from nnjit_studio.foreign_wasm.turbo.loops.rewrite import rebuilt
+from nnjit_studio.foreign_wasm.turbo.loops.rules import broadcasts
+from nnjit_studio.foreign_wasm.turbo.loops.schedule import peak_of, plans
+from nnjit_studio.foreign_wasm.turbo.loops.variants import FMA, SCHEDULE, variants
+from nnjit_studio.foreign_wasm.turbo.targets import target_of
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC, Module, read
 from nnjit_studio.wasm_file.opcodes import NAMES

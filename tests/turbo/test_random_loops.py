@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from campaign import plant, rewrite_and_run
 
-from nnjit_studio.turbo.gate.engines import Engine, engine_of
+from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine, engine_of
 
 
 @pytest.fixture(scope="module")

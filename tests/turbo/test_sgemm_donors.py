@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sgemm_images import Case, Donor
 
-from nnjit_studio.turbo.kernels.module import donor_module
-from nnjit_studio.turbo.kernels.sgemm import Mode, Tile
+from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import Mode, Tile
 
 TILES = (
     Tile(6, 8), Tile(5, 8), Tile(4, 8), Tile(3, 8), Tile(2, 16), Tile(8, 4), Tile(12, 4),

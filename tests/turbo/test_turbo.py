@@ -12,13 +12,13 @@ from test_loops import module_of, splat_kernel
 
 from nnjit_studio.cli.main import main
 from nnjit_studio.errors import UserError
-from nnjit_studio.turbo.gate.engines import Node, engine_of
-from nnjit_studio.turbo.gate.gain import gain_of
-from nnjit_studio.turbo.gate.gate import Settings
-from nnjit_studio.turbo.job import Turbo, TurboOptions, turbo
-from nnjit_studio.turbo.licence import licence_of
-from nnjit_studio.turbo.models import runtime_of
-from nnjit_studio.turbo.outputs import outputs_for
+from nnjit_studio.foreign_wasm.turbo.gate.engines import Node, engine_of
+from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
+from nnjit_studio.foreign_wasm.turbo.licence import licence_of
+from nnjit_studio.foreign_wasm.turbo.models import runtime_of
+from nnjit_studio.foreign_wasm.turbo.outputs import outputs_for
 
 # What is kept is for another test: a figure of this machine decides nothing here.
 EVERYTHING = Settings(cases=6, rounds=8, call_ms=0.1, warmup_ms=5, least_gain=0.01)

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.inspection.facts import facts
-from nnjit_studio.inspection.rules import warnings
+from nnjit_studio.foreign_wasm.inspection.facts import facts
+from nnjit_studio.foreign_wasm.inspection.rules import warnings
 from nnjit_studio.support.programs import find_program
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.module import read

@@ -6,9 +6,9 @@ import math
 
 from PySide6.QtGui import QColor
 
-from nnjit_studio.inspection.report import Tiers
-from nnjit_studio.inspection.rules import ranked
-from nnjit_studio.inspection.survey import Survey
+from nnjit_studio.foreign_wasm.inspection.report import Tiers
+from nnjit_studio.foreign_wasm.inspection.rules import ranked
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.ui.wasm.tables import BAD
 from nnjit_studio.ui.wasm.treemap import Colouring
 from nnjit_studio.ui.widgets import text

@@ -7,12 +7,12 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QTabWidget
 
-from nnjit_studio.inspection.comparison import Comparison, compare
-from nnjit_studio.inspection.cost.records import CompileCost
-from nnjit_studio.inspection.cost.trace import trace_events
-from nnjit_studio.inspection.report import Tiers, headline, sections
-from nnjit_studio.inspection.rules import Finding, ranked
-from nnjit_studio.inspection.survey import Survey
+from nnjit_studio.foreign_wasm.inspection.comparison import Comparison, compare
+from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
+from nnjit_studio.foreign_wasm.inspection.cost.trace import trace_events
+from nnjit_studio.foreign_wasm.inspection.report import Tiers, headline, sections
+from nnjit_studio.foreign_wasm.inspection.rules import Finding, ranked
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.support.files import write_json
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host

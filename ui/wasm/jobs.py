@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nnjit_studio.engine.browsers import browsers
-from nnjit_studio.inspection.cost.find import find_engine
-from nnjit_studio.inspection.cost.measure import isolated, traced
-from nnjit_studio.inspection.cost.records import CompileCost
-from nnjit_studio.inspection.cost.shells import find_shell
-from nnjit_studio.turbo.job import Turbo, TurboOptions, turbo
+from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
+from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
+from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
+from nnjit_studio.foreign_wasm.inspection.cost.shells import find_shell
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
 from nnjit_studio.wasm_file.module import read
 
 Note = Callable[[str], None]

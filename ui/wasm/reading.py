@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from nnjit_studio.inspection.survey import Survey, survey_file
+from nnjit_studio.foreign_wasm.inspection.survey import Survey, survey_file
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from nnjit_studio.inspection.comparison import Comparison
-from nnjit_studio.inspection.facts import FunctionFacts
-from nnjit_studio.inspection.report import Tiers
-from nnjit_studio.inspection.rules import REFUSED, RULES, Finding, ranked
-from nnjit_studio.inspection.survey import Survey
+from nnjit_studio.foreign_wasm.inspection.comparison import Comparison
+from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
+from nnjit_studio.foreign_wasm.inspection.report import Tiers
+from nnjit_studio.foreign_wasm.inspection.rules import REFUSED, RULES, Finding, ranked
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
 from nnjit_studio.ui.widgets.theme import Theme

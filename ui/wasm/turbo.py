@@ -9,9 +9,9 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
-from nnjit_studio.inspection.cost.records import CompileCost
-from nnjit_studio.inspection.cost.verdict import verdict
-from nnjit_studio.turbo.job import Turbo
+from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
+from nnjit_studio.foreign_wasm.inspection.cost.verdict import verdict
+from nnjit_studio.foreign_wasm.turbo.job import Turbo
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
@@ -46,7 +46,7 @@ class TurboPanel(TablePanel):
     Signals
     -------
     compiled(object)
-        The :class:`~nnjit_studio.inspection.cost.records.CompileCost` of the file.
+        The :class:`~nnjit_studio.foreign_wasm.inspection.cost.records.CompileCost` of the file.
     changed()
         A job began or ended.
     """

@@ -9,11 +9,11 @@ from typing import Any
 
 from nnjit_studio.bench.gpu.page import gpu_page
 from nnjit_studio.bench.options import BenchOptions, Note
-from nnjit_studio.offload.detect import Found, Verdict, verdicts
-from nnjit_studio.offload.extract import ENTRY, extract
-from nnjit_studio.offload.lift.refusal import Refused
-from nnjit_studio.offload.plan import kernel_of, plan
-from nnjit_studio.offload.rewrite import rewrite
+from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict, verdicts
+from nnjit_studio.foreign_wasm.offload.extract import ENTRY, extract
+from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
+from nnjit_studio.foreign_wasm.offload.plan import kernel_of, plan
+from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import Module, read
 
 CALLS = 8

@@ -16,9 +16,9 @@ import wasmtime
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
-from nnjit_studio.offload.detect import Found, of_function
-from nnjit_studio.offload.extract import ENTRY, Extract, extract
-from nnjit_studio.offload.lower import ELEMENT
+from nnjit_studio.foreign_wasm.offload.detect import Found, of_function
+from nnjit_studio.foreign_wasm.offload.extract import ENTRY, Extract, extract
+from nnjit_studio.foreign_wasm.offload.lower import ELEMENT
 from nnjit_studio.wasm_file.edit import replace
 from nnjit_studio.wasm_file.instructions import CODES, NAMES, Instruction, decode, encode
 from nnjit_studio.wasm_file.module import Module, read

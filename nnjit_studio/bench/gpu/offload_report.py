@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnjit_studio.offload.detect import Verdict
-from nnjit_studio.offload.lift.refusal import REASONS
+from nnjit_studio.foreign_wasm.offload.detect import Verdict
+from nnjit_studio.foreign_wasm.offload.lift.refusal import REASONS
 from nnjit_studio.support.tables import text_table
 
 Rows = Sequence[Mapping[str, Any]]

@@ -15,8 +15,8 @@ from nnjit_studio.bench.turbo.cases import DEFAULT, case_of
 from nnjit_studio.bench.turbo.tensorflow import CASES, is_tensorflow, run_operators
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
-from nnjit_studio.turbo.gate.gain import gain_of
-from nnjit_studio.turbo.models import ModelRun, differences, run_model, runtime_of
+from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
+from nnjit_studio.foreign_wasm.turbo.models import ModelRun, differences, run_model, runtime_of
 
 ORIGINAL = "original"
 POLICY = RoundsPolicy(rounds=21, min_sample_ms=5.0, warmup_ms=700.0, max_warmup_ms=6000.0)

@@ -15,7 +15,7 @@ from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
-from nnjit_studio.turbo.models import ModelRun
+from nnjit_studio.foreign_wasm.turbo.models import ModelRun
 
 CASES = {
     "matmul-384x768x768": ((384, 768), (768, 768)),

@@ -16,7 +16,7 @@ from nnjit_studio.cli.bench.options import ADAPTER, BROWSER
 from nnjit_studio.cli.common import JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import FILE, argument, group, option, same, verb
-from nnjit_studio.offload.detect import Verdict, verdicts
+from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
 from nnjit_studio.wasm_file.module import Module, read
 
 

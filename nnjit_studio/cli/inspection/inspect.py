@@ -12,12 +12,12 @@ from nnjit_studio.cli.inspection.page import PageOptions, show_page
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import FILE, argument, group, option, verb
 from nnjit_studio.errors import UserError
-from nnjit_studio.inspection.comparison import Comparison, compare
-from nnjit_studio.inspection.cost.records import CompileCost
-from nnjit_studio.inspection.cost.text import as_text as cost_text
-from nnjit_studio.inspection.cost.verdict import blamed, verdict
-from nnjit_studio.inspection.report import as_csv, as_json, as_text
-from nnjit_studio.inspection.survey import Survey, survey_file
+from nnjit_studio.foreign_wasm.inspection.comparison import Comparison, compare
+from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
+from nnjit_studio.foreign_wasm.inspection.cost.text import as_text as cost_text
+from nnjit_studio.foreign_wasm.inspection.cost.verdict import blamed, verdict
+from nnjit_studio.foreign_wasm.inspection.report import as_csv, as_json, as_text
+from nnjit_studio.foreign_wasm.inspection.survey import Survey, survey_file
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing

@@ -15,11 +15,15 @@ from nnjit_studio.cli.verbs import FILE, POSITIVE, option
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
 from nnjit_studio.engine.pages.server import PageServer
-from nnjit_studio.inspection.hotspots.export import busiest, speedscope
-from nnjit_studio.inspection.hotspots.pages import Sampling, sample_page, sample_runtime
-from nnjit_studio.inspection.hotspots.runtimes import RUNTIMES, write_job
-from nnjit_studio.inspection.hotspots.samples import hotspots
-from nnjit_studio.inspection.hotspots.text import as_text
+from nnjit_studio.foreign_wasm.inspection.hotspots.export import busiest, speedscope
+from nnjit_studio.foreign_wasm.inspection.hotspots.pages import (
+    Sampling,
+    sample_page,
+    sample_runtime,
+)
+from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import RUNTIMES, write_job
+from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
+from nnjit_studio.foreign_wasm.inspection.hotspots.text import as_text
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.support.files import write_json
 

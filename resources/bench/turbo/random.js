@@ -1,6 +1,6 @@
 /** Random memory and arguments for functions of which only the types are known. */
 
-/** Below lies what the loop module keeps for itself (`nnjit_studio/turbo/gate/loop_module.py`). */
+/** Below lies what the loop module keeps for itself (`nnjit_studio/foreign_wasm/turbo/gate/loop_module.py`). */
 export const DATA = 65536;
 const SPECIAL = [NaN, Infinity, -Infinity, 1e-40, -0, 3.4e38];
 

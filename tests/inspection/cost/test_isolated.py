@@ -9,7 +9,7 @@ from wasm_builder import END, ifs, nops, op
 from wasm_builder import module as build
 
 from nnjit_studio.errors import WasmError
-from nnjit_studio.inspection.cost.isolated import isolate
+from nnjit_studio.foreign_wasm.inspection.cost.isolated import isolate
 from nnjit_studio.support.programs import find_program
 from nnjit_studio.wasm_file.module import read
 

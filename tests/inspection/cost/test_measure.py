@@ -10,11 +10,11 @@ from wasm_builder import module as build
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import PageError, WasmError
-from nnjit_studio.inspection.cost.engines import Engine, Job
-from nnjit_studio.inspection.cost.in_browser import BrowserEngine
-from nnjit_studio.inspection.cost.measure import isolated, traced
-from nnjit_studio.inspection.cost.shells import Shell, find_shell
-from nnjit_studio.inspection.cost.verdict import blamed, slowest
+from nnjit_studio.foreign_wasm.inspection.cost.engines import Engine, Job
+from nnjit_studio.foreign_wasm.inspection.cost.in_browser import BrowserEngine
+from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
+from nnjit_studio.foreign_wasm.inspection.cost.shells import Shell, find_shell
+from nnjit_studio.foreign_wasm.inspection.cost.verdict import blamed, slowest
 from nnjit_studio.wasm_file.module import Module, read
 
 HEAVY = 1

@@ -1,10 +1,10 @@
 """V8's lines, the verdict, the trace and the table."""
 
-from nnjit_studio.inspection.cost.records import Compilation, CompileCost, TierCost
-from nnjit_studio.inspection.cost.text import as_text
-from nnjit_studio.inspection.cost.trace import trace_events
-from nnjit_studio.inspection.cost.v8_lines import Compiled, parse
-from nnjit_studio.inspection.cost.verdict import blamed, verdict
+from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, CompileCost, TierCost
+from nnjit_studio.foreign_wasm.inspection.cost.text import as_text
+from nnjit_studio.foreign_wasm.inspection.cost.trace import trace_events
+from nnjit_studio.foreign_wasm.inspection.cost.v8_lines import Compiled, parse
+from nnjit_studio.foreign_wasm.inspection.cost.verdict import blamed, verdict
 
 COMPILED = "Compiled function 0x2#"
 

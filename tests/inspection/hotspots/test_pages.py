@@ -11,9 +11,9 @@ from wasm_builder import module as build
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.errors import ModelError, TargetError, UserError
-from nnjit_studio.inspection.hotspots.pages import Sampling, sample_page
-from nnjit_studio.inspection.hotspots.runtimes import input_specs
-from nnjit_studio.inspection.hotspots.samples import hotspots
+from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling, sample_page
+from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import input_specs
+from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
 from nnjit_studio.model.given_shapes import GivenShapes
 
 NO_SANDBOX = hasattr(os, "geteuid") and os.geteuid() == 0

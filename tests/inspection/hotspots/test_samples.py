@@ -6,9 +6,9 @@ from wasm_builder import END, nops, op, products
 from wasm_builder import module as build
 
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
-from nnjit_studio.inspection.hotspots.export import busiest, speedscope
-from nnjit_studio.inspection.hotspots.samples import hotspots, index_at
-from nnjit_studio.inspection.hotspots.text import as_text
+from nnjit_studio.foreign_wasm.inspection.hotspots.export import busiest, speedscope
+from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots, index_at
+from nnjit_studio.foreign_wasm.inspection.hotspots.text import as_text
 from nnjit_studio.wasm_file.module import read
 
 URL = "wasm://wasm/1"

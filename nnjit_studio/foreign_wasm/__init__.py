@@ -1,0 +1,1 @@
+"""Other people's Wasm modules: inspected, made faster, exchanged while they run, offloaded."""

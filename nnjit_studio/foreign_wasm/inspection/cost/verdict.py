@@ -1,0 +1,90 @@
+"""The compile cost in words: which function is to blame, if one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, CompileCost
+
+BLAMED_SHARE = 0.2
+"""Of the whole tier's time: from here on one function is a cliff and not only large."""
+BLAMED_MS = 500.0
+"""Nobody waits for less."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """One function that dominates a tier; ``of_ms`` is what the whole module takes."""
+
+    function: int
+    tier: str
+    ms: float
+    of_ms: float
+    text: str
+
+    @property
+    def share(self) -> float:
+        return self.ms / self.of_ms
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "share": round(self.share, 4), "rule": "compile-time"}
+
+
+def blamed(cost: CompileCost, tier: Compilation) -> list[Blame]:
+    """Functions that take :data:`BLAMED_SHARE` of a tier's time and :data:`BLAMED_MS`.
+
+    The whole is the sum over the functions, or with isolation the time of the
+    whole module; without either nobody is blamed.
+    """
+    total = sum(c.ms for c in tier.functions.values())
+    if tier.method == "isolation":
+        total = max(total, tier.whole_ms or 0.0)
+        if tier.whole_ms is None:
+            return []
+    found = [
+        Blame(index, tier.tier, each.ms, total, _sentence(cost, tier, index, total))
+        for index, each in tier.functions.items()
+        if each.ms >= max(BLAMED_MS, BLAMED_SHARE * total)
+    ]
+    return sorted(found, key=lambda blame: -blame.ms)
+
+
+def verdict(cost: CompileCost) -> str:
+    """One sentence for each tier."""
+    return "\n".join(_of_tier(cost, tier) for tier in cost.tiers)
+
+
+def _of_tier(cost: CompileCost, tier: Compilation) -> str:
+    found = blamed(cost, tier)
+    if found:
+        return " ".join(blame.text for blame in found)
+    slowest = max(tier.functions.items(), key=lambda pair: pair[1].ms, default=None)
+    if slowest is None:
+        return f"{cost.engine}, {tier.tier}: no function was compiled."
+    index, its = slowest
+    return (
+        f"{cost.engine}, {tier.tier}: no single function is to blame; "
+        f"the slowest is function {index} with {seconds(its.ms)}."
+    )
+
+
+def _sentence(cost: CompileCost, tier: Compilation, index: int, total: float) -> str:
+    its = tier.functions[index]
+    memory = f" and up to {its.memory_bytes / 2**20:,.0f} MiB" if its.memory_bytes else ""
+    return (
+        f"{cost.engine}, {tier.tier}: function {index} is to blame: it takes {seconds(its.ms)}"
+        f"{memory}, {its.ms / total:.0%} of the {seconds(total)} of the module."
+    )
+
+
+def seconds(ms: float) -> str:
+    """Milliseconds for people, with a unit that suits them."""
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.2f} ms"
+
+
+def slowest(cost: CompileCost, top: int) -> Sequence[int]:
+    """The functions that take longest in the last tier, the slowest first."""
+    functions = cost.tiers[-1].functions
+    return sorted(functions, key=lambda index: -functions[index].ms)[:top]

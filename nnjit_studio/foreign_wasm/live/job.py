@@ -1,0 +1,174 @@
+"""What a page needs to serve a model with a runtime whose kernels can be exchanged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.onnx_file.check import load_model
+from nnjit_studio.errors import UserError, WasmError
+from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
+from nnjit_studio.foreign_wasm.live.rewrite import swappable
+from nnjit_studio.foreign_wasm.turbo.kernels.callers import refused
+from nnjit_studio.foreign_wasm.turbo.kernels.find import find
+from nnjit_studio.foreign_wasm.turbo.kernels.gate import REFERENCE, SCRATCH_PAGES
+from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module
+from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.model.feeds import seeded_feeds
+from nnjit_studio.wasm_file import edit
+from nnjit_studio.wasm_file.module import Module, read
+
+LIBRARIES = {"": "ort.wasm.min.mjs", ".jspi": "ort.jspi.min.mjs"}
+"""Of ONNX Runtime Web's package, by what stands behind the module's first name."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime's module with kernels that donors may replace.
+
+    Attributes
+    ----------
+    kernels
+        Indices of functions, in the order of the table.
+    originals
+        A module of these functions as they were, with a memory of its own.
+    """
+
+    file: Path
+    module: Module
+    kernels: tuple[int, ...]
+    originals: bytes
+
+    @property
+    def shared(self) -> bool:
+        """Whether its memory is shared."""
+        return bool(self.module.memories) and self.module.memories[0].shared
+
+    @property
+    def folder(self) -> Path:
+        """Where its library and glue lie."""
+        return self.file.parent
+
+
+def open_runtime(file: Path) -> Runtime:
+    """Read a module and find its kernels.
+
+    Raises
+    ------
+    UserError
+        When the library that belongs to it is not beside it.
+    WasmError
+        When it is no module, or has no function that a donor may replace.
+    """
+    module = read(file.read_bytes())
+    found = find(module)
+    reasons = refused(module, found)
+    kernels = tuple(f for f in found if f not in reasons)
+    if not kernels:
+        why = " ".join(f"Function {f}: {reason}" for f, reason in reasons.items())
+        raise WasmError(
+            f"{file.name} has no kernel that can be exchanged. {why}".strip(),
+            "Products of ONNX Runtime Web's builds for the processor are known.",
+        )
+    runtime = Runtime(file, module, kernels, edit.lift(module, kernels, SCRATCH_PAGES))
+    _library(runtime)
+    return runtime
+
+
+def write_job(
+    runtime: Runtime,
+    model: Path,
+    feeds: Mapping[str, NDArray[Any]] | None,
+    threads: int,
+    folder: Path,
+) -> None:
+    """Write what ``resources/live/page.js`` reads to a folder.
+
+    Raises
+    ------
+    ModelError
+        When the model cannot be read.
+    UserError
+        When an input has an open size and no array is given for it.
+    """
+    loaded = load_model(model)
+    given = feeds if feeds is not None else seeded_feeds(_inputs(loaded, model))
+    library, glue = _library(runtime)
+    modules = {
+        "wasm": swappable(runtime.module, runtime.kernels),
+        "dispatch": dispatch_module(len(runtime.kernels)),
+        "originals": runtime.originals,
+        "reference": donor_module(REFERENCE, False, runtime.shared),
+        "fused": donor_module(REFERENCE, True, runtime.shared),
+    }
+    for name, data in modules.items():
+        (folder / f"{name}.wasm").write_bytes(data)
+    (folder / "model.onnx").write_bytes(loaded.SerializeToString())
+    job = {
+        **{name: f"files/{name}.wasm" for name in modules},
+        "library": f"runtime/{library}",
+        "glue": f"runtime/{glue}",
+        "functions": [f"f{index}" for index in runtime.kernels],
+        "onnx": "files/model.onnx",
+        "threads": threads,
+        "inputs": [_written(n, name, data, folder) for n, (name, data) in enumerate(given.items())],
+    }
+    (folder / "job.json").write_text(json.dumps(job))
+
+
+def _library(runtime: Runtime) -> tuple[str, str]:
+    """Names of the library's module and of the glue."""
+    flavour = Path(runtime.file.stem).suffix
+    glue = f"{runtime.file.stem}.mjs"
+    library = LIBRARIES.get(flavour)
+    if library is None:
+        raise UserError(
+            f"{runtime.file.name} is a build whose library is not known.",
+            "Give ort-wasm-simd-threaded.wasm of onnxruntime-web.",
+        )
+    missing = [name for name in (library, glue) if not (runtime.folder / name).is_file()]
+    if missing:
+        raise UserError(
+            f"There is no {missing[0]} beside {runtime.file.name}.",
+            "Give the file in the folder dist of onnxruntime-web.",
+        )
+    return library, glue
+
+
+def _inputs(model: onnx.ModelProto, path: Path) -> Sequence[TensorSpec]:
+    names = {onnx.helper.np_dtype_to_tensor_dtype(d): name for name, d in NUMPY_DTYPES.items()}
+    weights = {tensor.name for tensor in model.graph.initializer}
+    specs: list[TensorSpec] = []
+    for port in model.graph.input:
+        if port.name in weights:
+            continue
+        tensor = port.type.tensor_type
+        shape = tuple(d.dim_value for d in tensor.shape.dim)
+        if 0 in shape or tensor.elem_type not in names:
+            raise UserError(
+                f"The input {port.name} of {path.name} has an open size or another type.",
+                "Give arrays for the inputs with --inputs.",
+            )
+        specs.append(TensorSpec(port.name, shape, names[tensor.elem_type]))
+    return specs
+
+
+def _written(number: int, name: str, data: NDArray[Any], folder: Path) -> dict[str, Any]:
+    dtype = next((n for n, d in NUMPY_DTYPES.items() if d == data.dtype), None)
+    if dtype is None or dtype == "f16":
+        raise UserError(f"The input {name} is {data.dtype}.", "Give float32 or integers.")
+    file = f"input{number}.bin"
+    (folder / file).write_bytes(np.ascontiguousarray(data).tobytes())
+    return {
+        "name": name,
+        "type": data.dtype.name,
+        "dims": list(data.shape),
+        "file": f"files/{file}",
+    }

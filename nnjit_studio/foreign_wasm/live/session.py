@@ -1,0 +1,369 @@
+"""A session: the products of somebody else's runtime, tuned between ordinary inferences."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from nnjit_studio.compiler.version import COMPILER_VERSION
+from nnjit_studio.errors import PageError, UserError
+from nnjit_studio.foreign_wasm.live.donors import Block, candidates, donor, workload_of
+from nnjit_studio.foreign_wasm.live.job import Runtime
+from nnjit_studio.foreign_wasm.live.layout import ORIGINAL
+from nnjit_studio.foreign_wasm.live.page import EXACT_TIER, SETTLE, LivePage, Proof
+from nnjit_studio.model import Workload
+from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.outcomes import COMPARED
+from nnjit_studio.space.lite_space import SpaceEntry, naive_size
+from nnjit_studio.tuner.evaluator import duel
+from nnjit_studio.tuner.events import (
+    Event,
+    Finished,
+    Measured,
+    ModelTimed,
+    RoundDone,
+    SessionStarted,
+    SpaceBuilt,
+    Swapped,
+    WorkloadSummary,
+)
+from nnjit_studio.tuner.protocols import Clock, Records
+from nnjit_studio.tuner.search.stored_records import stored_winner
+from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, gflops_of
+
+WARM_UP_RUNS = 3
+RATED_ROUNDS = 3
+"""The first is the engine's baseline tier."""
+RATE_MS = 1.5
+"""Of a sample of one block, off the model's way."""
+FINALISTS = 3
+"""Donors, the best rated, that meet between inferences."""
+NEAR = 1.05
+"""Donors rated slower than the best by more are no finalists: a model's time dilutes a gain."""
+MIN_SAMPLE_MS = 20.0
+LEAST_RATED_GAIN = 1.05
+"""Of the best donor over the originals on the recorded blocks, for it to serve before its duel."""
+FIRST_DUEL = SwapPolicy(min_gain=0.01, looks=(2, 4, 8, 16, 32))
+DUELS = SwapPolicy(min_gain=0.005, looks=(2, 4, 8))
+"""A swap costs nothing, so a small gain is worth one; the last percent is not worth the time."""
+DUEL_MS, LEAST_DUEL_MS = 6000.0, 500.0
+TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
+"""Shares of the time after which no further tile is tried, and no further unroll: on a busy
+machine the duels need what is left."""
+LEAST_DONORS = 4
+VARIED = 2
+"""Tiles, the best rated, that are tried with every unroll."""
+FINAL_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a session works with."""
+
+    page: LivePage
+    runtime: Runtime
+    device: DeviceProfile
+    tier: str
+    model: str
+    records: Records
+    clock: Clock
+
+
+class LiveSession:
+    """Yields events as the tuner does; afterwards :attr:`winner` serves.
+
+    Attributes
+    ----------
+    plain, winner
+        The runtime's own kernels, and those that are chosen now.
+    donors
+        All that were proven, best rated first.
+    """
+
+    def __init__(self, setting: Setting, seconds: float) -> None:
+        self._set, self._seconds = setting, seconds
+        self._began_s = setting.clock.monotonic_s()
+        originals = setting.runtime.originals
+        digest = hashlib.sha256(originals).hexdigest()
+        self.plain = Kernel("", None, EXACT_TIER, originals, digest)
+        self.winner = self.plain
+        self.donors: list[Kernel] = []
+        self._rated: dict[Kernel, float] = {}
+        self._before_ms = self._best_ms = 0.0
+        self._best_s = 0.0
+
+    def events(self) -> Iterator[Event]:
+        """Tune until the finalists have met or the time is over.
+
+        Raises
+        ------
+        UserError
+            When the model uses none of the kernels.
+        PageError
+            When an answer of the model was wrong; the original kernels serve again.
+        """
+        page = self._set.page
+        page.know(self.plain, ORIGINAL)
+        target = {**asdict(self._set.device), "tier": self._set.tier}
+        blocks = page.record()
+        if not blocks:
+            raise UserError(
+                f"{self._set.model} asks for none of the kernels of {self._set.runtime.file.name}.",
+                "Models with products or convolutions of 32-bit floats do.",
+            )
+        workload = workload_of(blocks, self._set.runtime.originals)
+        yield SessionStarted(self.t_s(), self._set.model, (workload.key,), target)
+        yield self._timed(WARM_UP_RUNS)
+        self._before_ms = self._best_ms
+        yield from self._tune(workload, blocks)
+        self._check()
+        yield self._timed(FINAL_RUNS)
+        yield self._summary(workload, blocks, target)
+
+    def _tune(self, workload: Workload, blocks: Sequence[Block]) -> Iterator[Event]:
+        space = candidates(workload, self._set.device)
+        made = {self._made(workload, e): e for e in space}
+        known = self._set.records.records(self._key(workload))
+        yield SpaceBuilt(
+            self.t_s(),
+            workload.key,
+            tuple(k.settings for k in made),
+            tuple(e.reason for e in space),
+            naive_size(Workload("matmul", workload.dims, "f32")),
+            len({r.settings for r in known}),
+        )
+        yield from self._adopted(workload, made, stored_winner(known))
+        yield from self._prove(workload, [k for k, e in made.items() if not e.varies], TILES_UNTIL)
+        self._rank(blocks)
+        varied = [k for k, e in made.items() if e.varies]
+        offered = {tile_of(k) for k in varied}
+        tiles = [tile for k in self.donors if (tile := tile_of(k)) in offered][:VARIED]
+        varied = [k for k in varied if tile_of(k) in tiles]
+        yield from self._prove(workload, varied, UNROLLS_UNTIL)
+        yield from self._finals(workload, self._rank(blocks))
+
+    def _made(self, workload: Workload, entry: SpaceEntry) -> Kernel:
+        return donor(workload, entry.candidate, self._set.tier, self._set.runtime.shared)
+
+    def _prove(
+        self, workload: Workload, kernels: Sequence[Kernel], until: float
+    ) -> Iterator[Event]:
+        """Kernels that are right become donors, until that share of the time is over."""
+        for kernel in kernels:
+            if self._over(until) and len(self.donors) >= LEAST_DONORS:
+                return
+            if kernel in self.donors:
+                continue
+            proof = self._set.page.add(kernel)
+            if wrong := refusal(proof, self._set.tier):
+                yield self._recorded(workload, kernel, Verdict("wrong", wrong), (), ())
+            else:
+                self.donors.append(kernel)
+
+    def _rank(self, blocks: Sequence[Block]) -> list[Kernel]:
+        """Sort the donors by their rates; those whose rate lets them win."""
+        kernels = [self.plain, *self.donors]
+        ms: list[float] = []
+        for _ in range(RATED_ROUNDS):
+            if not ms or not self._over(UNROLLS_UNTIL):
+                ms = self._set.page.rate(kernels, blocks, RATE_MS)
+        self._rated = dict(zip(kernels, ms, strict=True))
+        self.donors.sort(key=self._rated.__getitem__)
+        least = min(ms)
+        return [k for k in self.donors if self._rated[k] <= NEAR * least][:FINALISTS]
+
+    def _finals(self, workload: Workload, finalists: Sequence[Kernel]) -> Iterator[Event]:
+        """The best rated serves at once, unless a duel with the originals shows otherwise."""
+        if finalists and self.winner is self.plain:
+            best = finalists[0]
+            if self._rated[self.plain] >= LEAST_RATED_GAIN * self._rated[best]:
+                ms = statistics.median(self._set.page.race([best], 2, MIN_SAMPLE_MS)[0])
+                yield self._swap(workload, best, ms)
+        for number, kernel in enumerate(finalists, 1):
+            first = number == 1 and self.winner in (kernel, self.plain)
+            if self._over() or not (first or self._has_time_for_a_duel()):
+                return
+            if kernel is self.winner and not first:
+                continue
+            ms = yield from self._duel(workload, kernel, self.plain if first else self.winner)
+            yield RoundDone(
+                self.t_s(),
+                workload.key,
+                number,
+                kernel.settings,
+                gflops_of(workload.flops, ms),
+                gflops_of(workload.flops, self._best_ms),
+                self.winner.settings,
+                len(finalists) - number,
+                self._best_ms,
+                max(0.0, self._seconds - self.t_s()),
+            )
+
+    def _duel(
+        self, workload: Workload, kernel: Kernel, incumbent: Kernel
+    ) -> Generator[Event, None, float]:
+        """A finalist against what serves, or the originals; median ms of its inferences."""
+        left_ms = max(LEAST_DUEL_MS, 1000 * (self._seconds - self.t_s()))
+        policy = MeasurePolicy(min_sample_ms=MIN_SAMPLE_MS, max_ms=min(DUEL_MS, left_ms))
+        page, thresholds = self._set.page, FIRST_DUEL if incumbent is self.plain else DUELS
+        fitting = (n for n in thresholds.looks if 2 * n * self._best_ms <= left_ms)
+        thresholds = replace(thresholds, looks=tuple(fitting) or thresholds.looks[:1])
+        result, verdict = duel(page, kernel, incumbent, workload.flops, None, policy, thresholds)
+        self._check()
+        samples, others = result.samples_ms, result.incumbent_ms
+        yield self._recorded(workload, kernel, verdict, samples, others)
+        ms = statistics.median(samples)
+        if kernel is self.winner and verdict.speedup < 1:
+            yield self._swap(workload, incumbent, statistics.median(others))
+        elif kernel is self.winner:
+            self._best_ms = ms
+        elif verdict.state == "won":
+            yield self._swap(workload, kernel, ms)
+        return ms
+
+    def _adopted(
+        self, workload: Workload, made: Iterable[Kernel], stored: TuningRecord | None
+    ) -> Iterator[Event]:
+        """Serve with an earlier session's winner, compiled anew and proven anew."""
+        kernel = next((k for k in made if stored and k.sha256 == stored.sha256), None)
+        if kernel is None or refusal(self._set.page.add(kernel), self._set.tier):
+            return
+        before = gflops_of(workload.flops, self._best_ms)
+        self._set.page.choose(kernel)
+        self.donors.append(kernel)
+        self.winner, self._best_s = kernel, self.t_s()
+        self._best_ms = statistics.median(self._set.page.serve(WARM_UP_RUNS)[1:])
+        after = gflops_of(workload.flops, self._best_ms)
+        yield Swapped(self.t_s(), workload.key, kernel.settings, before, after, True)
+
+    def _swap(self, workload: Workload, kernel: Kernel, ms: float) -> Swapped:
+        before = gflops_of(workload.flops, self._best_ms)
+        self._set.page.choose(kernel)
+        self.winner, self._best_ms, self._best_s = kernel, ms, self.t_s()
+        after = gflops_of(workload.flops, ms)
+        return Swapped(self.t_s(), workload.key, kernel.settings, before, after)
+
+    def _recorded(
+        self,
+        workload: Workload,
+        kernel: Kernel,
+        verdict: Verdict,
+        samples: Sequence[float],
+        incumbent: Sequence[float],
+    ) -> Measured:
+        """The event of a verdict, which is in the database when this returns."""
+        ms = statistics.median(samples) if samples else 0.0
+        device = self._set.device
+        self._set.records.commit_record(
+            TuningRecord(
+                key=self._key(workload),
+                workload=workload.key,
+                settings=kernel.settings,
+                state=verdict.state,
+                median_ms=ms,
+                gflops=gflops_of(workload.flops, ms),
+                samples_ms=tuple(samples),
+                sha256=kernel.sha256,
+                wasm=kernel.data,
+                panels=(),
+                parallel_extent=1,
+                compile_ms=0.0,
+                browser=device.user_agent,
+                flags=device.flags,
+                timer_quantum_ms=device.timer_quantum_ms,
+                created=self._set.clock.now_iso(),
+                speedup=verdict.speedup,
+                speedup_low=verdict.low,
+                speedup_high=verdict.high,
+                error="" if verdict.state in COMPARED else verdict.reason,
+            )
+        )
+        return Measured(
+            self.t_s(),
+            workload.key,
+            kernel.settings,
+            verdict.state,
+            verdict.reason,
+            gflops_of(workload.flops, ms),
+            ms,
+            tuple(samples),
+            verdict.speedup,
+            verdict.low,
+            verdict.high,
+            incumbent_ms=tuple(incumbent),
+        )
+
+    def _key(self, workload: Workload) -> KernelKey:
+        return KernelKey.of(workload, self._set.device, self._set.tier, COMPILER_VERSION)
+
+    def _timed(self, runs: int) -> ModelTimed:
+        runs_ms = self._set.page.serve(runs)
+        self._best_ms = statistics.median(runs_ms)
+        return ModelTimed(self.t_s(), self._best_ms, tuple(runs_ms))
+
+    def _check(self) -> None:
+        checked = self._set.page.checked
+        if checked.wrong:
+            self._set.page.choose(self.plain)
+            raise PageError(
+                f"{checked.wrong} of {checked.runs} answers were not what the kernels may give.",
+                "The original kernels serve again; report it with the model.",
+            )
+
+    def _summary(
+        self, workload: Workload, blocks: Sequence[Block], target: dict[str, object]
+    ) -> Finished:
+        ms = {"before": self._before_ms, "after": self._best_ms}
+        row = WorkloadSummary(
+            workload=workload.key,
+            uses=sum(b.calls for b in blocks),
+            rounds=len(self.donors),
+            candidates=len(self.donors),
+            gflops={name: gflops_of(workload.flops, t) for name, t in ms.items()},
+            ms=ms,
+            best=self.winner.settings,
+            share=1.0,
+        )
+        return Finished(
+            t_s=self.t_s(),
+            reason="time" if self._over() else "exhausted",
+            model=self._set.model,
+            model_ms=ms,
+            compile_ms={"median": 0.0, "p99": 0.0},
+            seconds_to_best=self._best_s,
+            workloads=(row,),
+            target=dict(target),
+            seconds_to_within_3_percent=self._best_s,
+        )
+
+    def t_s(self) -> float:
+        """Seconds since the session began."""
+        return self._set.clock.monotonic_s() - self._began_s
+
+    def _has_time_for_a_duel(self) -> bool:
+        """For its first look, with the inferences that settle."""
+        runs = 2 * (DUELS.min_pairs + SETTLE)
+        return self.t_s() + runs * self._best_ms / 1000 <= self._seconds
+
+    def _over(self, share: float = 1.0) -> bool:
+        return self.t_s() >= share * self._seconds
+
+
+def tile_of(kernel: Kernel) -> tuple[int, int]:
+    """Rows and columns."""
+    assert isinstance(kernel.candidate, Candidate)
+    return kernel.candidate.y0, kernel.candidate.x0
+
+
+def refusal(proof: Proof, tier: str) -> str:
+    """Why a donor may not serve; empty when it may."""
+    if proof.error:
+        return proof.error
+    if tier == EXACT_TIER and proof.identical < proof.cases:
+        return f"{proof.cases - proof.identical} of {proof.cases} cases differ from the original"
+    if proof.worst is None or proof.worst > 1:
+        return "it differs from the original by more than rounding allows"
+    return ""

@@ -1,0 +1,157 @@
+"""A nest as a module of its own: the same instructions, on memory that is laid out for it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nnjit_studio.foreign_wasm.offload.dependence import reach
+from nnjit_studio.foreign_wasm.offload.detect import Found
+from nnjit_studio.foreign_wasm.offload.lift.terms import (
+    WRAP,
+    Atom,
+    Const,
+    Lanes,
+    Linear,
+    Load,
+    Scalar,
+    Value,
+    as_integer,
+)
+from nnjit_studio.foreign_wasm.offload.lower import ELEMENT
+from nnjit_studio.foreign_wasm.offload.nest import RESULT
+from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.append import number_of
+from nnjit_studio.wasm_file.instructions import CODES, encode
+from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.sections import section, sized, text
+
+ENTRY = "run"
+PAGE = 65536
+ALIGNMENT = 256
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Extract:
+    """A module that exports ``run`` and ``memory``.
+
+    Attributes
+    ----------
+    regions
+        Offset and floats of what the nest reads and writes, sums of locals last.
+    """
+
+    data: bytes
+    regions: tuple[tuple[int, int], ...]
+
+
+def extract(found: Found) -> Extract | None:
+    """The module of a nest, or None where its addresses cannot be chosen freely."""
+    if any(isinstance(found.lifted.before[x], Load) for x in found.lifted.written):
+        return None  # what the function loaded before the nest would be missing
+    spans = _spans(found)
+    values: dict[Atom, int] = {}
+    fixed = [high for terms, _, high in spans if not terms.terms]
+    cursor = -(-max([PAGE, *fixed]) // ALIGNMENT) * ALIGNMENT
+    for terms, low, high in spans:
+        free = [(atom, c) for atom, c in terms.terms if atom not in values]
+        if terms.terms and not free:
+            return None
+        if not free:
+            continue
+        for atom, _ in free[1:]:
+            values[atom] = 0
+        atom, c = free[0]
+        if c != 1:
+            return None
+        known = sum(values.get(a, 0) * k for a, k in terms.terms if a != atom)
+        values[atom] = cursor - low - known
+        cursor += -(-(high - low) // ALIGNMENT) * ALIGNMENT
+    if cursor > MOST_BYTES:
+        return None
+    regions = _regions(spans, values)
+    if any(not 0 <= offset <= cursor - ELEMENT * count for offset, count in regions):
+        return None
+    results = len(found.nest.results)
+    if results:
+        regions.append((cursor, results))
+    code = _function(found, values, cursor)
+    return Extract(_module(code, cursor // PAGE + 2), tuple(regions))
+
+
+def _spans(found: Found) -> list[tuple[Linear, int, int]]:
+    """The bases of a nest, with the range of constants that are added to each."""
+    trips: dict[Atom, int] = {}
+    spans: dict[Linear, tuple[int, int]] = {}
+    pairs = [(w.base, w.base.constant, w.base.constant + w.nbytes) for w in found.lowered.inputs]
+    for output in found.nest.outputs:
+        trips |= dict(output.loops)
+        if not output.address.of_atom(RESULT):
+            pairs.append((output.address, *reach(output.address, trips)))
+    for base, low, high in pairs:
+        terms = base.of_kind("entry")
+        known = spans.get(terms, (low, high))
+        spans[terms] = min(low, known[0]), max(high, known[1])
+    return [(terms, low, high) for terms, (low, high) in spans.items()]
+
+
+def _regions(
+    spans: list[tuple[Linear, int, int]], values: Mapping[Atom, int]
+) -> list[tuple[int, int]]:
+    regions = []
+    for terms, low, high in spans:
+        base = sum(values[atom] * c for atom, c in terms.terms)
+        regions.append((base + low, (high - low) // ELEMENT))
+    return regions
+
+
+def _function(found: Found, values: Mapping[Atom, int], results: int) -> bytes:
+    """The body: locals as they were before the nest, the nest, its sums to memory."""
+    code, nest = found.code, found.nest
+    out = [leb.unsigned(len(code.types)), *(b"\1" + bytes([t]) for t in code.types)]
+    for x, value in enumerate(found.lifted.before):
+        constant = _constant(code.types[x], value, values)
+        if constant:
+            out += [constant, encode(CODES["local.set"], (x,))]
+    begin, end = code.instructions[nest.begin].start, code.instructions[nest.end].end
+    out.append(found.body[begin:end])
+    for i, (x, lane) in enumerate(nest.results):
+        out += [encode(CODES["i32.const"], (results + ELEMENT * i,)), b"\x20" + leb.unsigned(x)]
+        if code.types[x] == 0x7B:
+            out.append(encode(CODES["f32x4.extract_lane"], (lane,)))
+        out.append(encode(CODES["f32.store"], (2, 0, 0)))
+    return b"".join(out) + b"\x0b"
+
+
+def _constant(type_: int, value: Value, values: Mapping[Atom, int]) -> bytes:
+    if isinstance(value, Lanes):
+        return b"\xfd\x0c" + b"".join(_bits(lane, values) for lane in value.lanes)
+    if type_ == 0x7F and isinstance(value, Linear):
+        number = value.constant + sum(values.get(a, 0) * c for a, c in value.terms)
+        return encode(CODES["i32.const"], ((number + WRAP // 2) % WRAP - WRAP // 2,))
+    if type_ == 0x7D and isinstance(value, (Const, Scalar)):
+        return b"\x43" + _bits(value, values)
+    return b""
+
+
+def _bits(value: Value, values: Mapping[Atom, int]) -> bytes:
+    if isinstance(value, Const):
+        return struct.pack("<f", value.value)
+    if isinstance(value, Scalar) and value.atom not in values:
+        return struct.pack("<f", 0.25 + 0.125 * (value.atom.number % 8))
+    known = as_integer(value) or Linear()
+    number = known.constant + sum(values.get(a, 0) * c for a, c in known.terms)
+    return struct.pack("<I", number % WRAP)
+
+
+def _module(body: bytes, pages: int) -> bytes:
+    parts = {
+        "type": b"\1\x60\0\0",
+        "function": b"\1\0",
+        "memory": b"\1\0" + leb.unsigned(pages),
+        "export": b"\2" + text(ENTRY) + b"\0\0" + text("memory") + b"\2\0",
+        "code": b"\1" + sized(body),
+    }
+    return MAGIC + b"".join(section(number_of(name), data) for name, data in parts.items())

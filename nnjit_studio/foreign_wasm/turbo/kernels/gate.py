@@ -1,0 +1,156 @@
+"""Donors in the target engine: which functions they can replace, and which are faster there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine
+from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain, gain_of
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.kernels.callers import refused
+from nnjit_studio.foreign_wasm.turbo.kernels.find import find
+from nnjit_studio.foreign_wasm.turbo.kernels.guard import Donor, replace
+from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module
+from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import Mode, Tile
+from nnjit_studio.wasm_file import edit
+from nnjit_studio.wasm_file.module import Module, read
+
+TILES = (
+    Tile(6, 8), Tile(5, 8), Tile(4, 8), Tile(2, 16), Tile(8, 4), Tile(12, 4),
+    Tile(6, 8, 2), Tile(5, 8, 8), Tile(4, 8, 8),
+)  # fmt: skip
+"""Tiles that fill the 16 vector registers of x64, by the rules of the lite space."""
+REFERENCE = Tile(4, 8)
+CASES = 500
+"""Of a proof, for each function."""
+SCRATCH_PAGES = 320
+"""Of the memory that donors are proven and rated on: 20 MiB."""
+_BLOCKS = (("add", 256, 128, 1536), ("add", 128, 128, 384), ("zero", 128, 128, 128),
+           ("zero", 32, 128, 32), ("zero", 128, 32, 128))  # fmt: skip
+_ROWS = 128
+"""Blocks as MiniLM asks for them (kernel, K, N, lda): what is timed."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A donor for a function.
+
+    ``least_ms`` is its shortest sample, which other programs cannot make shorter; ``worst`` its
+    largest difference from the original as a share of the bound.
+    """
+
+    index: int
+    donor: Donor
+    gain: Gain
+    least_ms: float
+    cases: int
+    identical: int
+    worst: float
+    least_gain: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is right, and faster."""
+        right = self.worst <= 1 if self.donor.fma else self.identical == self.cases
+        return right and self.gain.median >= self.least_gain and self.gain.low > 1
+
+    def to_json(self) -> dict[str, Any]:
+        tile = self.donor.tile
+        return {
+            "index": self.index,
+            "kernel": f"MLAS SGEMM {self.donor.mode.value}",
+            "tile": f"{tile.rows}x{tile.columns}, unroll {tile.unroll}",
+            "bit_identical": not self.donor.fma,
+            "gain": self.gain.to_json(),
+            "least_ms": round(self.least_ms, 4),
+            "cases": self.cases,
+            "equal": self.identical,
+            "worst_share_of_bound": self.worst,
+            "passed": self.passed,
+        }
+
+
+def judge(
+    module: Module, engine: Engine, folder: Path, settings: Settings, fma: bool
+) -> tuple[list[Judged], dict[int, str]]:
+    """Prove and time donors for the functions of a module that may be kernels.
+
+    Returns
+    -------
+    tuple
+        What was judged, of functions that do what a kernel does; and why others that look like
+        one must be left alone.
+
+    Raises
+    ------
+    PageError, TargetError
+    """
+    found = find(module)
+    left_alone = refused(module, found)
+    functions = [index for index in found if index not in left_alone]
+    if not functions:
+        return [], left_alone
+    twins = (False, True) if fma else (False,)
+    donors = {f"donor{n}-{tile.rows}x{tile.columns}{'-fused' * twin}.wasm": (tile, twin)
+              for twin in twins for n, tile in enumerate(TILES)}  # fmt: skip
+    shared = module.memories[0].shared
+    for name, (tile, twin) in donors.items():
+        (folder / name).write_bytes(donor_module(tile, twin, shared))
+    (folder / "originals.wasm").write_bytes(edit.lift(module, functions, SCRATCH_PAGES))
+    (folder / "reference.wasm").write_bytes(donor_module(REFERENCE, False, shared))
+    job = {
+        "settings": asdict(settings),
+        "functions": [],
+        "pairs": [],
+        "modules": [],
+        "kernels": {
+            "originals": "originals.wasm",
+            "functions": [f"f{index}" for index in functions],
+            "reference": "reference.wasm",
+            "donors": list(donors),
+            "cases": CASES,
+            "blocks": [_block(*given) for given in _BLOCKS],
+        },
+    }
+    told = next(row["kernels"] for row in list(engine.rows(job, folder)) if "kernels" in row)
+    return list(_judged(told, functions, donors, settings.least_gain)), left_alone
+
+
+def best(judged: Sequence[Judged], fma: bool) -> dict[int, Donor]:
+    """The fastest donor of each function that passed; without ``fma`` of the exact ones."""
+    passed = [j for j in judged if j.passed and (fma or not j.donor.fma)]
+    ranked = sorted(passed, key=lambda j: -j.least_ms)
+    return {j.index: j.donor for j in ranked}
+
+
+def with_donors(data: bytes, donors: Mapping[int, Donor]) -> bytes:
+    """A module with these functions replaced; without any the same bytes."""
+    return replace(read(data), donors) if donors else data
+
+
+def _judged(
+    told: Mapping[str, Any],
+    functions: Sequence[int],
+    donors: Mapping[str, tuple[Tile, bool]],
+    least_gain: float,
+) -> Iterator[Judged]:
+    samples = told["samples_ms"]
+    for index, kind in zip(functions, told["kinds"], strict=True):
+        if not kind:
+            continue
+        for name, proof in told["proofs"].items():
+            tile, fma = donors[name]
+            gain = gain_of(samples["original"][kind], samples[name][kind])
+            worst = float("inf") if proof["worst"] is None or proof["error"] else proof["worst"]
+            counts = proof["cases"], proof["identical"], worst
+            least_ms = min(samples[name][kind])
+            donor = Donor(Mode(kind), tile, fma)
+            yield Judged(index, donor, gain, least_ms, *counts, least_gain)
+
+
+def _block(kernel: str, k: int, n: int, lda: int) -> dict[str, Any]:
+    sizes = {"m": _ROWS, "k": k, "n": n, "lda": lda, "ldc": 384}
+    return {"kernel": kernel, **sizes, "calls": 1, "flops": 2 * _ROWS * k * n}
