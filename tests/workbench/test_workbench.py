@@ -216,3 +216,22 @@ def test_a_decoder_is_tuned_program_by_program(
         assert model.plan.name == f"plan of {rows}" and model.feeds["ids"].shape == (1, rows)
         assert (seconds, model.packable) == (4.0, {packable})
     assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]
+
+
+def test_candidates_for_a_bundle_are_those_that_were_nearest_to_the_best_of_a_device(
+    bench: Workbench,
+) -> None:
+    def timed(candidate: Candidate, ms: float, state: str = "slower", **key: str) -> TuningRecord:
+        return replace(winner(bench, candidate, **key), median_ms=ms, state=state)
+
+    records = [
+        timed(TILES[0], 2.0),
+        timed(TILES[1], 1.0, "won"),
+        timed(TILES[2], 30.0, device_id="slow"),
+        timed(TILES[0], 33.0, device_id="slow"),
+        timed(TILES[3], 0.1, "wrong"),
+        timed(TILES[3], 0.1, device_id="lab", target="lab-x87"),
+    ]
+    lab = [r for r in records if is_lab(r.key.target)]
+    found = best_measured([r for r in records if r not in lab])
+    assert found == [TILES[1], TILES[2], TILES[0]] or found == [TILES[2], TILES[1], TILES[0]]
