@@ -234,4 +234,4 @@ def test_candidates_for_a_bundle_are_those_that_were_nearest_to_the_best_of_a_de
         timed(TILES[3], 0.1, "wrong"),
         timed(TILES[3], 0.1, target="chromium+revectorize"),
     ]
-    assert best_measured(records) == sorted([TILES[1], TILES[2]], key=str) + [TILES[0]]
+    assert best_measured(records) == [*sorted([TILES[1], TILES[2]], key=str), TILES[0]]
