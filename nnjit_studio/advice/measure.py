@@ -51,7 +51,6 @@ class Found:
     sentinel_ms: float = 0.0
     """In its best moment."""
     browser: str = ""
-    over: bool = False
 
 
 def measure(
@@ -133,8 +132,8 @@ def _found(
         memory_mib=message["facts"][form.name]["memory_bytes"] / 2**20,
         download_bytes=_download_bytes(server, form) if over else 0,
     )
-    both = [_outputs(server, each) if over else {} for each in (form, base)]
-    return Found(measured, "", *both, min(watch), message["user_agent"], over)
+    mine, theirs = (_outputs(server, each) if over else {} for each in (form, base))
+    return Found(measured, "", mine, theirs, min(watch), message["user_agent"])
 
 
 def _outputs(server: PageServer, form: Form) -> dict[str, NDArray[Any]]:
