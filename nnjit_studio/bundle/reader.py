@@ -158,7 +158,10 @@ def verify_bundle(path: Path) -> VerifyReport:
 def _foreign(manifest: Manifest) -> tuple[str, ...]:
     """Engine files that are not this program's, that it would not ship, or that are missing."""
     ours = engine_files(
-        manifest.generation is not None, bool(manifest.gpu_kernels), bool(manifest.dims)
+        manifest.generation is not None,
+        bool(manifest.gpu_kernels),
+        bool(manifest.dims),
+        manifest.tokenizer is not None,
     )
     expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
     found = {file.file: file.sha256 for file in manifest.engine}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from nnjit_studio.bundle import (
     verify_bundle,
     write_seal,
 )
+from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
 from nnjit_studio.cli.common import (
     INPUTS,
@@ -120,6 +122,12 @@ def export(
         flag="--webgpu/--no-webgpu",
     ),
     inputs: Path | None = INPUTS,
+    demo: tuple[str, ...] = option(
+        None,
+        "NAME=KIND: what the bundle's page takes an input or output for: picture, sound, text, "
+        "array; labels, boxes, similarity, waveform, numbers.",
+        multiple=True,
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -132,7 +140,7 @@ def export(
     any size. Arrays of --inputs are stored in the bundle as sample inputs.
     """
     signer = None if sign is None else signing_key(sign)
-    feeds = load_inputs(inputs)
+    feeds, kinds = load_inputs(inputs), read_overrides(demo)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -141,10 +149,10 @@ def export(
     )
     tuned = 0
     try:
-        path = _any_size(bench, model, output, feeds, webgpu)
+        path = _any_size(bench, model, output, feeds, webgpu, kinds)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, webgpu=webgpu)
+            path = jobs.export(bench.model, output, webgpu=webgpu, kinds=kinds)
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -160,14 +168,19 @@ def export(
 
 
 def _any_size(
-    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, webgpu: bool | None
+    bench: Workbench,
+    model: Path,
+    output: Path,
+    feeds: Feeds | None,
+    webgpu: bool | None,
+    kinds: Mapping[str, str],
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
     if given.dims or given.shapes or webgpu:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds)
     except ModelError as error:
         if feeds is None:
             raise
