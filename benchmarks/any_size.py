@@ -136,8 +136,8 @@ def report_of(document: Mapping[str, Any], threads: int) -> Report:
         f"{geomean(row['ort_over_any'] for row in rows):.2f}, least "
         f"{min(row['ort_over_any'] for row in rows):.2f}, at {len(rows)} lengths. First run of a "
         f"length over a steady one, after {document['warm_runs']} runs of "
-        f"warmUp ({document['warm_ms']:.0f} ms): median {statistics.median(first):.2f}. Modules compiled in "
-        f"runs: {document['compiled_in_runs']}. Largest difference of an output: "
+        f"warmUp ({document['warm_ms']:.0f} ms): median {statistics.median(first):.2f}. Modules "
+        f"compiled in runs: {document['compiled_in_runs']}. Largest difference of an output: "
         f"{max(row['difference'] for row in rows):.1e}."
     ]
     if storm:

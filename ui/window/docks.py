@@ -44,6 +44,8 @@ COLUMN, DRAWER, TILE = 380, 290, 190
 """First width of the right column, heights of the drawer and of the engine's tile, in pixels."""
 LEAST = QSize(320, 150)
 """Pixels of a view that do not scroll away."""
+LEAST_DRAWER = QSize(320, 196)
+"""Of one in the drawer: its tools, and five rows of its table."""
 
 
 class Dock(QDockWidget):
@@ -67,7 +69,9 @@ class Dock(QDockWidget):
         """The view, made if need be."""
         if self.made is None:
             self.made = self._feature.make(self._host)
-            self.setWidget(_Scrolled(self.made))
+            drawer = self._feature.area in (PLOTS, BOTTOM)
+            needed = self.made.minimumSizeHint().boundedTo(LEAST)
+            self.setWidget(_Scrolled(self.made, LEAST_DRAWER if drawer else needed))
             self._offer_files(self.made)
             self.made.refresh(VIEWS)
             self.made.be_seen(self.seen)
@@ -100,16 +104,16 @@ class Dock(QDockWidget):
 class _Scrolled(QScrollArea):
     """A view that scrolls where the window has less room than it needs."""
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: Panel, least: QSize) -> None:
         super().__init__()
-        self._panel = panel
+        self._panel, self._least = panel, least
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(panel)
 
     def minimumSizeHint(self) -> QSize:
-        return self._panel.minimumSizeHint().boundedTo(LEAST)
+        return self._least
 
 
 class WindowDocks(Mapping[str, Dock]):
