@@ -135,10 +135,10 @@ class Timeline(Panel):
         self._ranks = {name: rank for rank, (name, _) in enumerate(self._taken_us)}
         self.end_us = max((s.end_us for t in self.tracks for s in t.spans), default=1.0)
         self.selected = ""
-        self.find(self._words)
+        self.search(self._words)
         self.fit()
 
-    def find(self, words: str) -> int:
+    def search(self, words: str) -> int:
         """Dim the bars that do not hold these words; how many steps do, or layers."""
         self._words, self._place = words.strip().lower(), -1
         every = (s for t in self.tracks for s in t.spans)

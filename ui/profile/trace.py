@@ -74,7 +74,7 @@ class TraceView(Panel):
         self._find()
 
     def _find(self) -> None:
-        found = self.timeline.find(self.field.text())
+        found = self.timeline.search(self.field.text())
         self.hits.setText(f"{found} found" if self.field.text().strip() else "")
 
     def _step(self, step: int) -> None:
