@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from nnjit_studio.bundle import (
     VerifyReport,
+    allowed_address,
     public_key,
     signing_key,
     verify_bundle,
@@ -121,6 +123,14 @@ def export(
         "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
         flag="--webgpu/--no-webgpu",
     ),
+    candidates: int = option(
+        0,
+        "Further kernels of each workload for tuning in the page, which is off by default.",
+        type=click.IntRange(0, 64),
+    ),
+    share: str = option(
+        "", "The only address that the page may send times of candidates to; none by default."
+    ),
     inputs: Path | None = INPUTS,
     demo: tuple[str, ...] = option(
         None,
@@ -137,8 +147,14 @@ def export(
     """Write MODEL with its best known kernels as a bundle for any static server.
 
     Where MODEL leaves sizes open and neither --dim nor --shape fixes one, the bundle takes
-    any size. Arrays of --inputs are stored in the bundle as sample inputs.
+    any size; with --candidates it takes one. Arrays of --inputs are stored in the bundle as
+    sample inputs.
     """
+    if share and not (candidates and allowed_address(share)):
+        raise UserError(
+            f"Times of candidates cannot be sent to {share!r}.",
+            "Give --candidates and an address of https without a query.",
+        )
     signer = None if sign is None else signing_key(sign)
     feeds, kinds = load_inputs(inputs), read_overrides(demo)
     bench = Workbench(
@@ -149,10 +165,10 @@ def export(
     )
     tuned = 0
     try:
-        path = _any_size(bench, model, output, feeds, webgpu, kinds)
+        path = None if candidates else _any_size(bench, model, output, feeds, webgpu, kinds)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, webgpu=webgpu, kinds=kinds)
+            path = jobs.export(bench.model, output, True, webgpu, candidates, share, kinds)
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
+from nnjit_studio.bundle import BundleParts, Candidates, engine_files, write_bundle
 from nnjit_studio.bundle.demo import TEXT
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
@@ -25,6 +25,7 @@ from nnjit_studio.workbench.open_model import PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
+from nnjit_studio.workbench.spare_kernels import spare_kernels
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ def export(
     out: Path,
     samples: bool = True,
     webgpu: bool | None = None,
+    candidates: int = 0,
+    share: str = "",
     kinds: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
@@ -47,12 +50,16 @@ def export(
         the database has a winner of a GPU, and every workload compiles.
     kinds
         What the page takes inputs and outputs for, by name; see :mod:`nnjit_studio.bundle.demo`.
+    candidates
+        How many further kernels of each workload go with a static model, to be tried in the page.
+    share
+        The only address that the page may send their times to; empty for none.
 
     Raises
     ------
     UserError
         When a kind does not fit, or in a lab mode: its kernels were chosen for an engine that no
-        visitor has.
+        visitor has. Also where candidates are asked for of a decoder, or no workload has any.
     CompileError
         When ``webgpu`` is asked for and a workload has no kernel there.
     BundleError
@@ -67,6 +74,7 @@ def export(
     static = opened.generation is None
     kernels = model.kernels(TIERS, WASM if static else None)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
+    spare = _candidates(model, candidates, share) if candidates else Candidates()
     plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
@@ -78,12 +86,13 @@ def export(
         chosen,
         opened.weights,
         [*kernels, *on_gpu],
-        engine_files(not static, bool(on_gpu), text=bool(page.tokenizer)),
+        engine_files(not static, bool(on_gpu), tuning=bool(candidates), text=bool(page.tokenizer)),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
         figures=_figures(model),
         page=page,
+        candidates=spare,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
@@ -134,6 +143,22 @@ def export_any_size(
         page=shown,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
+
+
+def _candidates(model: ModelOnPage, count: int, share: str) -> Candidates:
+    """Kernels to try in the page; see :func:`export`."""
+    if model.current.generation is not None:
+        raise UserError(
+            "The kernels of a decoder cannot be tuned in the page: its plans share their weights.",
+            "Export it without --candidates.",
+        )
+    found = spare_kernels(model, count, share)
+    if not found.kernels:
+        raise UserError(
+            "No workload of the model has another kernel than the one that runs.",
+            "Export it without --candidates.",
+        )
+    return found
 
 
 def _verdict(model: ModelOnPage) -> Verdict | None:

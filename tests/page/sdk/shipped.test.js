@@ -14,7 +14,7 @@ function shipped(...optional) {
       .filter((entry) => entry.isFile())
       .map((entry) => `${entry.parentPath}/${entry.name}`.slice(resources.pathname.length)),
   );
-  const left_out = ["gpu", "generation", "open", "text"].filter((name) => !optional.includes(name));
+  const left_out = ["gpu", "generation", "open", "text", "tuning"].filter((name) => !optional.includes(name));
   return ["index.html", "nnjit.js", ...inFolders].filter((file) => !file.split("/").some((part) => left_out.includes(part)));
 }
 
