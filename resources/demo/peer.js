@@ -1,4 +1,4 @@
-/** ONNX Runtime Web on the same inputs, where the visitor asks and the owner put it beside the page. */
+/** ONNX Runtime Web on the same inputs, where the visitor asks and the owner put it next to the page. */
 import { median } from "../engine/quantile.js";
 
 /** @import { Tensor } from "../sdk/session.js" */
@@ -14,7 +14,7 @@ const MAX_RUNS = 20;
 export async function timePeer(feeds) {
   const [library, model] = [new URL("ort.wasm.min.mjs", FOLDER).href, new URL("model.onnx", FOLDER).href];
   const found = await Promise.all([library, model].map((file) => fetch(file, { method: "HEAD" }).then((r) => r.ok, () => false)));
-  if (found.includes(false)) throw new Error("The owner of this page did not put ONNX Runtime Web beside it: ort/ort.wasm.min.mjs with its .wasm, and ort/model.onnx.");
+  if (found.includes(false)) throw new Error("The owner of this page did not put ONNX Runtime Web next to it: ort/ort.wasm.min.mjs with its .wasm, and ort/model.onnx.");
   const ort = await import(library);
   ort.env.wasm.wasmPaths = FOLDER.href;
   ort.env.wasm.numThreads = 1;

@@ -77,7 +77,7 @@ def test_what_lies_beside_the_model_goes_with_the_page(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"id2label": {"0": "no", "1": "yes"}}))
     outputs = [f32("logits", 1, 2)]
     assert page_parts(model, BERT, outputs).tokenizer == b""
-    with pytest.raises(UserError, match=r"no tokenizer\.json lies beside m\.onnx"):
+    with pytest.raises(UserError, match=r"no tokenizer\.json lies next to m\.onnx"):
         page_parts(model, BERT, outputs, {"input_ids": "text"})
     (tmp_path / "tokenizer.json").write_text("{}")
     found = page_parts(model, BERT, outputs)

@@ -38,7 +38,7 @@ def page_parts(
     tokenizer = _read(found, MOST_BYTES) if found and demo.takes_text else b""
     if demo.takes_text and not tokenizer:
         raise UserError(
-            f"The page cannot take text: no tokenizer.json lies beside {model.name}.",
+            f"The page cannot take text: no tokenizer.json lies next to {model.name}.",
             "Put it there, or leave the kind out.",
         )
     return PageParts(demo, tokenizer, _labels(model.parent))
