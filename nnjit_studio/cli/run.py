@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nnjit_studio.bundle import (
     verify_bundle,
     write_seal,
 )
+from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
 from nnjit_studio.cli.common import (
     INPUTS,
@@ -130,6 +132,12 @@ def export(
         "", "The only address that the page may send times of candidates to; none by default."
     ),
     inputs: Path | None = INPUTS,
+    demo: tuple[str, ...] = option(
+        None,
+        "NAME=KIND: what the bundle's page takes an input or output for: picture, sound, text, "
+        "array; labels, boxes, similarity, waveform, numbers.",
+        multiple=True,
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -148,7 +156,7 @@ def export(
             "Give --candidates and an address of https without a query.",
         )
     signer = None if sign is None else signing_key(sign)
-    feeds = load_inputs(inputs)
+    feeds, kinds = load_inputs(inputs), read_overrides(demo)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -157,10 +165,10 @@ def export(
     )
     tuned = 0
     try:
-        path = None if candidates else _any_size(bench, model, output, feeds, webgpu)
+        path = None if candidates else _any_size(bench, model, output, feeds, webgpu, kinds)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, True, webgpu, candidates, share)
+            path = jobs.export(bench.model, output, True, webgpu, candidates, share, kinds)
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -176,14 +184,19 @@ def export(
 
 
 def _any_size(
-    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, webgpu: bool | None
+    bench: Workbench,
+    model: Path,
+    output: Path,
+    feeds: Feeds | None,
+    webgpu: bool | None,
+    kinds: Mapping[str, str],
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
     if given.dims or given.shapes or webgpu:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds)
     except ModelError as error:
         if feeds is None:
             raise
