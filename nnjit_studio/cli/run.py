@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnjit_studio.bundle import (
+    SHARD_BYTES,
     VerifyReport,
     public_key,
     signing_key,
@@ -119,6 +120,9 @@ def export(
         "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
         flag="--webgpu/--no-webgpu",
     ),
+    shard_mb: float = option(
+        SHARD_BYTES / 2**20, "Cut larger weights into files of this size, in MiB; 0 for one file."
+    ),
     inputs: Path | None = INPUTS,
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
@@ -132,7 +136,7 @@ def export(
     any size. Arrays of --inputs are stored in the bundle as sample inputs.
     """
     signer = None if sign is None else signing_key(sign)
-    feeds = load_inputs(inputs)
+    feeds, shard_bytes = load_inputs(inputs), round(shard_mb * 2**20)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -141,10 +145,10 @@ def export(
     )
     tuned = 0
     try:
-        path = _any_size(bench, model, output, feeds, webgpu)
+        path = None if webgpu else _any_size(bench, model, output, feeds, shard_bytes)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, webgpu=webgpu)
+            path = jobs.export(bench.model, output, webgpu=webgpu, shard_bytes=shard_bytes)
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -160,14 +164,14 @@ def export(
 
 
 def _any_size(
-    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, webgpu: bool | None
+    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, shard_bytes: int
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
-    if given.dims or given.shapes or webgpu:
+    if given.dims or given.shapes:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, shard_bytes)
     except ModelError as error:
         if feeds is None:
             raise

@@ -95,9 +95,10 @@ export class Engine {
   /**
    * A view of the loaded weights, valid until the next call of any method.
    * @param {number} nbytes
+   * @param {number} [offset] in the weights file
    */
-  weights(nbytes) {
-    return this.#bytes(WEIGHTS_BASE, nbytes);
+  weights(nbytes, offset = 0) {
+    return this.#bytes(WEIGHTS_BASE + offset, nbytes);
   }
 
   /**

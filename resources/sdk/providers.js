@@ -4,7 +4,7 @@ import { EngineError } from "../engine/errors.js";
 import { bestTier, hasTier, TIERS } from "../engine/features.js";
 import { OPEN_VERSION } from "../engine/plan.js";
 import { Team } from "../engine/team.js";
-import { check, fetchFile, streamFile } from "./bundle_fetch.js";
+import { check, eachShard, fetchFile, streamFile } from "./bundle_fetch.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
 /** @import { Sizes } from "../engine/open/sizes.js" */
@@ -49,9 +49,11 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
     const memory_bytes = engine.load(sizes?.everyVariant ?? /** @type {Plan} */ (plan), others, sizes);
     const [kernels] = await Promise.all([
       Promise.all(manifest.kernels.map((k) => fetchWasm(base, k))),
-      streamFile(base, manifest.weights, (at, bytes) => engine.setWeights(at, bytes)),
+      eachShard(manifest.weights, async (entry, offset) => {
+        await streamFile(base, entry, (at, bytes) => engine.setWeights(offset + at, bytes));
+        if (entry.nbytes) await check(entry, engine.weights(entry.nbytes, offset));
+      }),
     ]);
-    if (manifest.weights.nbytes) await check(manifest.weights, engine.weights(manifest.weights.nbytes));
     await engine.register(kernels);
     const close = () => {
       team?.close();

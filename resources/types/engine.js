@@ -103,13 +103,14 @@
  * @property {string} slot
  * @property {string} last may be empty
  */
+/** One file, or several whose contents follow one another. @typedef {FileEntry | {nbytes: number, shards: FileEntry[]}} Weights */
 /**
  * @typedef {object} Manifest
  * @property {string} format
  * @property {number} version
  * @property {string} name
  * @property {FileEntry} plan
- * @property {FileEntry} weights
+ * @property {Weights} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
+from nnjit_studio.bundle import SHARD_BYTES, BundleParts, engine_files, write_bundle
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
@@ -25,7 +25,13 @@ from nnjit_studio.workbench.runners import tiers_of_backend
 log = logging.getLogger(__name__)
 
 
-def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | None = None) -> Path:
+def export(
+    model: ModelOnPage,
+    out: Path,
+    samples: bool = True,
+    webgpu: bool | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
 
     Parameters
@@ -35,6 +41,8 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
     webgpu
         Whether kernels for WebGPU go with a static model. None: where the page runs them, or
         the database has a winner of a GPU, and every workload compiles.
+    shard_bytes
+        Larger weights are cut into several files; 0 for one file.
 
     Raises
     ------
@@ -66,12 +74,18 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
         figures=_figures(model),
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
 
 def export_any_size(
-    page: EnginePage, path: Path, out: Path, feeds: Feeds | None, on_phase: OnPhase = quiet
+    page: EnginePage,
+    path: Path,
+    out: Path,
+    feeds: Feeds | None,
+    on_phase: OnPhase = quiet,
+    shard_bytes: int = SHARD_BYTES,
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
@@ -104,6 +118,7 @@ def export_any_size(
         engine_files(any_size=True),
         samples=feeds or {},
         open_plan=made.plan,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
 

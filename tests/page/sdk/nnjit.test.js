@@ -3,7 +3,7 @@ import { afterEach, test } from "node:test";
 import { bestTier, hasTier } from "../../../resources/engine/features.js";
 import { InferenceSession, Tensor } from "../../../resources/nnjit.js";
 import { expected as continuation, V } from "../decoder.js";
-import { base, encode, entry, expected, K, makeText, N, tinyBundle } from "../tiny_bundle.js";
+import { base, encode, entry, expected, K, makeText, N, shard, tinyBundle } from "../tiny_bundle.js";
 import { doubleKernel, planOf } from "../wasm.js";
 import { isolate, WebWorker } from "../web_worker.js";
 
@@ -126,6 +126,28 @@ for (const file of ["plan.json", "weights.bin", "kernels/a.wasm"]) {
   });
 }
 
+test("weights in several files are each compared with their hash", async () => {
+  serve({ change: shard });
+  const session = await InferenceSession.create(base);
+  assert.deepEqual([...(await session.run({ x: x() })).y.data], expected);
+  assert.equal(session.manifest.weights.nbytes, 256);
+  for (let i = 0; i < 4; i++) {
+    serve({
+      change(manifest, files) {
+        shard(manifest, files);
+        const { file } = manifest.weights.shards[i];
+        files[file] = flipped(files[file]);
+      },
+    });
+    await assert.rejects(InferenceSession.create(base), /weights\/[0-9a-f]{64}.bin .* its sha256 differs/);
+  }
+});
+
+test("shards that do not make up the weights are refused", async () => {
+  serve({ change: (manifest, files) => (shard(manifest, files), manifest.weights.shards.pop()) });
+  await assert.rejects(InferenceSession.create(base), /files of the weights have 192 bytes, the manifest says 256/);
+});
+
 test("weights larger than said never reach the arena", async () => {
   serve({ change: (_, files) => (files["weights.bin"] = new Uint8Array(1e5)) });
   await assert.rejects(InferenceSession.create(base), /weights.bin of the bundle has \d+ bytes/);
@@ -141,7 +163,7 @@ test("manifests that are none, or of another version, are refused", async () => 
   await assert.rejects(InferenceSession.create(base), /not that of an NNJIT bundle/);
   serve({ change: (_, files) => (files["manifest.json"] = new TextEncoder().encode("<html>")) });
   await assert.rejects(InferenceSession.create(base), /manifest.json of the bundle is not JSON/);
-  serve({ change: (m) => (m.version = 2) });
+  serve({ change: (m) => (m.version = 3) });
   await assert.rejects(InferenceSession.create(base), /version 2/);
   globalThis.fetch = async () => Promise.reject(new TypeError("network down"));
   await assert.rejects(InferenceSession.create(base), /cannot be fetched: network down/);
