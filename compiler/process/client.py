@@ -54,6 +54,10 @@ class CompileProcess:
         """End whatever runs; a waiting caller gets a failed result. For any thread."""
         self._child.kill()
 
+    def confinement(self) -> tuple[str, ...]:
+        """What the system keeps the process from: of ``"files"`` and ``"network"``."""
+        return self.call(op.ConfinementRequest())
+
     # Models
 
     def import_model(

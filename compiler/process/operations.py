@@ -309,6 +309,11 @@ class GpuLimitsRequest(Request[tuple[tuple[bytes, int], tuple[bytes, int]]]):
 
 
 @dataclass(frozen=True)
+class ConfinementRequest(Request[tuple[str, ...]]):
+    """What the system keeps the compile process from (:mod:`.sandbox`)."""
+
+
+@dataclass(frozen=True)
 class Operation:
     """A row of the table."""
 
@@ -365,6 +370,7 @@ OPERATIONS = {
         Operation(VariantsRequest, "experiments", raises=CompileError, loads=True),
         Operation(PeakRequest, "experiments", raises=CompileError),
         Operation(GpuLimitsRequest, "experiments", raises=CompileError),
+        Operation(ConfinementRequest, "confinement"),
     )
 }
 """By the name of the request's class, which is the kind of its message."""

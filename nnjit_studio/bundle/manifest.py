@@ -47,6 +47,29 @@ class BundleKernel:
 
 
 @dataclass(frozen=True)
+class TrialArg:
+    """An argument of a kernel in random memory: its values lie in ``low..high``, those of floats
+    have magnitudes from 0.25 of the larger end."""
+
+    role: str  # "input" | "output" | "workspace"
+    dtype: str
+    nbytes: int
+    pack: tuple[int, int] | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class TrialMemory:
+    """Where candidates of a workload are judged; ``tolerance`` is how far two right kernels may
+    be apart, as a share of the root mean square of an output."""
+
+    workload: str
+    args: tuple[TrialArg, ...]
+    tolerance: float
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything about a bundle but the contents of its files.
 
@@ -55,6 +78,8 @@ class Manifest:
     and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
+    ``candidates`` are further kernels that a page may try in ``trials``, and ``share`` the only
+    address that it may send their times to.
     ``weights`` are the files whose contents, one after another, are those of the plan.
     """
 
@@ -73,13 +98,16 @@ class Manifest:
     prefill: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
+    candidates: tuple[BundleKernel, ...] = ()
+    trials: tuple[TrialMemory, ...] = ()
+    share: str = ""
 
     @property
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, *self.weights, *self.engine, *(file for _, file in self.samples)]
         named += [self.prefill] if self.prefill else []
-        kernels = (*self.kernels, *self.gpu_kernels)
+        kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
 
@@ -96,16 +124,7 @@ class Manifest:
             "created": self.created,
             "plan": asdict(self.plan),
             "weights": self._weights_json(),
-            "kernels": [
-                {
-                    "workload": kernel.workload,
-                    "settings": kernel.settings,
-                    "panels": [list(panel) for panel in kernel.panels],
-                    "parallel_extent": kernel.parallel_extent,
-                    "tiers": _tiers_json(kernel),
-                }
-                for kernel in self.kernels
-            ],
+            "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "engine": [asdict(file) for file in self.engine],
             "inputs": [_spec_json(spec) for spec in self.inputs],
             "outputs": [_spec_json(spec) for spec in self.outputs],
@@ -113,6 +132,12 @@ class Manifest:
         }
         if self.dims:
             data["dims"] = [asdict(dim) for dim in self.dims]
+        if self.candidates:
+            data["candidates"] = {
+                "kernels": [_kernel_json(kernel) for kernel in self.candidates],
+                "trials": [asdict(trial) for trial in self.trials],
+                "share": self.share,
+            }
         if self.samples:
             samples = [{**_spec_json(spec), **asdict(file)} for spec, file in self.samples]
             data["samples"] = {"inputs": samples}
@@ -189,7 +214,21 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     if "generation" in data:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
-    return fields
+    more = data.get("candidates") or {}
+    kernels, trials, share = (
+        more.get(n, d) for n, d in (("kernels", []), ("trials", []), ("share", ""))
+    )
+    return fields | {"candidates": kernels, "trials": trials, "share": share}
+
+
+def _kernel_json(kernel: BundleKernel) -> dict[str, Any]:
+    return {
+        "workload": kernel.workload,
+        "settings": kernel.settings,
+        "panels": [list(panel) for panel in kernel.panels],
+        "parallel_extent": kernel.parallel_extent,
+        "tiers": _tiers_json(kernel),
+    }
 
 
 def _problems(manifest: Manifest) -> Iterator[str]:
@@ -203,7 +242,8 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"the size of {file.file!r} is below 0"
     if not manifest.weights:
         yield "the weights have no file"
-    for kernels, known in ((manifest.kernels, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
+    wasm = (*manifest.kernels, *manifest.candidates)
+    for kernels, known in ((wasm, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
         for kernel in kernels:
             if any(argument < 0 or width < 1 for argument, width in kernel.panels):
                 yield f"the panels of {kernel.workload} are not [argument, width]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
+from nnjit_studio.bundle.candidates import Candidates, chosen_by_candidate
 from nnjit_studio.bundle.gpu_kernels import gpu_entries
 from nnjit_studio.bundle.manifest import (
     MANIFEST_FILE,
@@ -93,6 +94,14 @@ and the session keeps what its largest run took:
 {memory}
 """
 
+TUNING_README = """
+This bundle has further kernels for tuning in the visitor's browser, which is off unless asked for:
+
+    session.tune({{ budgetMs: 2000 }}); session.tuningReport();
+
+Nothing leaves the page{sharing}.
+"""
+
 GENERATION_README = """
 This model makes text. It takes and gives token ids:
 
@@ -127,6 +136,8 @@ class BundleParts:
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
     """What was measured of the model, as lines of the README."""
+    candidates: Candidates = field(default_factory=Candidates)
+    """Further kernels, for tuning in the page."""
     shard_bytes: int = SHARD_BYTES
     """Weights larger than that are cut into several files; 0 for one file."""
 
@@ -180,6 +191,9 @@ def write_bundle(
             prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
             gpu_kernels=_add_gpu_kernels(contents, parts),
             dims=parts.open_plan.dims if parts.open_plan else (),
+            candidates=_add_candidates(contents, parts.candidates),
+            trials=tuple(parts.candidates.trials) if parts.candidates.kernels else (),
+            share=parts.candidates.share if parts.candidates.kernels else "",
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest, parts.open_plan, parts.figures).encode()
@@ -229,12 +243,20 @@ def _add_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[Bundle
                 f"The tiers of {workload} come from different candidates.",
                 "Compile both tiers of one candidate, then export.",
             )
-        files = {
-            tier: _add(contents, f"kernels/{kernel.sha256}.wasm", kernel.data)
-            for tier, kernel in tiers.items()
-        }
-        entries.append(BundleKernel(workload, *forms.pop(), files))
+        entries.append(BundleKernel(workload, *forms.pop(), _modules(contents, tiers.values())))
     return tuple(entries)
+
+
+def _add_candidates(contents: dict[str, bytes], found: Candidates) -> tuple[BundleKernel, ...]:
+    return tuple(
+        BundleKernel(k.workload, k.settings, k.panels, k.parallel_extent, _modules(contents, tiers))
+        for tiers in chosen_by_candidate(found.kernels)
+        for k in tiers[:1]
+    )
+
+
+def _modules(contents: dict[str, bytes], tiers: Iterable[Kernel]) -> dict[str, BundleFile]:
+    return {k.tier: _add(contents, f"kernels/{k.sha256}.wasm", k.data) for k in tiers}
 
 
 def _called(plans: Sequence[Plan]) -> set[str]:
@@ -320,10 +342,15 @@ def _readme(manifest: Manifest, open_plan: OpenPlan | None, figures: str) -> str
         for s in manifest.inputs
     )
     text = README + (GPU_README if manifest.gpu_kernels else "")
+    text += TUNING_README if manifest.candidates else ""
     text += GENERATION_README if manifest.generation else ""
     text += _sizes_readme(open_plan).replace("{", "{{").replace("}", "}}") if open_plan else ""
     made = text.format(
         name=manifest.name,
+        sharing=f" but settings and times, to {manifest.share} alone and only where the page asks "
+        "for that with its option share"
+        if manifest.share
+        else "",
         generator=manifest.generator,
         created=manifest.created,
         feeds=feeds,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from nnjit_studio.bundle import (
     SHARD_BYTES,
     VerifyReport,
+    allowed_address,
     public_key,
     signing_key,
     verify_bundle,
@@ -123,6 +125,14 @@ def export(
     shard_mb: float = option(
         SHARD_BYTES / 2**20, "Cut larger weights into files of this size, in MiB; 0 for one file."
     ),
+    candidates: int = option(
+        0,
+        "Further kernels of each workload for tuning in the page, which is off by default.",
+        type=click.IntRange(0, 64),
+    ),
+    share: str = option(
+        "", "The only address that the page may send times of candidates to; none by default."
+    ),
     inputs: Path | None = INPUTS,
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
@@ -133,8 +143,14 @@ def export(
     """Write MODEL with its best known kernels as a bundle for any static server.
 
     Where MODEL leaves sizes open and neither --dim nor --shape fixes one, the bundle takes
-    any size. Arrays of --inputs are stored in the bundle as sample inputs.
+    any size; with --candidates it takes one. Arrays of --inputs are stored in the bundle as
+    sample inputs.
     """
+    if share and not (candidates and allowed_address(share)):
+        raise UserError(
+            f"Times of candidates cannot be sent to {share!r}.",
+            "Give --candidates and an address of https without a query.",
+        )
     signer = None if sign is None else signing_key(sign)
     feeds, shard_bytes = load_inputs(inputs), round(shard_mb * 2**20)
     bench = Workbench(
@@ -145,10 +161,12 @@ def export(
     )
     tuned = 0
     try:
-        path = None if webgpu else _any_size(bench, model, output, feeds, shard_bytes)
+        path = None if webgpu or candidates else _any_size(bench, model, output, feeds, shard_bytes)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, webgpu=webgpu, shard_bytes=shard_bytes)
+            path = jobs.export(
+                bench.model, output, True, webgpu, candidates, share, shard_bytes=shard_bytes
+            )
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()

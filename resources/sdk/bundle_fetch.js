@@ -38,7 +38,7 @@ function readManifest(bytes) {
   const manifest = parse(bytes, "manifest.json");
   if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
   if (manifest.version !== MANIFEST_VERSION && manifest.version !== ONE_FILE)
-    throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
+    throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${ONE_FILE} to ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
   return manifest;
 }
 

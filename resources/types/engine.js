@@ -70,6 +70,7 @@
  */
 /** @typedef {{buffer: PlanBuffer, pack: [number, number], width: number}} Weight in panels of `width`, 0 = row-major */
 /** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
+/** @typedef {KernelHeader & {module: WebAssembly.Module}} ReadyKernel for this kind of memory */
 /** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
 /**
  * @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_iqr_ms: number[],

@@ -7,7 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import SHARD_BYTES, BundleParts, engine_files, write_bundle
+from nnjit_studio.bundle import (
+    SHARD_BYTES,
+    BundleParts,
+    Candidates,
+    engine_files,
+    write_bundle,
+)
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
@@ -21,6 +27,7 @@ from nnjit_studio.workbench.open_model import PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
+from nnjit_studio.workbench.spare_kernels import spare_kernels
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +37,8 @@ def export(
     out: Path,
     samples: bool = True,
     webgpu: bool | None = None,
+    candidates: int = 0,
+    share: str = "",
     shard_bytes: int = SHARD_BYTES,
 ) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
@@ -41,13 +50,18 @@ def export(
     webgpu
         Whether kernels for WebGPU go with a static model. None: where the page runs them, or
         the database has a winner of a GPU, and every workload compiles.
+    candidates
+        How many further kernels of each workload go with a static model, to be tried in the page.
+    share
+        The only address that the page may send their times to; empty for none.
     shard_bytes
         Larger weights are cut into several files; 0 for one file.
 
     Raises
     ------
     UserError
-        In a lab mode: its kernels were chosen for an engine that no visitor has.
+        In a lab mode: its kernels were chosen for an engine that no visitor has. Also where
+        candidates are asked for of a decoder, or no workload has any.
     CompileError
         When ``webgpu`` is asked for and a workload has no kernel there.
     BundleError
@@ -62,6 +76,7 @@ def export(
     static = opened.generation is None
     kernels = model.kernels(TIERS, WASM if static else None)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
+    spare = _candidates(model, candidates, share) if candidates else Candidates()
     plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
@@ -69,11 +84,12 @@ def export(
         plan if static else opened.plan,
         opened.weights,
         [*kernels, *on_gpu],
-        engine_files(generation=not static, gpu=bool(on_gpu)),
+        engine_files(generation=not static, gpu=bool(on_gpu), tuning=bool(candidates)),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
         figures=_figures(model),
+        candidates=spare,
         shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
@@ -121,6 +137,22 @@ def export_any_size(
         shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
+
+
+def _candidates(model: ModelOnPage, count: int, share: str) -> Candidates:
+    """Kernels to try in the page; see :func:`export`."""
+    if model.current.generation is not None:
+        raise UserError(
+            "The kernels of a decoder cannot be tuned in the page: its plans share their weights.",
+            "Export it without --candidates.",
+        )
+    found = spare_kernels(model, count, share)
+    if not found.kernels:
+        raise UserError(
+            "No workload of the model has another kernel than the one that runs.",
+            "Export it without --candidates.",
+        )
+    return found
 
 
 def _verdict(model: ModelOnPage) -> Verdict | None:

@@ -13,6 +13,16 @@ afterEach(() => {
   globalThis.fetch = realFetch;
 });
 
+/** Sessions that a test leaves open: they would keep kernels for the next one. @type {InferenceSession[]} */
+const opened = [];
+const create = InferenceSession.create.bind(InferenceSession);
+InferenceSession.create = async (...given) => {
+  const session = await create(...given);
+  opened.push(session);
+  return session;
+};
+afterEach(() => Promise.all(opened.splice(0).map((session) => session.release())));
+
 /** A bundle served by a fake fetch; what was asked for. */
 function serve(options) {
   const files = tinyBundle(options);
@@ -164,7 +174,7 @@ test("manifests that are none, or of another version, are refused", async () => 
   serve({ change: (_, files) => (files["manifest.json"] = new TextEncoder().encode("<html>")) });
   await assert.rejects(InferenceSession.create(base), /manifest.json of the bundle is not JSON/);
   serve({ change: (m) => (m.version = 3) });
-  await assert.rejects(InferenceSession.create(base), /version 2/);
+  await assert.rejects(InferenceSession.create(base), /version 3, this engine reads 1 to 2/);
   globalThis.fetch = async () => Promise.reject(new TypeError("network down"));
   await assert.rejects(InferenceSession.create(base), /cannot be fetched: network down/);
 });
@@ -228,6 +238,31 @@ test("an isolated page runs on threads, hashes checked, same outputs; release en
   await assert.rejects(InferenceSession.create(base, { numThreads: 2 }), /weights.bin .* its sha256 differs/);
   await Promise.all([...WebWorker.running].map((worker) => worker.ended));
   assert.equal(WebWorker.running.size, 0, "a session that failed leaves no thread");
+});
+
+test("sessions share equal kernels and the threads; the last one ends them", async (t) => {
+  isolate();
+  t.after(() => (globalThis.crossOriginIsolated = false));
+  const compile = t.mock.method(WebAssembly, "compile");
+  const asked = serve();
+  const kernels = () => asked.filter((file) => file.startsWith("kernels")).length;
+  const both = await Promise.all([1, 2].map(() => InferenceSession.create(base, { numThreads: 2 })));
+  assert.deepEqual([compile.mock.callCount(), kernels(), WebWorker.running.size], [2, 2, 1]);
+  const workers = [...WebWorker.running];
+  await both[0].release();
+  await both[0].release();
+  for (let r = 0; r < 20; r++) assert.deepEqual([...(await both[1].run({ x: x() })).y.data], expected);
+  await both[1].release();
+  await Promise.all(workers.map((worker) => worker.ended));
+  await (await InferenceSession.create(base)).release();
+  assert.deepEqual([compile.mock.callCount(), kernels()], [4, 4]);
+});
+
+test("a session after one whose kernel was wrong gets the right one", async () => {
+  serve({ change: (_, files) => (files["kernels/a.wasm"] = flipped(files["kernels/a.wasm"])) });
+  await assert.rejects(InferenceSession.create(base), /a.wasm .* its sha256 differs/);
+  serve();
+  assert.deepEqual([...(await (await InferenceSession.create(base)).run({ x: x() })).y.data], expected);
 });
 
 test("tensors have the types, checks and views of ONNX Runtime", () => {

@@ -29,6 +29,16 @@ function document(code, bindings) {
 }
 
 /** A bundle of both backends behind a fetch that gives odd parts. */
+/** Sessions that a test leaves open: they would keep kernels for the next one. @type {InferenceSession[]} */
+const opened = [];
+const create = InferenceSession.create.bind(InferenceSession);
+InferenceSession.create = async (...given) => {
+  const session = await create(...given);
+  opened.push(session);
+  return session;
+};
+afterEach(() => Promise.all(opened.splice(0).map((session) => session.release())));
+
 function serve({ gpu = true, change = () => {} } = {}) {
   const addGpu = (manifest, files) => {
     files["kernels/a.json"] = document("rowadd", ["a0", "a1", "a2"]);
