@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from nnjit_studio.bundle.demo import INPUTS as DEMO_INPUTS
+from nnjit_studio.bundle.demo import NO_DEMO, Demo
+from nnjit_studio.bundle.demo import OUTPUTS as DEMO_OUTPUTS
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
 from nnjit_studio.model.size import Dim
@@ -78,6 +81,7 @@ class Manifest:
     and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
+    ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
     ``candidates`` are further kernels that a page may try in ``trials``, and ``share`` the only
     address that it may send their times to.
     ``weights`` are the files whose contents, one after another, are those of the plan.
@@ -98,6 +102,9 @@ class Manifest:
     prefill: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
+    demo: Demo = NO_DEMO
+    tokenizer: BundleFile | None = None
+    labels: BundleFile | None = None
     candidates: tuple[BundleKernel, ...] = ()
     trials: tuple[TrialMemory, ...] = ()
     share: str = ""
@@ -106,7 +113,7 @@ class Manifest:
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, *self.weights, *self.engine, *(file for _, file in self.samples)]
-        named += [self.prefill] if self.prefill else []
+        named += [file for file in (self.prefill, self.tokenizer, self.labels) if file]
         kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
@@ -130,6 +137,9 @@ class Manifest:
             "outputs": [_spec_json(spec) for spec in self.outputs],
             "tuned_on": dict(self.tuned_on),
         }
+        if self.demo != NO_DEMO:
+            data["demo"] = asdict(self.demo)
+        data |= {n: asdict(f) for n in ("tokenizer", "labels") if (f := getattr(self, n))}
         if self.dims:
             data["dims"] = [asdict(dim) for dim in self.dims]
         if self.candidates:
@@ -256,6 +266,11 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"tensor {spec.name!r} has the unknown dtype {spec.dtype!r}"
         if any(n < 0 for n in spec.shape):
             yield f"the shape of tensor {spec.name!r} is not a list of sizes"
+    demo = manifest.demo
+    for ports, kinds in ((demo.inputs, DEMO_INPUTS), (demo.outputs, DEMO_OUTPUTS)):
+        for port in ports:
+            if port.kind not in kinds:
+                yield f"the page has the unknown kind {port.kind!r} for {port.name!r}"
     text = manifest.generation
     if text is not None and (text.capacity < 1 or text.rows < 0):
         yield "the 'capacity' or the 'rows' of the generation are too small"

@@ -163,6 +163,7 @@ def _foreign(manifest: Manifest) -> tuple[str, ...]:
         bool(manifest.gpu_kernels),
         bool(manifest.dims),
         bool(manifest.candidates),
+        manifest.tokenizer is not None,
     )
     expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
     found = {file.file: file.sha256 for file in manifest.engine}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio import __version__
 from nnjit_studio.bundle.candidates import Candidates, chosen_by_candidate
+from nnjit_studio.bundle.demo import NO_PAGE, PageParts
 from nnjit_studio.bundle.gpu_kernels import gpu_entries
 from nnjit_studio.bundle.manifest import (
     MANIFEST_FILE,
@@ -37,6 +38,8 @@ from nnjit_studio.support.files import replacing
 
 PLAN_FILE = "plan.json"
 PREFILL_FILE = "prefill.json"
+TOKENIZER_FILE = "tokenizer.json"
+LABELS_FILE = "labels.txt"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold: equal bundles have equal bytes."""
 
@@ -49,8 +52,8 @@ To look at it, serve this folder and open it in a browser:
     python3 -m http.server 8000
     http://localhost:8000/
 
-Any static server will do. It must send .js as text/javascript. Opening
-index.html from the disk does not work: browsers load no modules from there.
+Any static server will do. It must send .js as text/javascript. Opened from the
+disk, index.html asks for this folder first: browsers load no modules from there.
 
 In a page of yours:
 
@@ -136,6 +139,8 @@ class BundleParts:
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
     """What was measured of the model, as lines of the README."""
+    page: PageParts = NO_PAGE
+    """For the bundle's own page."""
     candidates: Candidates = field(default_factory=Candidates)
     """Further kernels, for tuning in the page."""
     shard_bytes: int = SHARD_BYTES
@@ -173,7 +178,7 @@ def write_bundle(
     with replacing(out, "The bundle", BundleError) as part:
         starts = {b.offset for p in parts.plans for b in p.buffers if b.region == "weight"}
         shards = cut(parts.weights, starts, parts.shard_bytes)
-        contents = dict(parts.engine_files)
+        contents, page = dict(parts.engine_files), parts.page
         engine = tuple(_file(file, contents[file]) for file in sorted(contents))
         manifest = Manifest(
             name=name,
@@ -191,6 +196,9 @@ def write_bundle(
             prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
             gpu_kernels=_add_gpu_kernels(contents, parts),
             dims=parts.open_plan.dims if parts.open_plan else (),
+            demo=page.demo,
+            tokenizer=_add_given(contents, TOKENIZER_FILE, page.tokenizer),
+            labels=_add_given(contents, LABELS_FILE, page.labels),
             candidates=_add_candidates(contents, parts.candidates),
             trials=tuple(parts.candidates.trials) if parts.candidates.kernels else (),
             share=parts.candidates.share if parts.candidates.kernels else "",
@@ -308,6 +316,10 @@ def _add_samples(
 def _add(contents: dict[str, bytes], name: str, data: bytes) -> BundleFile:
     contents[name] = data
     return _file(name, data)
+
+
+def _add_given(contents: dict[str, bytes], name: str, data: bytes) -> BundleFile | None:
+    return _add(contents, name, data) if data else None
 
 
 def _file(name: str, data: bytes) -> BundleFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from nnjit_studio.bundle import (
     verify_bundle,
     write_seal,
 )
+from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
 from nnjit_studio.cli.common import (
     INPUTS,
@@ -134,6 +136,12 @@ def export(
         "", "The only address that the page may send times of candidates to; none by default."
     ),
     inputs: Path | None = INPUTS,
+    demo: tuple[str, ...] = option(
+        None,
+        "NAME=KIND: what the bundle's page takes an input or output for: picture, sound, text, "
+        "array; labels, boxes, similarity, waveform, numbers.",
+        multiple=True,
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -152,7 +160,8 @@ def export(
             "Give --candidates and an address of https without a query.",
         )
     signer = None if sign is None else signing_key(sign)
-    feeds, shard_bytes = load_inputs(inputs), round(shard_mb * 2**20)
+    feeds, kinds = load_inputs(inputs), read_overrides(demo)
+    shard_bytes = round(shard_mb * 2**20)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -161,11 +170,13 @@ def export(
     )
     tuned = 0
     try:
-        path = None if webgpu or candidates else _any_size(bench, model, output, feeds, shard_bytes)
+        path = None
+        if not (webgpu or candidates):
+            path = _any_size(bench, model, output, feeds, kinds, shard_bytes)
         if path is None:
             bench.open_offline(model, note, feeds)
             path = jobs.export(
-                bench.model, output, True, webgpu, candidates, share, shard_bytes=shard_bytes
+                bench.model, output, True, webgpu, candidates, share, kinds, shard_bytes
             )
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
@@ -182,14 +193,19 @@ def export(
 
 
 def _any_size(
-    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, shard_bytes: int
+    bench: Workbench,
+    model: Path,
+    output: Path,
+    feeds: Feeds | None,
+    kinds: Mapping[str, str],
+    shard_bytes: int,
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
     if given.dims or given.shapes:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note, shard_bytes)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds, shard_bytes)
     except ModelError as error:
         if feeds is None:
             raise
