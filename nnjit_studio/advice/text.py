@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnjit_studio.advice.records import IMPOSSIBLE, KEPT, Advice, Measurement, Row, ranked
+from nnjit_studio.advice.records import IMPOSSIBLE, KEPT, Advice, Measurement, Row, is_safe, ranked
 from nnjit_studio.verdict.text import kilobytes, milliseconds, times, timing
 
 COLUMNS = ("", "time", "gain", "memory", "download", "largest error", "cosine", "")
@@ -72,14 +72,28 @@ def headline(advice: Advice) -> str:
         return advice.phase
     best = advice.best
     if best is None or best.measured is None or best.measured.stated is None:
-        return f"Nothing is known to make {advice.model} faster without a change to the page."
+        if any(row.measured and row.measured.stated is None for row in advice.rows):
+            return "Machine too busy to tell what is faster: close other programs, then run again."
+        return f"Nothing here makes {advice.model} faster without asking something of the page."
     text = times(best.measured.stated)
     return f"{best.title}: {text} of the untouched model, --apply {best.name}"
 
 
+def smallest(advice: Advice) -> str:
+    """The row that saves most of the download within the guard, as a sentence; empty without."""
+    if advice.base is None or not advice.base.download_bytes:
+        return ""
+    safe = [(r.measured.download_bytes, r) for r in advice.rows if r.measured and is_safe(r)]
+    nbytes, row = min(safe, key=lambda found: found[0], default=(0, None))
+    if row is None or nbytes > 0.98 * advice.base.download_bytes:
+        return ""
+    before = kilobytes(advice.base.download_bytes)
+    return f"Smallest within the guard: {row.name}, {kilobytes(nbytes)} for {before}."
+
+
 def table(advice: Advice) -> str:
     """Everything, for a terminal or a plain text file."""
-    lines = [headline(advice)]
+    lines = [text for text in (headline(advice), smallest(advice)) if text]
     if advice.base is not None:
         base = milliseconds(advice.base.ms.median)
         lines.append(
