@@ -35,6 +35,7 @@ VERBS = {
     "run": "run:run_model",
     "sample": "sample:sample",
     "serve": "deployment:serve",
+    "server": "server:server",
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",
