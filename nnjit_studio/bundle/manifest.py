@@ -50,7 +50,7 @@ class Manifest:
 
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
-    and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
+    and ``prefill`` and ``extend`` the files of the others, where they exist. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
     """
@@ -68,6 +68,7 @@ class Manifest:
     samples: tuple[tuple[TensorSpec, BundleFile], ...] = ()
     generation: Generation | None = None
     prefill: BundleFile | None = None
+    extend: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
 
@@ -75,7 +76,7 @@ class Manifest:
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, self.weights, *self.engine, *(file for _, file in self.samples)]
-        named += [self.prefill] if self.prefill else []
+        named += [file for file in (self.prefill, self.extend) if file]
         kernels = (*self.kernels, *self.gpu_kernels)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
@@ -115,8 +116,11 @@ class Manifest:
                 for k in self.gpu_kernels
             ]
         if self.generation:
-            prefill = asdict(self.prefill) if self.prefill else None
-            data["generation"] = {"facts": asdict(self.generation), "prefill": prefill}
+            files = {"prefill": self.prefill, "extend": self.extend}
+            data["generation"] = {
+                "facts": asdict(self.generation),
+                **{plan: asdict(file) if file else None for plan, file in files.items()},
+            }
         return data
 
     @classmethod
@@ -173,6 +177,7 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     if "generation" in data:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
+        fields["extend"] = text.get("extend")  # older bundles have none
     return fields
 
 

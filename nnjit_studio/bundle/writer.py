@@ -34,7 +34,7 @@ from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing
 
 PLAN_FILE = "plan.json"
-PREFILL_FILE = "prefill.json"
+PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
 WEIGHTS_FILE = "weights.bin"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold: equal bundles have equal bytes."""
@@ -123,6 +123,8 @@ class BundleParts:
     """Of a decoder."""
     prefill: Plan | None = None
     """Of a decoder."""
+    extend: Plan | None = None
+    """Of a decoder."""
     open_plan: OpenPlan | None = None
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
@@ -130,7 +132,7 @@ class BundleParts:
 
     @property
     def plans(self) -> list[Plan]:
-        return [self.plan, *([self.prefill] if self.prefill else [])]
+        return [plan for plan in (self.plan, self.prefill, self.extend) if plan is not None]
 
 
 def write_bundle(
@@ -156,7 +158,7 @@ def write_bundle(
         When something is missing or does not fit, or the file cannot be
         written. A bundle that was at ``out`` is then still there.
     """
-    plan, prefill = parts.plan, parts.prefill
+    plan = parts.plan
     with replacing(out, "The bundle", BundleError) as part:
         weights_file = _streamed_file(WEIGHTS_FILE, parts.weights)
         contents = dict(parts.engine_files)
@@ -174,7 +176,8 @@ def write_bundle(
             tuned_on=tuned_on,
             samples=_add_samples(contents, parts),
             generation=parts.generation,
-            prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
+            prefill=_add_plan(contents, PREFILL_FILE, parts.prefill),
+            extend=_add_plan(contents, EXTEND_FILE, parts.extend),
             gpu_kernels=_add_gpu_kernels(contents, parts),
             dims=parts.open_plan.dims if parts.open_plan else (),
         )
@@ -189,6 +192,10 @@ def write_bundle(
                 "Tune or export the model again.",
             )
     return out
+
+
+def _add_plan(contents: dict[str, bytes], name: str, plan: Plan | None) -> BundleFile | None:
+    return None if plan is None else _add(contents, name, _json(plan.to_json()))
 
 
 def _write_zip(file: Path, contents: Mapping[str, bytes], weights: Path, nbytes: int) -> None:

@@ -102,6 +102,7 @@
  * @property {string} positions may be empty
  * @property {string} slot
  * @property {string} last may be empty
+ * @property {boolean} [extends] whether a third plan reads `rows` tokens behind those in the cache
  */
 /**
  * @typedef {object} Manifest
@@ -114,7 +115,7 @@
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
  * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size
- * @property {{facts: Generation, prefill: FileEntry | null}} [generation] of a decoder
+ * @property {{facts: Generation, prefill: FileEntry | null, extend?: FileEntry | null}} [generation] of a decoder
  */
 /** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan | OpenPlan, others: Record<string, Plan>}} Bundle */
 

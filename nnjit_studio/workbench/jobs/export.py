@@ -17,7 +17,7 @@ from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import PREFILL, Feeds
+from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
@@ -65,6 +65,7 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
+        extend=opened.other_plans.get(EXTEND),
         figures=_figures(model),
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
