@@ -1,5 +1,6 @@
 """The bundle: a model with its tuned kernels, as a zip for any static server."""
 
+from nnjit_studio.bundle.candidates import Candidates, allowed_address, trial_memory
 from nnjit_studio.bundle.engine import engine_files
 from nnjit_studio.bundle.keys import public_key, remembered, signing_key
 from nnjit_studio.bundle.manifest import BundleFile, BundleKernel, Manifest
@@ -12,14 +13,17 @@ __all__ = [
     "BundleFile",
     "BundleKernel",
     "BundleParts",
+    "Candidates",
     "Manifest",
     "Seal",
     "VerifyReport",
+    "allowed_address",
     "engine_files",
     "public_key",
     "read_bundle",
     "remembered",
     "signing_key",
+    "trial_memory",
     "verify_bundle",
     "write_bundle",
     "write_seal",

@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from nnjit_studio.bundle.demo import INPUTS as DEMO_INPUTS
+from nnjit_studio.bundle.demo import NO_DEMO, Demo
+from nnjit_studio.bundle.demo import OUTPUTS as DEMO_OUTPUTS
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
 from nnjit_studio.model.size import Dim
@@ -45,6 +48,29 @@ class BundleKernel:
 
 
 @dataclass(frozen=True)
+class TrialArg:
+    """An argument of a kernel in random memory: its values lie in ``low..high``, those of floats
+    have magnitudes from 0.25 of the larger end."""
+
+    role: str  # "input" | "output" | "workspace"
+    dtype: str
+    nbytes: int
+    pack: tuple[int, int] | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class TrialMemory:
+    """Where candidates of a workload are judged; ``tolerance`` is how far two right kernels may
+    be apart, as a share of the root mean square of an output."""
+
+    workload: str
+    args: tuple[TrialArg, ...]
+    tolerance: float
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything about a bundle but the contents of its files.
 
@@ -53,6 +79,9 @@ class Manifest:
     and ``prefill`` and ``extend`` the files of the others, where they exist. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
+    ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
+    ``candidates`` are further kernels that a page may try in ``trials``, and ``share`` the only
+    address that it may send their times to.
     """
 
     name: str
@@ -71,13 +100,20 @@ class Manifest:
     extend: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
+    demo: Demo = NO_DEMO
+    tokenizer: BundleFile | None = None
+    labels: BundleFile | None = None
+    candidates: tuple[BundleKernel, ...] = ()
+    trials: tuple[TrialMemory, ...] = ()
+    share: str = ""
 
     @property
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, self.weights, *self.engine, *(file for _, file in self.samples)]
-        named += [file for file in (self.prefill, self.extend) if file]
-        kernels = (*self.kernels, *self.gpu_kernels)
+        optional = (self.prefill, self.extend, self.tokenizer, self.labels)
+        named += [file for file in optional if file]
+        kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
 
@@ -90,23 +126,23 @@ class Manifest:
             "created": self.created,
             "plan": asdict(self.plan),
             "weights": asdict(self.weights),
-            "kernels": [
-                {
-                    "workload": kernel.workload,
-                    "settings": kernel.settings,
-                    "panels": [list(panel) for panel in kernel.panels],
-                    "parallel_extent": kernel.parallel_extent,
-                    "tiers": _tiers_json(kernel),
-                }
-                for kernel in self.kernels
-            ],
+            "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "engine": [asdict(file) for file in self.engine],
             "inputs": [_spec_json(spec) for spec in self.inputs],
             "outputs": [_spec_json(spec) for spec in self.outputs],
             "tuned_on": dict(self.tuned_on),
         }
+        if self.demo != NO_DEMO:
+            data["demo"] = asdict(self.demo)
+        data |= {n: asdict(f) for n in ("tokenizer", "labels") if (f := getattr(self, n))}
         if self.dims:
             data["dims"] = [asdict(dim) for dim in self.dims]
+        if self.candidates:
+            data["candidates"] = {
+                "kernels": [_kernel_json(kernel) for kernel in self.candidates],
+                "trials": [asdict(trial) for trial in self.trials],
+                "share": self.share,
+            }
         if self.samples:
             samples = [{**_spec_json(spec), **asdict(file)} for spec, file in self.samples]
             data["samples"] = {"inputs": samples}
@@ -178,7 +214,21 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
         fields["extend"] = text.get("extend")  # older bundles have none
-    return fields
+    more = data.get("candidates") or {}
+    kernels, trials, share = (
+        more.get(n, d) for n, d in (("kernels", []), ("trials", []), ("share", ""))
+    )
+    return fields | {"candidates": kernels, "trials": trials, "share": share}
+
+
+def _kernel_json(kernel: BundleKernel) -> dict[str, Any]:
+    return {
+        "workload": kernel.workload,
+        "settings": kernel.settings,
+        "panels": [list(panel) for panel in kernel.panels],
+        "parallel_extent": kernel.parallel_extent,
+        "tiers": _tiers_json(kernel),
+    }
 
 
 def _problems(manifest: Manifest) -> Iterator[str]:
@@ -190,7 +240,8 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"the sha256 of {file.file!r} is not 64 hex digits"
         if file.nbytes < 0:
             yield f"the size of {file.file!r} is below 0"
-    for kernels, known in ((manifest.kernels, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
+    wasm = (*manifest.kernels, *manifest.candidates)
+    for kernels, known in ((wasm, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
         for kernel in kernels:
             if any(argument < 0 or width < 1 for argument, width in kernel.panels):
                 yield f"the panels of {kernel.workload} are not [argument, width]"
@@ -203,6 +254,11 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"tensor {spec.name!r} has the unknown dtype {spec.dtype!r}"
         if any(n < 0 for n in spec.shape):
             yield f"the shape of tensor {spec.name!r} is not a list of sizes"
+    demo = manifest.demo
+    for ports, kinds in ((demo.inputs, DEMO_INPUTS), (demo.outputs, DEMO_OUTPUTS)):
+        for port in ports:
+            if port.kind not in kinds:
+                yield f"the page has the unknown kind {port.kind!r} for {port.name!r}"
     text = manifest.generation
     if text is not None and (text.capacity < 1 or text.rows < 0):
         yield "the 'capacity' or the 'rows' of the generation are too small"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnjit_studio.bundle.candidates import candidate_problems
 from nnjit_studio.bundle.check import generation_problems, open_problems, plan_problems
 from nnjit_studio.bundle.engine import engine_files
 from nnjit_studio.bundle.gpu_kernels import kernel_problems
@@ -147,7 +148,7 @@ def verify_bundle(path: Path) -> VerifyReport:
             seal = None if problems else read_seal(path)
     except UserError as e:
         return VerifyReport(path, (e.error,), nbytes=nbytes)
-    kernels = (*manifest.kernels, *manifest.gpu_kernels)
+    kernels = (*manifest.kernels, *manifest.gpu_kernels, *manifest.candidates)
     modules = {file.file for kernel in kernels for file in kernel.tiers.values()}
     return VerifyReport(
         path, tuple(problems), manifest.name, len(infos), len(modules), nbytes, seal,
@@ -158,7 +159,11 @@ def verify_bundle(path: Path) -> VerifyReport:
 def _foreign(manifest: Manifest) -> tuple[str, ...]:
     """Engine files that are not this program's, that it would not ship, or that are missing."""
     ours = engine_files(
-        manifest.generation is not None, bool(manifest.gpu_kernels), bool(manifest.dims)
+        manifest.generation is not None,
+        bool(manifest.gpu_kernels),
+        bool(manifest.dims),
+        bool(manifest.candidates),
+        manifest.tokenizer is not None,
     )
     expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
     found = {file.file: file.sha256 for file in manifest.engine}
@@ -213,7 +218,7 @@ def _file_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[str
 
 def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[str]:
     pointers: dict[str, int] = {}
-    for kernel in manifest.kernels:
+    for kernel in (*manifest.kernels, *manifest.candidates):
         if kernel.settings != DEFAULT_SETTINGS:
             Candidate.parse(kernel.settings)
         for tier, file in kernel.tiers.items():
@@ -243,6 +248,13 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
     others = [p for p in (prefill, extend) if p is not None]
     for other in others:
         yield from plan_problems(other, kernels, pointers, layouts)
+    if manifest.candidates:
+        ours = {w: pointers[w] for w in kernels if w in pointers}
+        yield from candidate_problems(
+            manifest.candidates, manifest.trials, manifest.share, ours, [plan, *others]
+        )
+        if manifest.dims:
+            yield "Candidates of a model for any size cannot be tried."
     if manifest.generation is not None:
         yield from generation_problems(manifest.generation, plan, prefill, extend)
     if manifest.gpu_kernels:

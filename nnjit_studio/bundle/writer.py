@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio import __version__
+from nnjit_studio.bundle.candidates import Candidates, chosen_by_candidate
+from nnjit_studio.bundle.demo import NO_PAGE, PageParts
 from nnjit_studio.bundle.gpu_kernels import gpu_entries
 from nnjit_studio.bundle.manifest import (
     MANIFEST_FILE,
@@ -36,6 +38,8 @@ from nnjit_studio.support.files import replacing
 PLAN_FILE = "plan.json"
 PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
 WEIGHTS_FILE = "weights.bin"
+TOKENIZER_FILE = "tokenizer.json"
+LABELS_FILE = "labels.txt"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold: equal bundles have equal bytes."""
 
@@ -48,8 +52,8 @@ To look at it, serve this folder and open it in a browser:
     python3 -m http.server 8000
     http://localhost:8000/
 
-Any static server will do. It must send .js as text/javascript. Opening
-index.html from the disk does not work: browsers load no modules from there.
+Any static server will do. It must send .js as text/javascript. Opened from the
+disk, index.html asks for this folder first: browsers load no modules from there.
 
 In a page of yours:
 
@@ -93,6 +97,14 @@ and the session keeps what its largest run took:
 {memory}
 """
 
+TUNING_README = """
+This bundle has further kernels for tuning in the visitor's browser, which is off unless asked for:
+
+    session.tune({{ budgetMs: 2000 }}); session.tuningReport();
+
+Nothing leaves the page{sharing}.
+"""
+
 GENERATION_README = """
 This model makes text. It takes and gives token ids:
 
@@ -129,6 +141,10 @@ class BundleParts:
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
     """What was measured of the model, as lines of the README."""
+    page: PageParts = NO_PAGE
+    """For the bundle's own page."""
+    candidates: Candidates = field(default_factory=Candidates)
+    """Further kernels, for tuning in the page."""
 
     @property
     def plans(self) -> list[Plan]:
@@ -161,7 +177,7 @@ def write_bundle(
     plan = parts.plan
     with replacing(out, "The bundle", BundleError) as part:
         weights_file = _streamed_file(WEIGHTS_FILE, parts.weights)
-        contents = dict(parts.engine_files)
+        contents, page = dict(parts.engine_files), parts.page
         engine = tuple(_file(file, contents[file]) for file in sorted(contents))
         manifest = Manifest(
             name=name,
@@ -180,6 +196,12 @@ def write_bundle(
             extend=_add_plan(contents, EXTEND_FILE, parts.extend),
             gpu_kernels=_add_gpu_kernels(contents, parts),
             dims=parts.open_plan.dims if parts.open_plan else (),
+            demo=page.demo,
+            tokenizer=_add_given(contents, TOKENIZER_FILE, page.tokenizer),
+            labels=_add_given(contents, LABELS_FILE, page.labels),
+            candidates=_add_candidates(contents, parts.candidates),
+            trials=tuple(parts.candidates.trials) if parts.candidates.kernels else (),
+            share=parts.candidates.share if parts.candidates.kernels else "",
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest, parts.open_plan, parts.figures).encode()
@@ -230,12 +252,20 @@ def _add_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[Bundle
                 f"The tiers of {workload} come from different candidates.",
                 "Compile both tiers of one candidate, then export.",
             )
-        files = {
-            tier: _add(contents, f"kernels/{kernel.sha256}.wasm", kernel.data)
-            for tier, kernel in tiers.items()
-        }
-        entries.append(BundleKernel(workload, *forms.pop(), files))
+        entries.append(BundleKernel(workload, *forms.pop(), _modules(contents, tiers.values())))
     return tuple(entries)
+
+
+def _add_candidates(contents: dict[str, bytes], found: Candidates) -> tuple[BundleKernel, ...]:
+    return tuple(
+        BundleKernel(k.workload, k.settings, k.panels, k.parallel_extent, _modules(contents, tiers))
+        for tiers in chosen_by_candidate(found.kernels)
+        for k in tiers[:1]
+    )
+
+
+def _modules(contents: dict[str, bytes], tiers: Iterable[Kernel]) -> dict[str, BundleFile]:
+    return {k.tier: _add(contents, f"kernels/{k.sha256}.wasm", k.data) for k in tiers}
 
 
 def _called(plans: Sequence[Plan]) -> set[str]:
@@ -289,6 +319,10 @@ def _add(contents: dict[str, bytes], name: str, data: bytes) -> BundleFile:
     return _file(name, data)
 
 
+def _add_given(contents: dict[str, bytes], name: str, data: bytes) -> BundleFile | None:
+    return _add(contents, name, data) if data else None
+
+
 def _file(name: str, data: bytes) -> BundleFile:
     return BundleFile(name, hashlib.sha256(data).hexdigest(), len(data))
 
@@ -330,10 +364,15 @@ def _readme(manifest: Manifest, open_plan: OpenPlan | None, figures: str) -> str
         for s in manifest.inputs
     )
     text = README + (GPU_README if manifest.gpu_kernels else "")
+    text += TUNING_README if manifest.candidates else ""
     text += GENERATION_README if manifest.generation else ""
     text += _sizes_readme(open_plan).replace("{", "{{").replace("}", "}}") if open_plan else ""
     made = text.format(
         name=manifest.name,
+        sharing=f" but settings and times, to {manifest.share} alone and only where the page asks "
+        "for that with its option share"
+        if manifest.share
+        else "",
         generator=manifest.generator,
         created=manifest.created,
         feeds=feeds,

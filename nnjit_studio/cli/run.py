@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from nnjit_studio.bundle import (
     VerifyReport,
+    allowed_address,
     public_key,
     signing_key,
     verify_bundle,
     write_seal,
 )
+from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
 from nnjit_studio.cli.common import (
     INPUTS,
@@ -119,7 +123,21 @@ def export(
         "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
         flag="--webgpu/--no-webgpu",
     ),
+    candidates: int = option(
+        0,
+        "Further kernels of each workload for tuning in the page, which is off by default.",
+        type=click.IntRange(0, 64),
+    ),
+    share: str = option(
+        "", "The only address that the page may send times of candidates to; none by default."
+    ),
     inputs: Path | None = INPUTS,
+    demo: tuple[str, ...] = option(
+        None,
+        "NAME=KIND: what the bundle's page takes an input or output for: picture, sound, text, "
+        "array; labels, boxes, similarity, waveform, numbers.",
+        multiple=True,
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -129,10 +147,16 @@ def export(
     """Write MODEL with its best known kernels as a bundle for any static server.
 
     Where MODEL leaves sizes open and neither --dim nor --shape fixes one, the bundle takes
-    any size. Arrays of --inputs are stored in the bundle as sample inputs.
+    any size; with --candidates it takes one. Arrays of --inputs are stored in the bundle as
+    sample inputs.
     """
+    if share and not (candidates and allowed_address(share)):
+        raise UserError(
+            f"Times of candidates cannot be sent to {share!r}.",
+            "Give --candidates and an address of https without a query.",
+        )
     signer = None if sign is None else signing_key(sign)
-    feeds = load_inputs(inputs)
+    feeds, kinds = load_inputs(inputs), read_overrides(demo)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -141,10 +165,10 @@ def export(
     )
     tuned = 0
     try:
-        path = _any_size(bench, model, output, feeds, webgpu)
+        path = None if candidates else _any_size(bench, model, output, feeds, webgpu, kinds)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, webgpu=webgpu)
+            path = jobs.export(bench.model, output, True, webgpu, candidates, share, kinds)
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -160,14 +184,19 @@ def export(
 
 
 def _any_size(
-    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, webgpu: bool | None
+    bench: Workbench,
+    model: Path,
+    output: Path,
+    feeds: Feeds | None,
+    webgpu: bool | None,
+    kinds: Mapping[str, str],
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
     if given.dims or given.shapes or webgpu:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds)
     except ModelError as error:
         if feeds is None:
             raise

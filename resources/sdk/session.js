@@ -200,6 +200,25 @@ export class InferenceSession {
   }
 
   /**
+   * Of a bundle for any size: runs once, on zeros, all kernels that inputs of about these sizes may
+   * need, so that the first input of a new size is as fast as the next. Without it the session
+   * does the same on the way. What a size takes of memory stays taken.
+   * @param {Record<string, number>} [sizes] by the dimensions' names; best the largest that will come
+   * @returns {Promise<number>} runs that it took
+   */
+  async warmUp(sizes = {}) {
+    const given = this.#opened.sizes;
+    if (!given) throw new EngineError("This bundle takes one size.", "Run it once instead.");
+    let runs = 0;
+    for (const inputs of given.warmInputs(sizes)) {
+      await this.#steady((engine) => engine.infer(inputs));
+      await new Promise((resolve) => setTimeout(resolve)); // the page lives meanwhile
+      runs++;
+    }
+    return runs;
+  }
+
+  /**
    * Goes on with a text, for a bundle of a decoder with a cache. The tokens come as they are
    * made; leaving the loop early ends the text.
    *

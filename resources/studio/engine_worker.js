@@ -3,7 +3,7 @@ import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { generate } from "../engine/generation/generate.js";
 import { Team } from "../engine/team.js";
-import { timerQuantum } from "./measure/timing.js";
+import { timerQuantum } from "../engine/tuning/timing.js";
 import { serve } from "./serve.js";
 import { compareModels, trial } from "./trial.js";
 

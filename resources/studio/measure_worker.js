@@ -2,11 +2,11 @@
 import { EngineError } from "../engine/errors.js";
 import { Team } from "../engine/team.js";
 import { Turnstile } from "./gate.js";
-import { Bench } from "./measure/measure.js";
+import { Bench } from "../engine/tuning/measure.js";
 import { probe } from "./measure/probe.js";
 import { rates } from "./measure/rates.js";
 import { Sentinel } from "./measure/sentinel.js";
-import { timerQuantum } from "./measure/timing.js";
+import { timerQuantum } from "../engine/tuning/timing.js";
 import { serve } from "./serve.js";
 
 /** @type {Turnstile | null} while a model serves, tuning waits at it */

@@ -7,7 +7,7 @@ import { EngineError, errorFields } from "../engine/errors.js";
 import { canShare } from "../engine/team.js";
 import { ask, transferOf } from "./ask.js";
 import { Gate } from "./gate.js";
-import { notMeasured, sentence } from "./measure/measured.js";
+import { notMeasured, sentence } from "../engine/tuning/measured.js";
 import { checkRequest } from "./messages.js";
 import { Serving } from "./serving.js";
 

@@ -8,11 +8,11 @@
 import { EngineError } from "../engine/errors.js";
 import { feedsOf } from "../engine/plan.js";
 import { execute } from "../engine/steps.js";
-import { rivalsOf } from "./rivals.js";
+import { rivalsOf } from "../engine/tuning/in_place.js";
 
 /** @import { Call, Loaded, NewKernel, Tensor } from "../types/engine.js" */
 /** @import { Engine } from "../engine/engine.js" */
-/** @import { Rivals } from "./rivals.js" */
+/** @import { Rivals } from "../engine/tuning/in_place.js" */
 /** @typedef {{pairs: number, min_sample_ms: number, min_quanta: number, warmup_ms: number, max_ms: number}} TrialPolicy */
 /** @typedef {{run_ms: number, steps_ms: number}} Times of the whole model, 0 where only windows ran, and of the steps that differ */
 /** @typedef {{first: number, step: number, saved: {address: number, bytes: Uint8Array}[]}} Window */

@@ -116,6 +116,10 @@
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
  * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size
  * @property {{facts: Generation, prefill: FileEntry | null, extend?: FileEntry | null}} [generation] of a decoder
+ * @property {{inputs: (TensorSpec & FileEntry)[]}} [samples]
+ * @property {{inputs: {name: string, kind: string}[], outputs: {name: string, kind: string}[]}} [demo] what the page shows
+ * @property {FileEntry} [tokenizer]
+ * @property {FileEntry} [labels]
  */
 /** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan | OpenPlan, others: Record<string, Plan>}} Bundle */
 

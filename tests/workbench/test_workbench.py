@@ -30,6 +30,7 @@ from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
 from nnjit_studio.workbench import workbench as module
 from nnjit_studio.workbench.jobs import explain
 from nnjit_studio.workbench.open_model import MAIN, PREFILL
+from nnjit_studio.workbench.spare_kernels import best_measured
 from nnjit_studio.workbench.stored_best import stored_best
 
 TILES = [Candidate(8, y, 4, 8, y, 64) for y in (2, 4, 6, 8)]
@@ -216,3 +217,21 @@ def test_a_decoder_is_tuned_program_by_program(
         assert model.plan.name == f"plan of {rows}" and model.feeds["ids"].shape == (1, rows)
         assert (seconds, model.packable) == (4.0, {packable})
     assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]
+
+
+def test_candidates_for_a_bundle_are_those_that_were_nearest_to_the_best_of_a_device(
+    bench: Workbench,
+) -> None:
+    def timed(candidate: Candidate, ms: float, state: str = "slower", **key: str) -> TuningRecord:
+        return replace(winner(bench, candidate, **key), median_ms=ms, state=state)
+
+    records = [
+        timed(TILES[0], 2.0),
+        timed(TILES[1], 1.0, "won"),
+        timed(TILES[0], 33.0, device_id="slow"),
+        timed(TILES[2], 30.0, device_id="slow"),
+        timed(TILES[2], 5.0),
+        timed(TILES[3], 0.1, "wrong"),
+        timed(TILES[3], 0.1, target="chromium+revectorize"),
+    ]
+    assert best_measured(records) == [*sorted([TILES[1], TILES[2]], key=str), TILES[0]]

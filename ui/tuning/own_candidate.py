@@ -48,7 +48,8 @@ class OwnCandidateBar(QWidget):
         self.judge()
 
     def begin(self) -> None:
-        """Take the keyboard's focus."""
+        """Appear and take the keyboard's focus."""
+        self.show()
         self.field.setFocus()
         self.field.selectAll()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QLabel, QToolButton
 
 from nnjit_studio.analysis.report import candidates_text, model_gain, model_times, peak_text
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.labels import quiet
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
 
 BUTTONS = {"export": "Export", "layout_compare": "Compare", "report": "Report"}
@@ -43,6 +43,9 @@ def remaining(summary: ev.Finished) -> str:
 class SessionCard(QFrame):
     """Hidden until a session has ended, and from the moment when somebody closes it."""
 
+    opened = Signal(bool)
+    """It was shown, or closed."""
+
     def __init__(self, session: StudioSession, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         self.setObjectName("message")
@@ -50,19 +53,19 @@ class SessionCard(QFrame):
         self._session, self._shown = session, session.state.summary
         self.title = QLabel()
         self.title.setFont(scaled_font(self.font(), 1.15, bold=True))
-        self.worth = QLabel()
-        self.tried = quiet(QLabel())
-        self.left = quiet(QLabel())
+        self.worth = ElidedLabel()
+        self.tried = quiet(ElidedLabel())
+        self.left = quiet(ElidedLabel())
         self.warning = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter), "Machine")
         self.warning.setObjectName("badge")
-        for label in (self.title, self.worth, self.tried, self.left):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.title.setTextFormat(Qt.TextFormat.PlainText)
         self.buttons = [_button(name, actions[action]) for action, name in BUTTONS.items()]
-        close = push_button("Close", "Close the result", act=self.hide)
+        close = push_button("Close", "Close the result", act=lambda: self._put(False))
+        first = hbox(self.title, self.warning, (self.worth, 1), spacing=12)
+        second = hbox((self.tried, 2), (self.left, 3), spacing=12)
         hbox(
-            (vbox(hbox(self.title, self.warning, None), self.worth, self.tried, self.left), 1),
-            *self.buttons, close, on=self, margins=(14, 8, 10, 8), spacing=8,
+            (vbox(first, second, spacing=2), 1),
+            *self.buttons, close, on=self, margins=(14, 6, 10, 6), spacing=8,
         )  # fmt: skip
         session.refreshed.connect(lambda _: self.refresh())
         self.hide()
@@ -75,7 +78,11 @@ class SessionCard(QFrame):
         self._shown = summary
         if summary is not None:
             self._show(summary)
-        self.setVisible(summary is not None)
+        self._put(summary is not None)
+
+    def _put(self, shown: bool) -> None:
+        self.setVisible(shown)
+        self.opened.emit(shown)
 
     def _show(self, summary: ev.Finished) -> None:
         reason = REASONS.get(summary.reason, summary.reason)

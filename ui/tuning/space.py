@@ -16,7 +16,7 @@ from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
 from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
-from nnjit_studio.ui.widgets.panel import chooser
+from nnjit_studio.ui.widgets.panel import chooser, push_button
 from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -104,7 +104,7 @@ class SpacePanel(TablePanel):
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
-        self.chooser.setMinimumWidth(360)
+        self.chooser.setMinimumWidth(240)
         self.filter.setMaximumWidth(160)
         self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
         self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))
@@ -117,6 +117,12 @@ class SpacePanel(TablePanel):
         )
         self.bar.insertWidget(2, self.states)
         self.own = OwnCandidateBar(session, theme)
+        self.own.hide()  # its line is a row of the table for those who type none
+        self.mine = push_button("Mine…", "A candidate of mine", "Type settings, measure them")
+        self.mine.clicked.connect(
+            lambda: self.own.hide() if self.own.isVisible() else self.own.begin()
+        )
+        self.bar.insertWidget(3, self.mine)
         self.box.addWidget(self.own)
 
     def refresh(self, changes: frozenset[str]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
 from nnjit_studio.ui.verdict.bars import Bars
-from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
+from nnjit_studio.ui.widgets.labels import ElidedLabel, SteadyLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
 from nnjit_studio.ui.widgets.theme import PIXELS, Theme
 from nnjit_studio.verdict.peers import VERSION
@@ -35,6 +35,8 @@ class VerdictPanel(Panel):
     """The verdict is to be measured again, for longer where that is true."""
     wants_stop = Signal()
     """What is being measured is enough."""
+    told = Signal(object)
+    """``Verdict or None``: What is shown now."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -55,16 +57,31 @@ class VerdictPanel(Panel):
         self.first = push_button(AGAIN, AGAIN, act=self._act)
         self.second = push_button(FOLDER, "Choose a folder that has onnxruntime-web",
                                   act=self.wants_folder.emit)  # fmt: skip
+        self.line = ElidedLabel()
+        self._whole, self._folded = QWidget(), QWidget()
+        self._build()
+        self.setMinimumWidth(600)
+        self.fold(False)
+        self.hide()
+
+    def _build(self) -> None:
         top = hbox(self.figure, (self.words, 1), spacing=8)
         words = vbox(top, (self.explanation, 1), spacing=2)
         buttons = vbox(self.first, self.second, None, spacing=6)
         for button in (self.first, self.second):
             _keep_width(button)
-        row = hbox((words, 2), (self.bars, 5), buttons, on=self, spacing=20)
-        row.setContentsMargins(14, 4, 14, 4)
-        self.setMinimumWidth(600)
-        self.setFixedHeight(self.bars.sizeHint().height() + 10)
-        self.hide()
+        hbox((words, 2), (self.bars, 5), buttons, on=self._whole, margins=(14, 4, 14, 4),
+             spacing=20)  # fmt: skip
+        self.unfold = push_button("Show the bars", "Show the bars", act=lambda: self.fold(False))
+        hbox((self.line, 1), self.unfold, on=self._folded, margins=(14, 3, 14, 3))
+        vbox(self._whole, self._folded, on=self)
+
+    def fold(self, folded: bool) -> None:
+        """Show one line in place of the bars, where the views need the height."""
+        self._whole.setVisible(not folded)
+        self._folded.setVisible(folded)
+        line = self._folded.sizeHint().height()
+        self.setFixedHeight(line if folded else self.bars.sizeHint().height() + 10)
 
     def show_verdict(self, verdict: Verdict | None, problem: str = "") -> None:
         """Draw a verdict; ``problem`` is why none is measured."""
@@ -80,8 +97,10 @@ class VerdictPanel(Panel):
             self._tone("warn" if self._rough else TONES.get(verdict.state, ""))
             named(self.bars, table(verdict))
         self.explanation.setToolTip(self.explanation.text())
+        self.line.setText(f"{self.headline}  ·  {self.explanation.text()}")
         self._offer()
         self.show()
+        self.told.emit(verdict)
 
     def _say(self, number: str, words: str) -> None:
         if self.figure.text() != number:  # a text that stays lays nothing out

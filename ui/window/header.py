@@ -15,6 +15,7 @@ from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel, SteadyLabel, quiet
 from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.verdict.result import Verdict
 
 CLOCK_MS = 500
 NO_MODEL, HINT = "No model", "Drop an .onnx model here, or press Ctrl+O"
@@ -111,12 +112,14 @@ class Header(QFrame):
             (vbox(self.phase, self.progress, self.detail, spacing=3), 3),
             vbox(self.button, backend, spacing=3),
             on=self,
-            margins=(14, 8, 14, 8),
+            margins=(14, 6, 14, 6),
             spacing=16,
         )
         row.addSpacing(8)
-        for figure in (self.before, self.now, self.speedup):
-            row.addWidget(figure)
+        self.figures = QWidget()
+        hbox(self.before, self.now, self.speedup, on=self.figures, spacing=16)
+        self._said_below = False
+        row.addWidget(self.figures)
         self._badges = Badges(lambda: [*badges(), *self._busy_badge()])
         row.addWidget(self._badges, 0, Qt.AlignmentFlag.AlignVCenter)
         session.refreshed.connect(self._refresh)
@@ -146,6 +149,15 @@ class Header(QFrame):
         """The file that was read is not opened."""
         self.model.setText(NO_MODEL)
         self.details.setText(HINT)
+        self.show_state()
+
+    def leave_figures_to(self, verdict: Verdict | None) -> None:
+        """Show no times here where a verdict has them: nothing is said twice.
+
+        While the model is tuned the verdict is the one before, and the times of now stand here.
+        """
+        ours = verdict.ours if verdict else None
+        self._said_below = ours is not None and ours.ms is not None
         self.show_state()
 
     def show_state(self) -> None:
@@ -184,6 +196,7 @@ class Header(QFrame):
 
     def _show_figures(self, state: SessionState) -> None:
         """The latency with its interval, and a gain only where pairs prove one."""
+        self.figures.setVisible(not self._said_below or self._session.busy == "tune")
         found, gain = state.estimate, state.gain
         # Two times side by side are read as a ratio.
         told = gain is not None and gain.told_apart

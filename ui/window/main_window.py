@@ -119,6 +119,8 @@ class StudioWindow(QMainWindow):
         top = QWidget()
         panel = VerdictPanel(self.themes.current)
         self.verdict = VerdictControl(self.host, panel, self._visits)
+        panel.told.connect(self.header.leave_figures_to)
+        self.card.opened.connect(panel.fold)
         bars = (panel, self.opener.progress, self.card, self.message)
         vbox(self.menus.bar, self.header, *bars, on=top)
         # The menu widget is the only place of a main window that spans it above all docks.

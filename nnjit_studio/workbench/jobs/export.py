@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
+from nnjit_studio.bundle import BundleParts, Candidates, engine_files, write_bundle
+from nnjit_studio.bundle.demo import TEXT
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
@@ -16,16 +18,27 @@ from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
+from nnjit_studio.workbench.inputs.texts import tokenizer_beside
+from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
+from nnjit_studio.workbench.spare_kernels import spare_kernels
 
 log = logging.getLogger(__name__)
 
 
-def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | None = None) -> Path:
+def export(
+    model: ModelOnPage,
+    out: Path,
+    samples: bool = True,
+    webgpu: bool | None = None,
+    candidates: int = 0,
+    share: str = "",
+    kinds: Mapping[str, str] | None = None,
+) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
 
     Parameters
@@ -35,11 +48,18 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
     webgpu
         Whether kernels for WebGPU go with a static model. None: where the page runs them, or
         the database has a winner of a GPU, and every workload compiles.
+    kinds
+        What the page takes inputs and outputs for, by name; see :mod:`nnjit_studio.bundle.demo`.
+    candidates
+        How many further kernels of each workload go with a static model, to be tried in the page.
+    share
+        The only address that the page may send their times to; empty for none.
 
     Raises
     ------
     UserError
-        In a lab mode: its kernels were chosen for an engine that no visitor has.
+        When a kind does not fit, or in a lab mode: its kernels were chosen for an engine that no
+        visitor has. Also where candidates are asked for of a decoder, or no workload has any.
     CompileError
         When ``webgpu`` is asked for and a workload has no kernel there.
     BundleError
@@ -54,25 +74,37 @@ def export(model: ModelOnPage, out: Path, samples: bool = True, webgpu: bool | N
     static = opened.generation is None
     kernels = model.kernels(TIERS, WASM if static else None)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
+    spare = _candidates(model, candidates, share) if candidates else Candidates()
     plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
+    chosen = plan if static else opened.plan
+    if opened.generation and tokenizer_beside(opened.path):
+        kinds = {opened.generation.ids: TEXT, **(kinds or {})}
+    page = page_parts(opened.path, chosen.input_specs, chosen.output_specs, kinds)
     parts = BundleParts(
-        plan if static else opened.plan,
+        chosen,
         opened.weights,
         [*kernels, *on_gpu],
-        engine_files(generation=not static, gpu=bool(on_gpu)),
+        engine_files(not static, bool(on_gpu), tuning=bool(candidates), text=bool(page.tokenizer)),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
         extend=opened.other_plans.get(EXTEND),
         figures=_figures(model),
+        page=page,
+        candidates=spare,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
 
 def export_any_size(
-    page: EnginePage, path: Path, out: Path, feeds: Feeds | None, on_phase: OnPhase = quiet
+    page: EnginePage,
+    path: Path,
+    out: Path,
+    feeds: Feeds | None,
+    on_phase: OnPhase = quiet,
+    kinds: Mapping[str, str] | None = None,
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
@@ -80,6 +112,8 @@ def export_any_size(
     ----------
     feeds
         Inputs that the model runs on, which go with the bundle; some are made up without.
+    kinds
+        As in :func:`export`.
 
     Returns
     -------
@@ -98,15 +132,34 @@ def export_any_size(
         made = page.process.import_any_size(path, weights, feeds or {}, half, on_phase)
     if made is None:
         return None
+    plan = made.plan.at(made.plan.example)
+    shown = page_parts(path, plan.input_specs, plan.output_specs, kinds)
     parts = BundleParts(
-        made.plan.at(made.plan.example),
+        plan,
         weights,
         made.kernels,
-        engine_files(any_size=True),
+        engine_files(any_size=True, text=bool(shown.tokenizer)),
         samples=feeds or {},
         open_plan=made.plan,
+        page=shown,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
+
+
+def _candidates(model: ModelOnPage, count: int, share: str) -> Candidates:
+    """Kernels to try in the page; see :func:`export`."""
+    if model.current.generation is not None:
+        raise UserError(
+            "The kernels of a decoder cannot be tuned in the page: its plans share their weights.",
+            "Export it without --candidates.",
+        )
+    found = spare_kernels(model, count, share)
+    if not found.kernels:
+        raise UserError(
+            "No workload of the model has another kernel than the one that runs.",
+            "Export it without --candidates.",
+        )
+    return found
 
 
 def _verdict(model: ModelOnPage) -> Verdict | None:

@@ -1,11 +1,11 @@
 /** Buffers for one workload's measurements on a GPU: seeded arguments between red zones. */
 import { words } from "../../engine/gpu/commands.js";
 import { padded } from "../../engine/gpu/store.js";
-import { GUARD, isEqual, isGuard, POISON, worstRatio } from "../measure/compare.js";
-import { readFixture } from "../measure/fixture.js";
+import { GUARD, isEqual, isGuard, POISON, worstRatio } from "../../engine/tuning/compare.js";
+import { readFixture } from "../../engine/tuning/fixture.js";
 
 /** @import { Binding, GpuBuf, GpuDevice } from "../../types/gpu.js" */
-/** @import { FixtureHeader } from "../measure/fixture.js" */
+/** @import { FixtureHeader } from "../../engine/tuning/fixture.js" */
 /** `source` is null for what kernels write. @typedef {{buffer: GpuBuf, offset: number, size: number, nbytes: number, source: Uint8Array | null}} Region */
 
 export const RED_ZONE_BYTES = 256;

@@ -2,16 +2,16 @@
 import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
-import { fixtureOf, judged, notMeasured, sentence } from "../measure/measured.js";
-import { Rivals } from "../measure/rivals.js";
+import { fixtureOf, judged, notMeasured, sentence } from "../../engine/tuning/measured.js";
+import { Rivals } from "../../engine/tuning/rivals.js";
 import { GpuFixture } from "./fixture.js";
 import { Sampler } from "./timing.js";
 
 /** @import { GpuKernel } from "../../engine/gpu/kernels.js" */
 /** @import { GpuDevice } from "../../types/gpu.js" */
-/** @import { FixtureHeader } from "../measure/fixture.js" */
-/** @import { Check, Kernel, Measured } from "../measure/measured.js" */
-/** @import { MeasurePolicy } from "../measure/timing.js" */
+/** @import { FixtureHeader } from "../../engine/tuning/fixture.js" */
+/** @import { Check, Kernel, Measured } from "../../engine/tuning/measured.js" */
+/** @import { MeasurePolicy } from "../../engine/tuning/timing.js" */
 /** @import { Clock, Timed } from "./timing.js" */
 /** A kernel on the fixture, with scratch of its own. @typedef {Timed & {kernel: GpuKernel, drop: () => void}} Bound */
 /**

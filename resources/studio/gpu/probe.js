@@ -2,7 +2,7 @@
 import { whole } from "../../engine/gpu/commands.js";
 import { GpuError } from "../../engine/gpu/errors.js";
 import { callOf, Kernels } from "../../engine/gpu/kernels.js";
-import { sentence } from "../measure/measured.js";
+import { sentence } from "../../engine/tuning/measured.js";
 import { openGpu } from "./open.js";
 import { Sampler } from "./timing.js";
 

@@ -4,7 +4,7 @@ import { median } from "../../engine/quantile.js";
 import { ClockWatch } from "./clock.js";
 
 /** @import { Dispatch, GpuDevice } from "../../types/gpu.js" */
-/** @import { MeasurePolicy, Samples } from "../measure/timing.js" */
+/** @import { MeasurePolicy, Samples } from "../../engine/tuning/timing.js" */
 /** A kernel as it is timed; `batch` is 0 until it was warmed up. @typedef {{commands: readonly Dispatch[], batch: number}} Timed */
 /**
  * `late_ms` is what was waited for the page to notice that the GPU had finished, `wall_ms` one

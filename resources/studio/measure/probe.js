@@ -1,6 +1,6 @@
 /** What the target is and how fast one thread can multiply and add. */
 import { hasTier } from "../../engine/features.js";
-import { timeBatch, timerQuantum } from "./timing.js";
+import { timeBatch, timerQuantum } from "../../engine/tuning/timing.js";
 
 // many short samples: the best of them is the one that nothing disturbed
 const SAMPLE_MS = 4;

@@ -3,7 +3,7 @@ import { EngineError } from "../../engine/errors.js";
 import { compileKernel, linkKernel } from "../../engine/kernel.js";
 import { PAGE_BYTES } from "../../engine/plan.js";
 import { Team } from "../../engine/team.js";
-import { timeBatch } from "./timing.js";
+import { timeBatch } from "../../engine/tuning/timing.js";
 
 /**
  * One measurement: the module at `kernel` runs `extent` iterations a call, or as
@@ -14,7 +14,7 @@ import { timeBatch } from "./timing.js";
  * @property {number} threads
  * @property {number} chain_bytes of the addresses that it follows, 0 for none
  */
-/** @import { Clock } from "./timing.js" */
+/** @import { Clock } from "../../engine/tuning/timing.js" */
 
 /** Where the data of every kernel begins. */
 export const BASE = 1024;

@@ -1,8 +1,8 @@
 /** A fixed kernel, timed again and again: what its rate loses, the machine or the browser took. */
 import { median } from "../../engine/quantile.js";
-import { prime, timeBatch } from "./timing.js";
+import { prime, timeBatch } from "../../engine/tuning/timing.js";
 
-/** @import { Clock } from "./timing.js" */
+/** @import { Clock } from "../../engine/tuning/timing.js" */
 
 const SAMPLES = 5;
 const SAMPLE_MS = 2;

@@ -90,6 +90,23 @@ def test_a_profile_shows_twelve_steps_beside_the_findings(qtbot, profiled):
     assert findings.width() >= 280 and findings.height() >= view.viewport().height()
 
 
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_tables_have_rows_beside_verdict_and_card(qtbot, profiled, size):
+    window = profiled
+    window.verdict.panel.show_verdict(FASTER)
+    assert not window.header.figures.isVisible()
+    bars = window.verdict.panel.bars
+    assert bars.isVisible()
+    wait_job(qtbot, window, "tune", window.start_tuning)
+    settle(qtbot, window, size)
+    assert window.card.isVisible() and not bars.isVisible()
+    view = window.space.view
+    assert view.viewport().height() // view.rowHeight(0) >= 4
+    assert not squeezed(window)
+    window.verdict.panel.unfold.click()
+    assert bars.isVisible()
+
+
 def test_the_welcome_page_covers_the_stage_until_a_dock_is_wanted(window):
     assert window.welcome.page.isVisible()
     window.docks.show("database")

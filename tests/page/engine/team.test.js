@@ -4,7 +4,7 @@ import { Choice } from "../../../resources/engine/choice.js";
 import { Engine } from "../../../resources/engine/engine.js";
 import { compileKernel, linkKernel } from "../../../resources/engine/kernel.js";
 import { Team } from "../../../resources/engine/team.js";
-import { Bench } from "../../../resources/studio/measure/measure.js";
+import { Bench } from "../../../resources/engine/tuning/measure.js";
 import { checkRequest } from "../../../resources/studio/messages.js";
 import { add, addKernel, at, bytesOf, doubleKernel, f32, floats, get, header, int, kernel, load, planOf, plus, rowAddKernel, store, trap } from "../wasm.js";
 import { isolate, WebWorker } from "../web_worker.js";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { errorRatio, fromHalf } from "../../../resources/studio/measure/compare.js";
-import { FixtureMemory } from "../../../resources/studio/measure/fixture.js";
-import { Bench } from "../../../resources/studio/measure/measure.js";
-import { prime, takeSamples, timerQuantum, warmUp } from "../../../resources/studio/measure/timing.js";
+import { errorRatio, fromHalf } from "../../../resources/engine/tuning/compare.js";
+import { FixtureMemory } from "../../../resources/engine/tuning/fixture.js";
+import { Bench } from "../../../resources/engine/tuning/measure.js";
+import { prime, takeSamples, timerQuantum, warmUp } from "../../../resources/engine/tuning/timing.js";
 import { add, addKernel, at, bytesOf, doubleKernel, f32, get, header, int, kernel, load, plus, rowAddKernel, store, storeByte, trap } from "../wasm.js";
 import { OwnClock } from "../clock.js";
 

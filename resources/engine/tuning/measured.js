@@ -1,5 +1,5 @@
 /** What a measurement says. */
-import { EngineError, errorFields } from "../../engine/errors.js";
+import { EngineError, errorFields } from "../errors.js";
 
 /** @import { KernelHeader } from "../../types/engine.js" */
 /** @typedef {{header: KernelHeader, bytes: Uint8Array<ArrayBuffer>}} Kernel */

@@ -1,13 +1,13 @@
 /** Is a kernel right, and how fast is it compared with the incumbent? */
-import { Choice } from "../../engine/choice.js";
-import { compileKernel, linkKernel } from "../../engine/kernel.js";
+import { Choice } from "../choice.js";
+import { compileKernel, linkKernel } from "../kernel.js";
 import { worstRatio } from "./compare.js";
 import { FixtureMemory } from "./fixture.js";
 import { fixtureOf, judged, notMeasured, sentence } from "./measured.js";
 import { Rivals } from "./rivals.js";
 import { prime, takeSamples, warmUp } from "./timing.js";
 
-/** @import { Team } from "../../engine/team.js" */
+/** @import { Team } from "../team.js" */
 /** @import { FixtureHeader } from "./fixture.js" */
 /** @import { Check, Kernel, Measured } from "./measured.js" */
 /** @import { Clock, MeasurePolicy, Timed } from "./timing.js" */

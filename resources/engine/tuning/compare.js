@@ -1,6 +1,6 @@
 /** Compares what a kernel wrote with the float64 reference of its fixture, and what it must not write with what it was. */
-import { EngineError } from "../../engine/errors.js";
-import { ARRAYS } from "../../engine/plan.js";
+import { EngineError } from "../errors.js";
+import { ARRAYS } from "../plan.js";
 
 /** @param {string} dtype @param {Uint8Array} bytes @returns {ArrayLike<number | bigint>} */
 function typed(dtype, bytes) {

@@ -1,7 +1,7 @@
 /** Memory for one workload's measurements: seeded arguments between red zones. */
-import { EngineError } from "../../engine/errors.js";
-import { aligned, ARRAYS, PAGE_BYTES, WEIGHTS_BASE } from "../../engine/plan.js";
-import { layoutBytes, pack, WORD_BYTES, wordsAt } from "../../engine/repack.js";
+import { EngineError } from "../errors.js";
+import { aligned, ARRAYS, PAGE_BYTES, WEIGHTS_BASE } from "../plan.js";
+import { layoutBytes, pack, WORD_BYTES, wordsAt } from "../repack.js";
 import { GUARD, isEqual, isGuard, POISON } from "./compare.js";
 
 /** @typedef {{role: string, dtype: string, nbytes: number, pack: [number, number] | null, blob: number | null}} FixtureArg */

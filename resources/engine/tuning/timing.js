@@ -1,5 +1,5 @@
 /** Timing of kernels (docs/protocol.md, design section 6). The clock is a parameter. */
-import { median } from "../../engine/quantile.js";
+import { median } from "../quantile.js";
 
 /** @typedef {() => number} Clock milliseconds */
 /**

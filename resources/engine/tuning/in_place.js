@@ -1,9 +1,9 @@
 /** A plan bound to two sets of kernels in one memory. */
-import { wantedWidths } from "../engine/plan.js";
-import { bindCalls } from "../engine/steps.js";
+import { wantedWidths } from "../plan.js";
+import { bindCalls } from "../steps.js";
 
-/** @import { Call, Loaded, NewKernel } from "../types/engine.js" */
-/** @import { Engine } from "../engine/engine.js" */
+/** @import { Call, Loaded, NewKernel } from "../../types/engine.js" */
+/** @import { Engine } from "../engine.js" */
 /**
  * Weights lie as the kernels of now want them; `use(true)` lays them out for the others and says
  * whether any moved. `use(false)` has to come before any other call of the engine, as `drop()` has to
