@@ -79,8 +79,8 @@ def import_generation(
         capacity, rows, IDS, MASK, decoder.logits, positions, cache.SLOT, last, extend is not None
     )
     # Only now is known how large the common weights file is.
-    sized = [_sized(b, work.store.nbytes) if b else None for b in (decode, prefill, extend)]
-    return BuiltGeneration(facts, *sized)
+    others = (_sized(b, work.store.nbytes) if b else None for b in (prefill, extend))
+    return BuiltGeneration(facts, _sized(decode, work.store.nbytes), *others)
 
 
 @dataclass(frozen=True)
