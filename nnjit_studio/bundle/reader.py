@@ -265,8 +265,11 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
         plans = [p.on_gpu for p in (plan, *others)]
         yield from kernel_problems(manifest.gpu_kernels, documents, plans)
-    if plan.weights_bytes != manifest.weights.nbytes:
-        yield "The weights file and the plan differ in size."
+    if plan.weights_bytes != manifest.weights_bytes:
+        yield "The weights and the plan differ in size."
+    for shard in manifest.weights if len(manifest.weights) > 1 else ():
+        if shard.file != f"weights/{shard.sha256}.bin":
+            yield f"The weights {shard.file!r} are not named by their sha256."
     if (plan.input_specs, plan.output_specs) != (manifest.inputs, manifest.outputs):
         yield "The inputs and outputs of the manifest are not those of the plan."
     for spec, file in manifest.samples:

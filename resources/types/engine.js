@@ -70,6 +70,7 @@
  */
 /** @typedef {{buffer: PlanBuffer, pack: [number, number], width: number}} Weight in panels of `width`, 0 = row-major */
 /** @typedef {KernelHeader & {bytes: BufferSource}} NewKernel */
+/** @typedef {KernelHeader & {module: WebAssembly.Module}} ReadyKernel for this kind of memory */
 /** @typedef {TensorSpec & {data: Uint8Array}} Tensor */
 /**
  * @typedef {{outputs: Tensor[], runs_ms: number[], steps_ms: number[], steps_iqr_ms: number[],
@@ -104,13 +105,14 @@
  * @property {string} last may be empty
  * @property {boolean} [extends] whether a third plan reads `rows` tokens behind those in the cache
  */
+/** One file, or several whose contents follow one another. @typedef {FileEntry | {nbytes: number, shards: FileEntry[]}} Weights */
 /**
  * @typedef {object} Manifest
  * @property {string} format
  * @property {number} version
  * @property {string} name
  * @property {FileEntry} plan
- * @property {FileEntry} weights
+ * @property {Weights} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example

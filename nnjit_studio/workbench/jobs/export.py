@@ -8,7 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import BundleParts, Candidates, engine_files, write_bundle
+from nnjit_studio.bundle import (
+    SHARD_BYTES,
+    BundleParts,
+    Candidates,
+    engine_files,
+    write_bundle,
+)
 from nnjit_studio.bundle.demo import TEXT
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
@@ -38,6 +44,7 @@ def export(
     candidates: int = 0,
     share: str = "",
     kinds: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
 
@@ -54,6 +61,8 @@ def export(
         How many further kernels of each workload go with a static model, to be tried in the page.
     share
         The only address that the page may send their times to; empty for none.
+    shard_bytes
+        Larger weights are cut into several files; 0 for one file.
 
     Raises
     ------
@@ -94,6 +103,7 @@ def export(
         figures=_figures(model),
         page=page,
         candidates=spare,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
@@ -105,6 +115,7 @@ def export_any_size(
     feeds: Feeds | None,
     on_phase: OnPhase = quiet,
     kinds: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
@@ -142,6 +153,7 @@ def export_any_size(
         samples=feeds or {},
         open_plan=made.plan,
         page=shown,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
 
