@@ -11,16 +11,16 @@ from nnjit_studio.compiler import tvm_adapter
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
-from nnjit_studio.compiler.importer.model import names_of, with_known_operators
-from nnjit_studio.compiler.importer.onnx import kv_cache as cache
-from nnjit_studio.compiler.importer.onnx.decoder import (
+from nnjit_studio.compiler.importer.decoder import kv_cache as cache
+from nnjit_studio.compiler.importer.decoder.grouped import explicit_masks
+from nnjit_studio.compiler.importer.decoder.parts import (
     IDS,
     MASK,
     POSITIONS,
     Decoder,
     find_decoder,
 )
-from nnjit_studio.compiler.importer.onnx.grouped import explicit_masks
+from nnjit_studio.compiler.importer.model import names_of, with_known_operators
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.onnx_file import check

@@ -58,7 +58,7 @@ class NativeDecoder:
         import onnx
         import onnxruntime
 
-        from nnjit_studio.compiler.importer.onnx.decoder import find_decoder
+        from nnjit_studio.compiler.importer.decoder.parts import find_decoder
 
         model = onnx.load(str(path), load_external_data=False)
         self._decoder = find_decoder(model)
@@ -106,7 +106,7 @@ class NativeDecoder:
         return logits
 
     def _run(self, ids: Sequence[int]) -> NDArray[Any]:
-        from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK
+        from nnjit_studio.compiler.importer.decoder.parts import IDS, MASK
 
         decoder, count = self._decoder, len(ids)
         slots = decoder.past if decoder.past is not None else self._length

@@ -3,7 +3,7 @@
 The operator finds its length and its positions itself, from the ones of the attention mask, and
 hides what stands behind them. Here both become explicit: an input of positions, which its rotation
 reads, and what is added to the scores of slots without a token. What is left is attention over a
-past that fills its buffer, which :mod:`.attention` spells in products.
+past that fills its buffer, which the importer spells in products.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.decoder import GROUPED, MASK, POSITIONS, Decoder
+from nnjit_studio.compiler.importer.decoder.parts import GROUPED, MASK, POSITIONS, Decoder
 
 _PAST, _LENGTHS, _TOTAL, _POSITIONS, _ADDED = 3, 5, 6, 9, 10
 _OWN = "nnjit//"

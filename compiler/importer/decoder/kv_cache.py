@@ -19,7 +19,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.decoder import (
+from nnjit_studio.compiler.importer.decoder.parts import (
     EXPORT_AGAIN,
     IDS,
     MASK,
