@@ -30,7 +30,7 @@ class TextOptions:
     """The prompt, the decoder's plans, how to go on, and what else is done with the text."""
 
     text: str = option(
-        "", "The prompt as text, by the tokenizer.json beside the model.", flag="--prompt"
+        "", "The prompt as text, by the tokenizer.json next to the model.", flag="--prompt"
     )
     ids: str = option("", "Token ids of the prompt: 1,2,3.")
     ids_file: Path | None = option(
