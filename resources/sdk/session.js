@@ -1,7 +1,7 @@
 /** A session of ONNX Runtime Web, as far as it goes, on a bundle. */
 import { EngineError } from "../engine/errors.js";
+import { canShare, MAX_THREADS } from "../engine/features.js";
 import { ARRAYS, onGpu } from "../engine/plan.js";
-import { canShare, MAX_THREADS } from "../engine/team.js";
 import { ENGINE_VERSION } from "../engine/version.js";
 import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
 import { openFirst, PROVIDERS } from "./providers.js";
