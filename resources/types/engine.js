@@ -103,6 +103,8 @@
  * @property {string} slot
  * @property {string} last may be empty
  */
+/** @typedef {{role: string, dtype: string, nbytes: number, pack: [number, number] | null, low: number, high: number}} TrialArg */
+/** Random memory where candidates of a workload are judged (nnjit_studio/bundle/manifest.py). @typedef {{workload: string, args: TrialArg[], tolerance: number}} TrialMemory */
 /**
  * @typedef {object} Manifest
  * @property {string} format
@@ -112,6 +114,7 @@
  * @property {FileEntry} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
+ * @property {{kernels: KernelEntry[], trials: TrialMemory[], share: string}} [candidates] to be tried in the page
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
  * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size
  * @property {{facts: Generation, prefill: FileEntry | null}} [generation] of a decoder
