@@ -8,7 +8,7 @@ const out = resolve(process.argv[2] ?? "out");
 const folder = join(out, "runtime");
 const FOLDERS = ["engine", "sdk", "runtime", "types"];
 /** Of the demo page of a bundle, and of the Studio. */
-const NOT_SHIPPED = /bundle_page\.js$|\.css$|\.svg$|runtime\/(package\.json|README\.md)$|__pycache__|\.py$/;
+const NOT_SHIPPED = /\.css$|\.svg$|runtime\/(package\.json|README\.md)$|__pycache__|\.py$/;
 
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });

@@ -18,6 +18,7 @@ from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, 
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.model.native_run import NativeRun
+from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -207,6 +208,25 @@ class AttributesRequest(Request[dict[str, dict[str, str]]]):
     path: Path
 
 
+@dataclass(frozen=True)
+class DeriveRequest(Request[Derived]):
+    """``path``: the file that another one is made of, at ``out``."""
+
+    path: Path
+    out: Path
+    recipe: Recipe
+    feeds: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class WorstLayerRequest(Request[LayerError]):
+    """``other``: a file that was derived from that at ``path``."""
+
+    path: Path
+    other: Path
+    feeds: Mapping[str, NDArray[Any]]
+
+
 # Kernels
 
 
@@ -309,6 +329,11 @@ class GpuLimitsRequest(Request[tuple[tuple[bytes, int], tuple[bytes, int]]]):
 
 
 @dataclass(frozen=True)
+class ConfinementRequest(Request[tuple[str, ...]]):
+    """What the system keeps the compile process from (:mod:`.sandbox`)."""
+
+
+@dataclass(frozen=True)
 class Operation:
     """A row of the table."""
 
@@ -338,6 +363,7 @@ class Operation:
 _IMPORT, _LONG = "The import of {request.path.name!r}", IMPORT_TIMEOUT_S
 _OPENING = "Opening {request.path.name!r} in native ONNX Runtime"
 _READING = "Reading {request.path.name!r}"
+_DERIVING = "Making another file of {request.path.name!r}"
 _RUN = "The run in native ONNX Runtime"
 
 OPERATIONS = {
@@ -357,6 +383,8 @@ OPERATIONS = {
         Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
         Operation(NativeRunRequest, "native", _LONG, lost=_RUN),
         Operation(AttributesRequest, "native", _LONG, lost=_READING, counted=True),
+        Operation(DeriveRequest, "derived", _LONG, lost=_DERIVING, loads=True, counted=True),
+        Operation(WorstLayerRequest, "derived", _LONG, lost=_RUN),
         Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
         Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),
         Operation(CompileRequest, "kernels", raises=CompileError),
@@ -365,6 +393,7 @@ OPERATIONS = {
         Operation(VariantsRequest, "experiments", raises=CompileError, loads=True),
         Operation(PeakRequest, "experiments", raises=CompileError),
         Operation(GpuLimitsRequest, "experiments", raises=CompileError),
+        Operation(ConfinementRequest, "confinement"),
     )
 }
 """By the name of the request's class, which is the kind of its message."""

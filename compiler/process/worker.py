@@ -16,6 +16,7 @@ from nnjit_studio.compiler.onnx_file.budget import limited, progress
 from nnjit_studio.compiler.process import codec
 from nnjit_studio.compiler.process.handlers.registry import State, handler_of
 from nnjit_studio.compiler.process.operations import OPERATIONS, Failure, Operation
+from nnjit_studio.compiler.process.sandbox import confine
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
 
 
@@ -28,6 +29,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     os.dup2(chatter, 1)
     os.dup2(chatter, 2)
     _limit_memory(memory_bytes)
+    confined = confine((Path(tempfile.gettempdir()), Path(os.devnull)))
     # TVM imports PyTorch where it is installed; its libraries alone can map more than the limit.
     sys.modules["torch"] = None  # type: ignore[assignment]
     # Ctrl-C goes to every process of the terminal; the parent decides what it means.
@@ -39,7 +41,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
         progress()
         codec.send(pipe, "phase", name)
 
-    state = State(phase)
+    state = State(phase, confined)
     if ahead:
         import nnjit_studio.compiler.importer  # noqa: F401
     with contextlib.suppress(EOFError, OSError):

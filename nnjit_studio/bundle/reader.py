@@ -163,6 +163,7 @@ def _foreign(manifest: Manifest) -> tuple[str, ...]:
         bool(manifest.gpu_kernels),
         bool(manifest.dims),
         bool(manifest.candidates),
+        manifest.tokenizer is not None,
     )
     expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
     found = {file.file: file.sha256 for file in manifest.engine}
@@ -262,8 +263,11 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
         plans = [p.on_gpu for p in (plan, prefill) if p is not None]
         yield from kernel_problems(manifest.gpu_kernels, documents, plans)
-    if plan.weights_bytes != manifest.weights.nbytes:
-        yield "The weights file and the plan differ in size."
+    if plan.weights_bytes != manifest.weights_bytes:
+        yield "The weights and the plan differ in size."
+    for shard in manifest.weights if len(manifest.weights) > 1 else ():
+        if shard.file != f"weights/{shard.sha256}.bin":
+            yield f"The weights {shard.file!r} are not named by their sha256."
     if (plan.input_specs, plan.output_specs) != (manifest.inputs, manifest.outputs):
         yield "The inputs and outputs of the manifest are not those of the plan."
     for spec, file in manifest.samples:

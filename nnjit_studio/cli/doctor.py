@@ -45,7 +45,8 @@ def doctor(
         raise UserError(
             "The doctor examines the embedded engine.", "Add --microbench to measure in a browser."
         )
-    known, seen = database_path(target.database), list[Sandbox]()
+    known = database_path(target.database)
+    seen, confined = list[Sandbox](), list[tuple[str, ...]]()
 
     def probe() -> DeviceProfile:
         with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +54,7 @@ def doctor(
             with workbench(aside) as opened:
                 device = opened.run(opened.bench.page.connect)
                 seen.append(opened.bench.page.sandbox)
+                confined.append(opened.bench.page.process.confinement())
         return with_measured(device, stored_device(known, device))
 
     found = examine(
@@ -61,6 +63,7 @@ def doctor(
         known.parent,
         no_sandbox=target.no_sandbox,
         gpu=gpu,
+        confinement=lambda: confined[0] if confined else None,
     )
     document = report_json(found)
     answer(as_json, document, as_text(found))

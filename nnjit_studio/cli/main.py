@@ -16,6 +16,7 @@ from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.support.interrupts import interrupts, stop
 
 VERBS = {
+    "advise": "verdict.advise:advise",
     "bench": "bench.main:bench",
     "check": "deployment:check",
     "compare": "verdict.compare:compare",

@@ -36,6 +36,8 @@ def checks(found: Examination) -> Iterator[Check]:
         step = "Start it as another user." if browsers.is_root() else "Start it without that."
         off = (NOTE, str(found.sandbox), step)
         yield Check("Sandbox", *((GOOD, str(found.sandbox)) if found.sandbox.on else off))
+    if found.confinement is not None:
+        yield _confinement(found.confinement)
     free = f"{found.free_bytes / (1 << 30):.1f} GiB free"
     if found.free_bytes < LEAST_FREE_BYTES:
         yield Check("Disk", BAD, free, "Weights and bundles need space: free some.")
@@ -53,6 +55,20 @@ def checks(found: Examination) -> Iterator[Check]:
     if found.bridge is not None:
         yield from map(_browser, found.browsers)
         yield _bridge(found.bridge)
+
+
+def _confinement(held: tuple[str, ...]) -> Check:
+    """Of the process that reads a stranger's model."""
+    kept = {"files": "writes outside the temporary folder", "network": "the network"}
+    from_what = " and ".join(kept[name] for name in held)
+    if len(held) == len(kept):
+        return Check("Compile process", GOOD, f"kept from {from_what} by the system")
+    missing = " and ".join(text for name, text in kept.items() if name not in held)
+    found = f"kept from {from_what}, not from {missing}" if held else f"not kept from {missing}"
+    return Check(
+        "Compile process", NOTE, found,
+        "A Linux kernel with Landlock (5.13 or newer) and libseccomp 2 keep it from both.",
+    )  # fmt: skip
 
 
 def _engine(device: DeviceProfile) -> Iterator[Check]:

@@ -29,6 +29,8 @@ class Examination:
     """What the embedded engine's page can do, or why there is none."""
     sandbox: Sandbox | None
     """Of the engine; None where it is not known."""
+    confinement: tuple[str, ...] | None
+    """What the system keeps the compile process from; None where it was not asked."""
     free_bytes: int
     """On the disk of the kernel database."""
     sqlite: Mapping[str, Any]
@@ -47,6 +49,7 @@ def examine(
     no_sandbox: bool = False,
     gpu: str = "hardware",
     on_phase: Callable[[str], None] = lambda phase: None,
+    confinement: Callable[[], tuple[str, ...] | None] = lambda: None,
 ) -> Examination:
     """Examine the machine.
 
@@ -62,6 +65,8 @@ def examine(
         Start every browser and the GPU bridge, some seconds, to ask for their adapters.
     no_sandbox, gpu
         How browsers are started: ``gpu`` is ``hardware`` or ``software``.
+    confinement
+        Asks the compile process what the system keeps it from.
     """
     on_phase("asking the engine")
     engine: DeviceProfile | NnjitError
@@ -78,4 +83,6 @@ def examine(
         on_phase("asking for GPUs")
         bridge = survey_bridge()
     free_bytes = shutil.disk_usage(there).free
-    return Examination(engine, sandbox(), free_bytes, sqlite_safety(), tuple(found), bridge)
+    return Examination(
+        engine, sandbox(), confinement(), free_bytes, sqlite_safety(), tuple(found), bridge
+    )

@@ -76,7 +76,7 @@ def measure(
     verdict = replace(begun, wanted=effort.policy.rounds)
     with PageServer(roots) as server:
         with visits.visit(server, PAGE):
-            for message in _messages(server, "row", cancelled):
+            for message in messages(server, "row", cancelled):
                 verdict = _noted(verdict, case, server, message, begun.sentinel_ms)
                 yield verdict
         for name in _running(verdict):
@@ -85,7 +85,7 @@ def measure(
     yield replace(verdict, phase="")
 
 
-def _messages(
+def messages(
     server: PageServer, last: str, cancelled: Callable[[], bool]
 ) -> Iterator[dict[str, Any]]:
     """Reports of the page up to the one of this type."""
@@ -187,7 +187,7 @@ def _with_cold_start(
     for _ in range(effort.cold_rounds):
         server.served.clear()
         with visits.visit(server, f"{PAGE}?cold={name}"):
-            *_, message = _messages(server, "cold", cancelled)
+            *_, message = messages(server, "cold", cancelled)
         times.append(float(message["first_output_ms"]))
     row = verdict.row(name)
     assert row is not None

@@ -10,7 +10,17 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
 
 /** @import { Contender, Policy } from "./rounds.js" */
 /** @import { Input, Opened } from "./sessions.js" */
-/** @typedef {{name: string, engine: "nnjit" | "ort", source: string, external: string[]}} Entry */
+/** @typedef {{name: string, type: string, dims: number[], file: string}} Given */
+/**
+ * @typedef {object} Entry
+ * @property {string} name
+ * @property {"nnjit" | "ort"} engine
+ * @property {string} source
+ * @property {string[]} external
+ * @property {number} [threads] the job's without it
+ * @property {string} [provider] of ours: `wasm` without it
+ * @property {Given[]} [inputs] the job's without them
+ */
 /**
  * @typedef {object} Job
  * @property {number} threads
@@ -18,7 +28,7 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {Policy} policy
  * @property {number | null} budget_ms the rounds end after it; null for all of them
  * @property {boolean} watched whether a sentinel takes part, and each round is reported
- * @property {{name: string, type: string, dims: number[], file: string}[]} inputs
+ * @property {Given[]} inputs
  */
 /** @typedef {{create_ms: number, first_run_ms: number, memory_bytes: number, threads: number, tier?: string}} Facts */
 
@@ -26,13 +36,13 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
 const [LEAST_ROUNDS, LONGEST] = [12, 3];
 
 const OPEN = {
-  nnjit: (/** @type {Entry} */ { source }, /** @type {number} */ threads) => openOurs(file(source), threads),
+  nnjit: (/** @type {Entry} */ { source, provider }, /** @type {number} */ threads) => openOurs(file(source), threads, provider),
   ort: (/** @type {Entry} */ { source, external }, /** @type {number} */ threads) =>
     openOnnxRuntime(file(source), threads, external.map((path) => ({ path, data: file(`model/${path}`) }))),
 };
 
 /** @param {Job} job @param {Entry} entry @returns {Promise<Opened>} */
-const open = (job, entry) => OPEN[entry.engine](entry, job.threads);
+const open = (job, entry) => OPEN[entry.engine](entry, entry.threads || job.threads);
 
 /**
  * Runs, reads the first value of every output, gives the outputs up.
@@ -95,7 +105,8 @@ async function measure(job) {
   for (const entry of job.contenders) {
     if (job.watched) await report({ type: "opening", name: entry.name });
     try {
-      const [contender, found] = await enter(job, entry, inputs);
+      const given = entry.inputs ? await fetchInputs({ inputs: entry.inputs }) : inputs;
+      const [contender, found] = await enter(job, entry, given);
       contenders.push(contender);
       facts[entry.name] = found;
     } catch (/** @type {any} */ e) {

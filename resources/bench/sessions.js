@@ -15,9 +15,14 @@ import { loadOnnxRuntime } from "./page.js";
 const feedsOf = (Type) => (/** @type {Input[]} */ inputs) =>
   Object.fromEntries(inputs.map((i) => [i.name, new Type(i.type ?? "float32", i.data, i.dims)]));
 
-/** @param {string} manifest @param {number} threads @returns {Promise<Opened & {tier: string}>} */
-export async function openOurs(manifest, threads) {
-  const session = await InferenceSession.create(manifest, { executionProviders: ["wasm"], numThreads: threads });
+/**
+ * @param {string} manifest
+ * @param {number} threads
+ * @param {string} [provider] `wasm` or `webgpu`
+ * @returns {Promise<Opened & {tier: string}>}
+ */
+export async function openOurs(manifest, threads, provider = "wasm") {
+  const session = await InferenceSession.create(manifest, { executionProviders: [provider], numThreads: threads });
   if (session.threads !== threads) throw new Error(`The engine runs on ${session.threads} threads where ${threads} were asked for.`);
   return { session, feeds: feedsOf(Tensor), threads, tier: session.tier };
 }

@@ -1,7 +1,7 @@
 /** A session of ONNX Runtime Web, as far as it goes, on a bundle. */
 import { EngineError } from "../engine/errors.js";
+import { canShare, MAX_THREADS } from "../engine/features.js";
 import { ARRAYS, onGpu } from "../engine/plan.js";
-import { canShare, MAX_THREADS } from "../engine/team.js";
 import { ENGINE_VERSION } from "../engine/version.js";
 import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
 import { openFirst, PROVIDERS } from "./providers.js";
@@ -204,6 +204,25 @@ export class InferenceSession {
     if (unknown !== undefined)
       throw new EngineError(`The model has no output "${unknown}".`, `Its outputs are ${this.outputNames.join(", ")}.`);
     return Object.fromEntries(wanted.map((name) => [name, all[name]]));
+  }
+
+  /**
+   * Of a bundle for any size: runs once, on zeros, all kernels that inputs of about these sizes may
+   * need, so that the first input of a new size is as fast as the next. Without it the session
+   * does the same on the way. What a size takes of memory stays taken.
+   * @param {Record<string, number>} [sizes] by the dimensions' names; best the largest that will come
+   * @returns {Promise<number>} runs that it took
+   */
+  async warmUp(sizes = {}) {
+    const given = this.#opened.sizes;
+    if (!given) throw new EngineError("This bundle takes one size.", "Run it once instead.");
+    let runs = 0;
+    for (const inputs of given.warmInputs(sizes)) {
+      await this.#steady((engine) => engine.infer(inputs));
+      await new Promise((resolve) => setTimeout(resolve)); // the page lives meanwhile
+      runs++;
+    }
+    return runs;
   }
 
   /**

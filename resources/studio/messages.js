@@ -3,7 +3,7 @@
  * worker sees it, and how many blobs.
  */
 import { EngineError } from "../engine/errors.js";
-import { MAX_THREADS } from "../engine/team.js";
+import { MAX_THREADS } from "../engine/features.js";
 
 export const PROTOCOL_VERSION = 1;
 

@@ -25,10 +25,11 @@ from PySide6.QtWidgets import QFileDialog, QToolTip
 
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Graph, GraphPass, Node, Plan, PlanBuffer, PlanStep, TensorSpec
+from nnjit_studio.model.scopes import scopes
 from nnjit_studio.ui.graph.drawing import arrange
 from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts, Run, place, span
 from nnjit_studio.ui.graph.feature import follow
-from nnjit_studio.ui.graph.groups import OPEN_AT_FIRST, Groups, scopes
+from nnjit_studio.ui.graph.groups import OPEN_AT_FIRST, Groups
 from nnjit_studio.ui.graph.legend import stops_of
 from nnjit_studio.ui.graph.view import READABLE
 from nnjit_studio.ui.graph.weights import MOST, histograms

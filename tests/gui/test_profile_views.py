@@ -14,6 +14,7 @@ from nnjit_studio.analysis.profile import findings, trace_events
 from nnjit_studio.analysis.profile.findings import DIFF, IN_THE_PAGE, LEDGER, MEMORY, SHOW, TUNE
 from nnjit_studio.ui.profile.ledger import cold_bars, warm_bars
 from nnjit_studio.ui.profile.timeline import LABELS_WIDTH, Timeline, _tick_us, processes
+from nnjit_studio.ui.profile.trace import BOTH
 from nnjit_studio.ui.widgets.theme import LIGHT
 
 
@@ -276,3 +277,48 @@ def test_a_file_that_is_no_profile_is_told_and_changes_nothing(qtbot, profiled, 
         panel.compare.compare_with_file(tmp_path / "x.json")
     assert "no profile" in profiled.message.text.text()
     assert panel.compare.result is kept
+
+
+# Layers, search, two runs
+
+
+@pytest.fixture
+def layered(qtbot, window, workbench):
+    """A profile whose steps lie in two layers, and the one before it."""
+    found = profile_of(workbench.model)
+    names = ("/model/a/n1", "/model/a/n2", "/model/b/n3", "/model/b/n4")
+    steps = tuple(replace(s, node=n) for s, n in zip(found.steps, names, strict=True))
+    view = window.profile.trace
+    view.show_profile(replace(found, steps=steps))
+    view.show_before(replace(found, steps=tuple(replace(s, ms=2 * s.ms) for s in steps)))
+    return view
+
+
+def test_layers_stand_above_the_steps_and_a_click_fills_the_width(qtbot, layered):
+    line = layered.timeline
+    assert [t.name for t in line.tracks] == ["layers", "engine worker"]
+    (a, b) = line.tracks[0].spans
+    assert (a.name, b.name) == ("a", "b") and a.args["steps"] == 2
+    assert a.end_us == pytest.approx(line.tracks[1].spans[1].end_us)
+    line.resize(800, 200)
+    qtbot.mouseClick(line, Qt.MouseButton.LeftButton, pos=QPoint(int(line._x(b.end_us - 1)), 30))
+    assert (line.from_us, line.to_us) == pytest.approx((b.start_us, b.end_us))
+
+
+def test_the_timeline_finds_steps_and_layers(qtbot, layered):
+    layered.field.setText("n3")
+    assert [s.step for s in layered.timeline.found] == ["/model/b/n3"]
+    assert layered.hits.text() == "1 found"
+    with qtbot.waitSignal(layered.timeline.picked):
+        layered.field.returnPressed.emit()
+    assert layered.timeline.selected == "/model/b/n3" and layered.hits.text() == "1 of 1"
+    layered.timeline.grab()
+
+
+def test_two_runs_share_an_axis(layered):
+    layered.choice.setCurrentText(BOTH)
+    line = layered.timeline
+    assert [t.name for t in line.tracks] == [
+        "before: layers", "before: engine worker", "now: layers", "now: engine worker",
+    ]  # fmt: skip
+    assert line.end_us == pytest.approx(2 * line.tracks[3].spans[-1].end_us)

@@ -6,30 +6,16 @@ Knows no Qt. A group is a prefix of node names: ``encoder/layer.3`` holds
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from nnjit_studio.model import Graph, Node
 from nnjit_studio.model.readable import words_of
+from nnjit_studio.model.scopes import scopes
 
 OPEN_AT_FIRST = 150
 """Boxes that a graph opens with at most, where its groups allow."""
-
-
-def scopes(name: str) -> tuple[str, ...]:
-    """The groups around a node, the outermost first, each as its whole prefix.
-
-    Names are split at slashes, or where there are none at dots; a number stays
-    with the word before it (``layer.0``).
-    """
-    if "/" in name:
-        parts = [part for part in name.split("/") if part]
-    else:
-        parts = re.sub(r"\.(?=\d+(\.|$))", "\0", name).split(".")
-        parts = [part.replace("\0", ".") for part in parts]
-    return tuple("/".join(parts[:i]) for i in range(1, len(parts)))
 
 
 @dataclass(frozen=True)

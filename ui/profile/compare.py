@@ -54,6 +54,8 @@ class ComparePanel(TablePanel):
 
     problem = Signal(object)
     """``JobProblem``: A file is no profile."""
+    compared = Signal(object)
+    """``ModelProfile or None``: What the profile shown is compared with now."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Comparison of profiles", COLUMNS, theme)
@@ -99,6 +101,7 @@ class ComparePanel(TablePanel):
         self.model.set_rows(self.result.steps if self.result else (), keep=False)
         self.caption.setText(self._words())
         self.file_button.setEnabled(self.after is not None)
+        self.compared.emit(before)
 
     def _words(self) -> str:
         if self.result is None or self.before is None or self.after is None:

@@ -136,6 +136,7 @@ class ProfilePanel(JobTable):
         self.trace.timeline.picked.connect(lambda span: self.show_step(span.step))
         self.picked.connect(lambda row: self.trace.timeline.select(row.node))
         self.compare.picked.connect(self.picked)
+        self.compare.compared.connect(self.trace.show_before)
         self.compare.problem.connect(host.session.problem)
         self._follow()
         self.show_result(None)

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from nnjit_studio.ui.widgets.panel import Panel, named
+from nnjit_studio.ui.widgets.text import time
 from nnjit_studio.ui.widgets.theme import Theme, ink_on, series_style
 
 ZOOM = 1.25
@@ -27,8 +28,13 @@ LEAST_US = 0.5
 """The shortest time that the window is zoomed to."""
 AXIS_HEIGHT, ROW_HEIGHT, GAP = 22, 24, 4
 LEGEND_ROWS = 8
-LABELS_WIDTH = 110
+LABELS_WIDTH = 124
+DIM = 60
+"""Opacity, of 255, of bars that a search does not find."""
 DRAG_PX = 4
+
+
+SEARCHED = ("step", "layer", "workload", "fused from")
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,17 @@ class Span:
 
     @property
     def step(self) -> str:
-        """The plan step's node; empty for a phase."""
+        """The plan step's node; empty for a phase or a layer."""
         return str(self.args.get("step", ""))
+
+    @property
+    def is_layer(self) -> bool:
+        return "layer" in self.args
+
+    def says(self, words: str) -> bool:
+        """Whether its name, step, layer, workload or ONNX nodes hold these words, in lower case."""
+        told = (self.name, *(str(self.args.get(k, "")) for k in SEARCHED))
+        return words in " ".join(told).lower()
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,9 @@ class Timeline(Panel):
         self.tracks: tuple[Track, ...] = ()
         self.from_us, self.to_us, self.end_us = 0.0, 1.0, 1.0
         self.selected = ""
+        self.found: list[Span] = []
+        self._words = ""
+        self._place = -1
         self.drawn = 0
         self._ranks: dict[str, int] = {}
         self._taken_us: list[tuple[str, float]] = []
@@ -111,13 +129,39 @@ class Timeline(Panel):
         self._starts = [[s.start_us for s in t.spans] for t in self.tracks]
         self._ends = [[s.end_us for s in t.spans] for t in self.tracks]
         taken: dict[str, float] = {}
-        for span in (s for t in self.tracks for s in t.spans):
+        for span in (s for t in self.tracks for s in t.spans if not s.is_layer):
             taken[span.name] = taken.get(span.name, 0.0) + span.end_us - span.start_us
         self._taken_us = sorted(taken.items(), key=lambda item: -item[1])
         self._ranks = {name: rank for rank, (name, _) in enumerate(self._taken_us)}
         self.end_us = max((s.end_us for t in self.tracks for s in t.spans), default=1.0)
         self.selected = ""
+        self.search(self._words)
         self.fit()
+
+    def search(self, words: str) -> int:
+        """Dim the bars that do not hold these words; how many steps do, or layers."""
+        self._words, self._place = words.strip().lower(), -1
+        every = (s for t in self.tracks for s in t.spans)
+        self.found = sorted(
+            (s for s in every if self._words and s.says(self._words)), key=lambda s: s.start_us
+        )
+        self.update()
+        return len(self.found)
+
+    def step_found(self, step: int) -> int:
+        """Show the next (1) or previous (-1) bar that was found; its place from 1, 0 for none."""
+        if not self.found:
+            return 0
+        self._place = (self._place + step if self._place >= 0 else min(0, step)) % len(self.found)
+        self.show_span(self.found[self._place])
+        return self._place + 1
+
+    def show_span(self, span: Span) -> None:
+        """Have a bar take a fifth of the width, in the middle, and select its step."""
+        width = max(span.end_us - span.start_us, LEAST_US)
+        self._look(span.start_us - 2 * width, span.end_us + 2 * width)
+        self.selected = span.step
+        self.picked.emit(span)
 
     def fit(self) -> None:
         self._look(0.0, self.end_us)
@@ -136,6 +180,10 @@ class Timeline(Panel):
         """Show ``1 / factor`` of the time, what is at ``at_us`` staying where it is."""
         at = (self.from_us + self.to_us) / 2 if at_us is None else at_us
         self._look(at - (at - self.from_us) / factor, at + (self.to_us - at) / factor)
+
+    def zoom_to(self, span: Span) -> None:
+        """Have a layer fill the width."""
+        self._look(span.start_us, span.end_us)
 
     def span_at(self, place: QPointF) -> Span | None:
         row = int((place.y() - AXIS_HEIGHT) // (ROW_HEIGHT + GAP))
@@ -219,20 +267,35 @@ class Timeline(Panel):
     def _paint_span(self, painter: QPainter, span: Span, top: float) -> None:
         self.drawn += 1
         left, right = self._x(span.start_us), self._x(span.end_us)
-        colour = QColor(series_style(self.theme, self._ranks[span.name])[0])
+        colour = self._colour(span)
         box = QRectF(left, top, max(1.0, right - left - (1 if right - left > 3 else 0)), ROW_HEIGHT)
         painter.fillRect(box, colour)
         if self.selected and span.step == self.selected:
             painter.setPen(QColor(self.theme.text))
             painter.drawRect(box.adjusted(1, 1, -1, -1))
         if box.width() > 30:
-            painter.setPen(ink_on(colour))
+            painter.setPen(QColor(self.theme.text) if colour.alpha() < 255 else ink_on(colour))
             inside = box.intersected(QRectF(LABELS_WIDTH, top, self.width(), ROW_HEIGHT))
             inside.adjust(4, 0, -2, 0)
             words = self.fontMetrics().elidedText(
-                f"{span.name} {span.step}".strip(), Qt.TextElideMode.ElideRight, int(inside.width())
+                self._label(span), Qt.TextElideMode.ElideRight, int(inside.width())
             )
             painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, words)
+
+    def _colour(self, span: Span) -> QColor:
+        if span.is_layer:
+            colour = QColor(self.theme.accent_soft)
+        else:
+            colour = QColor(series_style(self.theme, self._ranks[span.name])[0])
+        if self._words and not span.says(self._words):
+            colour.setAlpha(DIM)
+        return colour
+
+    @staticmethod
+    def _label(span: Span) -> str:
+        if span.is_layer:
+            return f"{span.name}  {time((span.end_us - span.start_us) / 1e3)}"
+        return f"{span.name} {span.step}".strip()
 
     def _paint_axis(self, painter: QPainter) -> None:
         if not self.tracks:
@@ -280,8 +343,11 @@ class Timeline(Panel):
         pressed, self._pressed = self._pressed, None
         span = self.span_at(event.position())
         if pressed is not None and not self._dragged and span is not None:
-            self.select(span.step)
-            self.picked.emit(span)
+            if span.is_layer:
+                self.zoom_to(span)
+            else:
+                self.select(span.step)
+                self.picked.emit(span)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, width = Qt.Key(event.key()), self.to_us - self.from_us

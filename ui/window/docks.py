@@ -44,8 +44,10 @@ COLUMN, DRAWER, TILE = 380, 290, 190
 """First width of the right column, heights of the drawer and of the engine's tile, in pixels."""
 LEAST = QSize(320, 150)
 """Pixels of a view that do not scroll away."""
-LEAST_DRAWER = QSize(320, 196)
-"""Of one in the drawer: its tools, and five rows of its table."""
+LEAST_OF = {
+    STAGE: QSize(320, 210), PLOTS: QSize(320, 196), BOTTOM: QSize(320, 196), RIGHT: LEAST,
+}  # fmt: skip
+"""Of one in each place: those of stage and drawer have tools and rows of a table."""
 
 
 class Dock(QDockWidget):
@@ -69,9 +71,10 @@ class Dock(QDockWidget):
         """The view, made if need be."""
         if self.made is None:
             self.made = self._feature.make(self._host)
-            drawer = self._feature.area in (PLOTS, BOTTOM)
-            needed = self.made.minimumSizeHint().boundedTo(LEAST)
-            self.setWidget(_Scrolled(self.made, LEAST_DRAWER if drawer else needed))
+            least = LEAST_OF[self._feature.area]
+            if self._feature.area is RIGHT:
+                least = self.made.minimumSizeHint().boundedTo(least)
+            self.setWidget(_Scrolled(self.made, least))
             self._offer_files(self.made)
             self.made.refresh(VIEWS)
             self.made.be_seen(self.seen)
@@ -233,7 +236,7 @@ class WindowDocks(Mapping[str, Dock]):
         room = stage.window().size()
         wide = min(1.0, room.width() / FIRST_SIZE.width())
         tall = min(1.0, room.height() / FIRST_SIZE.height())
-        column, drawer = max(LEAST.width(), round(COLUMN * wide)), max(250, round(DRAWER * tall))
+        column, drawer = max(LEAST.width(), round(COLUMN * wide)), max(228, round(DRAWER * tall))
         plots = round((room.width() - column) * 0.42)
         stage.resizeDocks(
             [self["graph"], self["tuning"]], [room.width() - column, column], way.Horizontal

@@ -26,7 +26,10 @@ def examination(survey: bool) -> Job:
     def work(bench: Workbench, tell: OnPhase) -> list[Check]:
         page, folder = bench.page, bench.database.path.parent
         off = page.sandbox.asked_off
-        found = examine(page.connect, lambda: page.sandbox, folder, survey, off, on_phase=tell)
+        found = examine(
+            page.connect, lambda: page.sandbox, folder, survey, off,
+            on_phase=tell, confinement=page.process.confinement,
+        )  # fmt: skip
         return list(checks(found))
 
     return Job(EXAMINE, "Examining this machine", work, needs_model=False)

@@ -21,6 +21,8 @@ class State:
 
     phase: Callable[[str], None]
     """Tells the parent that the job reached a phase."""
+    confined: tuple[str, ...] = ()
+    """What the kernel keeps this process from (:mod:`nnjit_studio.compiler.process.sandbox`)."""
     programs: dict[str, Program] = field(default_factory=dict)
     """By workload key."""
 

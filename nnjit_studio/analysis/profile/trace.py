@@ -1,31 +1,35 @@
 """Chrome trace events of one median run; Perfetto opens the file.
 
-Tracks: the phases of the cold start; one for each thread of the engine, with the steps of
-which it took chunks, and how many; a counter of the threads that a step ran on; a counter
-of the arena's live bytes. A helper's span is as long as its step: chunks are counted, their
-begin and end are not written down.
+Tracks: the phases of the cold start; layers, by the names of nodes; one for each thread of the
+engine, with the steps of which it took chunks, and how many; a counter of the threads that a step
+ran on; a counter of the arena's live bytes. A helper's span is as long as its step: chunks are
+counted, their begin and end are not written down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from nnjit_studio.analysis.profile.records import ModelProfile
+from nnjit_studio.model.scopes import levels
 
 START, RUN = 1, 2
 """Process ids: tracks of the cold start and of the steady run begin at 0 each."""
+LAYERS = 1000
+"""Thread ids of layers begin here, the outermost first."""
 
 
 def trace_events(profile: ModelProfile) -> dict[str, Any]:
     """The trace document; times in microseconds, as the format wants."""
+    layers = levels([step.node for step in profile.steps])
+    tracks = {LAYERS + i: "layers" if not i else f"layers {i + 1}" for i in range(len(layers))}
+    tracks |= {1: "engine worker", **{1 + i: f"helper {i}" for i in range(1, profile.threads)}}
     events: list[dict[str, Any]] = [
-        *_names(START, f"{profile.model}: cold start", ["phases"]),
-        *_names(
-            RUN,
-            f"{profile.model}: steady run on {profile.target}",
-            ["engine worker", *(f"helper {i}" for i in range(1, profile.threads))],
-        ),
+        *_names(START, f"{profile.model}: cold start", {1: "phases"}),
+        *_names(RUN, f"{profile.model}: steady run on {profile.target}", tracks),
+        *_layers(profile, layers),
     ]
     at_us = 0.0
     for phase, ms in profile.cold_ms.items():
@@ -57,12 +61,30 @@ def trace_events(profile: ModelProfile) -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
-def _names(pid: int, process: str, threads: Sequence[str]) -> list[dict[str, Any]]:
+def _layers(
+    profile: ModelProfile, layers: Sequence[Sequence[tuple[str, int, int]]]
+) -> Iterator[dict[str, Any]]:
+    """A span for each stretch of a layer, as long as its steps."""
+    ends = list(accumulate((step.ms * 1e3 for step in profile.steps), initial=0.0))
+    for level, stretches in enumerate(layers):
+        for prefix, first, last in stretches:
+            steps = profile.steps[first : last + 1]
+            args = {
+                "layer": prefix,
+                "steps": len(steps),
+                "share": round(sum(step.share for step in steps), 4),
+            }
+            name = prefix.rsplit("/", 1)[-1]
+            duration = ends[last + 1] - ends[first]
+            yield _span(RUN, LAYERS + level, name, "layer", ends[first], duration, args)
+
+
+def _names(pid: int, process: str, threads: Mapping[int, str]) -> list[dict[str, Any]]:
     return [
         {"ph": "M", "pid": pid, "tid": 1, "name": "process_name", "args": {"name": process}},
         *(
             {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
-            for tid, name in enumerate(threads, 1)
+            for tid, name in threads.items()
         ),
     ]
 

@@ -74,7 +74,7 @@ def compare(
             bench.open_model(model, note, feeds)
             effort, last = Effort(options.seconds, options.cold), None
             phase = ""
-            for last in bench.run(jobs.verdict, _visits(target), peer, effort, before):
+            for last in bench.run(jobs.verdict, page_visits(target), peer, effort, before):
                 if last.phase != phase:
                     phase = last.phase
                     note(phase or "done")
@@ -110,7 +110,7 @@ def find(peers: str, folder: Path | None) -> Peer:
     return found
 
 
-def _visits(target: TargetOptions) -> Visits:
+def page_visits(target: TargetOptions) -> Visits:
     if not target.embedded:
         return BrowserVisits(target)
     from nnjit_studio.ui.page.visits import EmbeddedVisits

@@ -1,0 +1,151 @@
+"""Which rows a model has: what could be changed, before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.advice.apply import HEADERS, Apply
+from nnjit_studio.advice.records import IMPOSSIBLE, Row
+from nnjit_studio.advice.sizes import smaller_shapes
+from nnjit_studio.model import ImportOptions, TensorSpec
+from nnjit_studio.model.plan_choice import PlanChoice, changed
+from nnjit_studio.model.recipe import (
+    CONSTANTS,
+    FOUR_BIT,
+    INT8_DYNAMIC,
+    INT8_STATIC,
+    OUTPUTS,
+    Recipe,
+)
+from nnjit_studio.model.survey import Survey
+
+MOST_PLANS = 3
+"""Choices of the plan that have a row of their own; `nnjit tune --plan` measures all."""
+MOST_OUTPUTS = 4
+"""Outputs that have a row of their own."""
+MOST_THREADS = 8
+"""More are not asked for: pages of visitors have as many at best."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a model and its page before anything is measured."""
+
+    survey: Survey
+    importing: ImportOptions
+    choices: Sequence[PlanChoice]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    feeds: Mapping[str, NDArray[Any]]
+    threads: int = 1
+    """That the untouched model runs on."""
+    cores: int = 1
+    """Threads that the processor has."""
+
+
+def rows_of(facts: Facts) -> tuple[Row, ...]:
+    """Every row that this model has, in the order of measuring."""
+    makers = (
+        _threads, _half_weights, _quantised, _direct, _plan, _webgpu, _sizes, _outputs, _constants,
+    )  # fmt: skip
+    return tuple(row for maker in makers for row in maker(facts))
+
+
+def impossible(name: str, title: str, problem: str, apply: Apply | None = None) -> Row:
+    """A row that cannot be measured here."""
+    return Row(name, title, apply or Apply(), state=IMPOSSIBLE, problem=problem)
+
+
+def _threads(facts: Facts) -> Iterator[Row]:
+    most = min(facts.cores, MOST_THREADS)
+    if most <= facts.threads:
+        why = f"The model runs on {facts.threads}, and the processor has {facts.cores}."
+        yield impossible("threads", "More threads", why)
+        return
+    apply = Apply(threads=most, headers=HEADERS)
+    sent = " and ".join(f"{name}: {value}" for name, value in HEADERS.items())
+    title = f"{most} threads for {facts.threads}, with COOP and COEP headers"
+    yield Row("threads", title, apply, f"The page's server sends {sent}.")
+
+
+def _half_weights(facts: Facts) -> Iterator[Row]:
+    title = "Weights in f16"
+    if facts.importing.half_weights:
+        yield impossible("f16-weights", title, "They are in f16 already.")
+    else:
+        yield Row("f16-weights", title, Apply(half_weights=True))
+
+
+def _direct(facts: Facts) -> Iterator[Row]:
+    title = "3x3 convolutions without Winograd's tiles"
+    tiles = [c for c in facts.choices if c.name.startswith("winograd")]
+    if not tiles or not facts.importing.winograd:
+        why = "No convolution of this model runs in tiles."
+        yield impossible("direct-convolutions", title, why)
+    else:
+        yield Row("direct-convolutions", title, Apply(direct=True))
+
+
+def _quantised(facts: Facts) -> Iterator[Row]:
+    measured = "Ranges of activations are those of the inputs at hand: give real ones, --inputs."
+    for name, title, note in (
+        (INT8_DYNAMIC, "Weights in 8 bits, activations quantised as they come", ""),
+        (INT8_STATIC, "Weights and activations in 8 bits, with ranges measured once", measured),
+        (FOUR_BIT, "Weights of products in 4 bits", ""),
+    ):
+        yield Row(name, title, Apply(recipe=Recipe(name)), note=note)
+
+
+def _plan(facts: Facts) -> Iterator[Row]:
+    """Choices but those of convolutions, which are many and of one kind: see :func:`_direct`."""
+    choices = [c for c in facts.choices if not c.name.startswith("winograd")]
+    for choice in choices[:MOST_PLANS]:
+        value = choice.others[0]
+        ways = changed(facts.choices, choice.name, value)
+        name = "plan-" + "".join(c if c.isalnum() else "-" for c in f"{choice.name}-{value}")
+        title = f"{choice.name} {value} for {choice.value} ({choice.reason})"
+        yield Row(name, title, Apply(ways=ways))
+
+
+def _webgpu(facts: Facts) -> Iterator[Row]:
+    asks = "Your visitors have a GPU and a browser with WebGPU; others run in Wasm as now."
+    yield Row("webgpu", "WebGPU", Apply(backend="webgpu"), asks)
+
+
+def _sizes(facts: Facts) -> Iterator[Row]:
+    title = "Smaller inputs"
+    open_axes = {p.name: p.dims for p in facts.survey.inputs if p.dims is not None}
+    shapes = smaller_shapes(open_axes, facts.inputs)
+    if not shapes:
+        why = "The file leaves no size of its inputs open: export it with open sizes to try others."
+        yield impossible("smaller-inputs", title, why)
+        return
+    spelled = ", ".join(f"{n} {'x'.join(map(str, s))}" for n, s in shapes.items())
+    asks = f"Your page can do with inputs of these sizes: {spelled}."
+    yield Row("smaller-inputs", title, Apply(shapes=shapes), asks)
+
+
+def _outputs(facts: Facts) -> Iterator[Row]:
+    names = [spec.name for spec in facts.outputs]
+    if len(names) < 2:
+        yield impossible("one-output", "Unused outputs cut", "The model has a single output.")
+        return
+    for name in names[:MOST_OUTPUTS]:
+        title = f"Only the output {name}"
+        apply = Apply(recipe=Recipe(OUTPUTS, outputs=(name,)))
+        yield Row(f"only-{name}", title, apply, f"Your page reads no output but {name}.")
+
+
+def _constants(facts: Facts) -> Iterator[Row]:
+    title = "Inputs that never change as constants"
+    scalars = {s.name: facts.feeds[s.name] for s in facts.inputs if s.size == 1}
+    if not scalars or len(scalars) == len(facts.inputs):
+        yield impossible("constant-inputs", title, "No input of this model is a single number.")
+        return
+    told = ", ".join(f"{n} = {a.reshape(-1)[0]}" for n, a in scalars.items())
+    apply = Apply(recipe=Recipe(CONSTANTS, constants=scalars))
+    yield Row("constant-inputs", title, apply, f"Your page always gives {told}.")

@@ -1,0 +1,119 @@
+"""Advice in words: a table for a terminal, and sentences for a row."""
+
+from __future__ import annotations
+
+from nnjit_studio.advice.records import IMPOSSIBLE, KEPT, Advice, Measurement, Row, is_safe, ranked
+from nnjit_studio.verdict.text import kilobytes, milliseconds, times, timing
+
+COLUMNS = ("", "time", "gain", "memory", "download", "largest error", "cosine", "")
+
+
+def gain(row: Row) -> str:
+    """The ratio with its interval, or why none is stated."""
+    found = row.measured
+    if found is None:
+        return ""
+    if found.stated is None:
+        return "too few pairs" if found.ratio is None else "machine too busy"
+    text = times(found.stated)
+    return f"not told apart {text}" if found.stated.holds_1 else text
+
+
+def mark(row: Row) -> str:
+    """One or two words on whether it may be applied."""
+    if row.state == IMPOSSIBLE:
+        return "not here"
+    if row.refusal:
+        return "REFUSED"
+    return "asks" if row.asks else ""
+
+
+def error(found: Measurement) -> str:
+    worst = found.max_error
+    return "" if worst is None else f"{worst:.1e}".replace("e-0", "e-")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """What :data:`COLUMNS` show of a row; empty where nothing is known."""
+    found = row.measured
+    if found is None:
+        return (row.name, *[""] * (len(COLUMNS) - 2), mark(row))
+    return (row.name, *_figures(found, gain(row)), mark(row))
+
+
+def _figures(found: Measurement, stated: str) -> tuple[str, ...]:
+    return (
+        timing(found.ms, found.busy),
+        stated,
+        f"{found.memory_mib:.1f} MiB",
+        kilobytes(found.download_bytes) if found.download_bytes else "",
+        error(found),
+        "" if found.cosine is None else f"{found.cosine:.6f}",
+    )
+
+
+def sentences(row: Row) -> list[str]:
+    """What a user should know of a row before it is applied."""
+    said = [row.title + "."]
+    if row.state == IMPOSSIBLE:
+        return [row.title + ":", row.problem]
+    if row.asks:
+        said.append(f"Asks: {row.asks}")
+    if row.note:
+        said.append(row.note)
+    if row.guard.state != KEPT and row.guard.reason:
+        said.append(row.guard.reason)
+    return said
+
+
+def headline(advice: Advice) -> str:
+    """The most that may be said in a few words."""
+    if advice.phase:
+        return advice.phase
+    best = advice.best
+    if best is None or best.measured is None or best.measured.stated is None:
+        if any(row.measured and row.measured.stated is None for row in advice.rows):
+            return "Machine too busy to tell what is faster: close other programs, then run again."
+        return f"Nothing here makes {advice.model} faster without asking something of the page."
+    text = times(best.measured.stated)
+    return f"{best.title}: {text} of the untouched model, --apply {best.name}"
+
+
+def smallest(advice: Advice) -> str:
+    """The row that saves most of the download within the guard, as a sentence; empty without."""
+    if advice.base is None or not advice.base.download_bytes:
+        return ""
+    safe = [(r.measured.download_bytes, r) for r in advice.rows if r.measured and is_safe(r)]
+    nbytes, row = min(safe, key=lambda found: found[0], default=(0, None))
+    if row is None or nbytes > 0.98 * advice.base.download_bytes:
+        return ""
+    before = kilobytes(advice.base.download_bytes)
+    return f"Smallest within the guard: {row.name}, {kilobytes(nbytes)} for {before}."
+
+
+def table(advice: Advice) -> str:
+    """Everything, for a terminal or a plain text file."""
+    lines = [text for text in (headline(advice), smallest(advice)) if text]
+    if advice.base is not None:
+        base = milliseconds(advice.base.ms.median)
+        lines.append(
+            f"Untouched {base} on {advice.threads} thread(s); errors are against "
+            f"{advice.reference}, up to {advice.threshold:g} of the largest value is accepted."
+        )
+        rows = [COLUMNS, ("untouched", *_figures(advice.base, ""), "")]
+        rows += [cells(row) for row in ranked(advice.rows) if row.state != IMPOSSIBLE]
+        lines += ["", *_aligned(rows)]
+    lines += ["", *(f"{row.name}: {' '.join(sentences(row))}" for row in ranked(advice.rows))]
+    return "\n".join(lines)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    last = len(COLUMNS) - 1
+    return [
+        "  ".join(
+            cell.rjust(width) if 0 < i < last else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,148 @@
+"""Forms of the open model as pages would ship them: bundles, unpacked into one folder."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nnjit_studio.advice.apply import Apply
+from nnjit_studio.advice.measure import Form, as_fed
+from nnjit_studio.advice.records import Row
+from nnjit_studio.advice.sizes import resized
+from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
+from nnjit_studio.bundle.manifest import MANIFEST_FILE
+from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.recipe import OUTPUTS, Recipe
+from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.open_model import Feeds
+from nnjit_studio.workbench.runners import tiers_of_backend
+from nnjit_studio.workbench.stored_best import stored_best
+
+BASE = "untouched"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A form, and the file that it is of."""
+
+    form: Form
+    source: Path
+
+
+def untouched(model: ModelOnPage, folder: Path) -> Made:
+    """The open model as it is."""
+    opened, page = model.current.on(WASM), model.page
+    parts = BundleParts(opened.plan, opened.weights, model.kernels(TIERS, WASM), engine_files())
+    source = _unpacked(parts, folder, BASE)
+    plan = opened.plan
+    feeds = as_fed(model.feeds, plan.input_specs)
+    form = Form(BASE, source, feeds, plan.output_specs, page.threads)
+    return Made(form, opened.path)
+
+
+def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
+    """The model as a row changes it.
+
+    Raises
+    ------
+    ModelError, UserError
+        When the file cannot be made or imported.
+    CompileError
+    """
+    page, apply, file = model.page, row.apply, model.current.path
+    if apply.backend:
+        return _on_gpu(model, row, folder)
+    feeds = resized(model.feeds, apply.shapes)
+    if apply.recipe:
+        file = derived(model, apply.recipe, folder / f"{row.name}.onnx")
+        feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
+    importing = _importing(model, apply, feeds)
+    weights = page.weights_file()
+    try:
+        with page.compiler_killed_on_cancel():
+            made = page.process.import_model(file, weights, importing=importing)
+        plan = made.plan
+        parts = BundleParts(plan, weights, kernels_of(model, made, TIERS), engine_files())
+        source = _unpacked(parts, folder, row.name)
+    finally:
+        weights.unlink(missing_ok=True)
+    taken = as_fed(feeds, plan.input_specs)
+    threads = apply.threads or page.threads
+    return Made(Form(row.name, source, taken, plan.output_specs, threads), file)
+
+
+def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
+    """The file that a recipe makes of the open model's.
+
+    Raises
+    ------
+    ModelError, UserError
+        Also when the recipe finds nothing to do.
+    """
+    page, opened = model.page, model.current
+    with page.compiler_killed_on_cancel():
+        made = page.process.derive(opened.path, out, recipe, model.feeds)
+    if not made.nodes and recipe.kind != OUTPUTS:
+        raise UserError("No part of this model has weights that this tool quantises.")
+    return out
+
+
+def _importing(model: ModelOnPage, apply: Apply, feeds: Feeds) -> ImportOptions:
+    """As the open model was imported, with the changes; of its plan only what fits the file."""
+    given = model.current.importing or ImportOptions()
+    if apply.recipe:
+        shapes = given.shapes
+        left = {name: shape for name, shape in shapes.hints.items() if name in feeds}
+        values = {name: value for name, value in shapes.values.items() if name in feeds}
+        given = replace(given, shapes=replace(shapes, hints=left, values=values), ways={})
+    importing = apply.importing(given)
+    return importing.with_hints(feeds) if apply.shapes else importing
+
+
+def _on_gpu(model: ModelOnPage, row: Row, folder: Path) -> Made:
+    """The open model with kernels for WebGPU."""
+    page, backend = model.page, Backend("webgpu", "navigator")
+    opened, plan = model.current.on(WASM), model.current.on(backend).plan
+    kernels = model.kernels(tiers_of_backend(backend), backend)
+    whole = replace(opened.plan, gpu_steps=plan.steps if plan.steps != opened.plan.steps else ())
+    both = [*model.kernels(TIERS, WASM), *kernels]
+    parts = BundleParts(whole, opened.weights, both, engine_files(gpu=True))
+    source = _unpacked(parts, folder, row.name)
+    feeds = as_fed(model.feeds, plan.input_specs)
+    form = Form(row.name, source, feeds, plan.output_specs, page.threads, "webgpu")
+    return Made(form, opened.path)
+
+
+def kernels_of(model: ModelOnPage, made: ImportedModel, tiers: Sequence[str]) -> list[Kernel]:
+    """The best known kernel of every workload of a form: the session's, else the database's.
+
+    Raises
+    ------
+    CompileError
+        When a workload has none.
+    """
+    page = model.page
+    here = page.here(WASM)
+    kernels: list[Kernel] = []
+    for workload in made.workloads:
+        known = stored_best(page.database, workload, here) if workload.tunable else None
+        chosen = model.chosen.get(workload.key, known)
+        result = page.compiler.compile(workload, chosen, tiers)
+        if result.error:
+            raise CompileError(f"{workload.name} does not compile: {result.error}")
+        kernels += result.kernels
+    return kernels
+
+
+def _unpacked(parts: BundleParts, folder: Path, name: str) -> str:
+    archive = write_bundle(folder / f"{name}.zip", parts, name, {})
+    with zipfile.ZipFile(archive) as bundle:
+        bundle.extractall(folder / name)
+    archive.unlink()
+    return f"{name}/{MANIFEST_FILE}"

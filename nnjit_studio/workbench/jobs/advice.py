@@ -1,0 +1,214 @@
+"""Advice on the open model: its other forms, each in turns with the untouched one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nnjit_studio.advice.errors import Arrays, judge, output_errors
+from nnjit_studio.advice.measure import Form, Found, measure
+from nnjit_studio.advice.options import AdviceOptions
+from nnjit_studio.advice.records import IMPOSSIBLE, MEASURED, MEASURING, Advice, Row, with_row
+from nnjit_studio.advice.rows import Facts, rows_of
+from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
+from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
+from nnjit_studio.records.backend import WASM
+from nnjit_studio.verdict.measure import Visits
+from nnjit_studio.workbench.advice_forms import Made, derived, form_of, untouched
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.page import SystemClock
+
+NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What all rows are measured with."""
+
+    model: ModelOnPage
+    visits: Visits
+    options: AdviceOptions
+    folder: Path
+    base: Made
+    reference: Arrays
+    sentinel_ms: float = 0.0
+
+    def measure(self, form: Form) -> Iterator[Found]:
+        """A form in turns with the untouched one."""
+        page, seconds = self.model.page, self.options.seconds
+        return measure(
+            self.folder, self.base.form, form, self.visits, seconds, self.sentinel_ms,
+            lambda: page.cancelled,
+        )  # fmt: skip
+
+
+def advise(
+    model: ModelOnPage, visits: Visits, options: AdviceOptions | None = None
+) -> Iterator[Advice]:
+    """Measure every row of the open model; what is known so far, after each step.
+
+    A row that fails has its reason and ends nothing; cancelling the page ends all.
+
+    Raises
+    ------
+    UserError
+        For a decoder, or a model that was not imported from a file; when it was cancelled.
+    CompileError, TargetError, PageError
+        When the untouched model itself does not run.
+    """
+    options, opened, page = options or AdviceOptions(), model.current, model.page
+    if opened.generation is not None or opened.importing is None or len(opened.programs) > 1:
+        raise UserError(
+            f"{opened.path.name} has several programs, and advice measures one.",
+            "Open an ONNX model of one size.",
+        )
+    with page.working(), tempfile.TemporaryDirectory(prefix="nnjit-advice-") as name:
+        advice = Advice(
+            opened.path.name,
+            str(opened.path.absolute()),
+            _wanted(rows_of(_facts(model, options)), options.only),
+            phase="computing the outputs in float32",
+            threshold=options.max_error,
+            threads=page.threads,
+            created=SystemClock().now_iso(),
+        )
+        yield advice
+        native = _native(model)
+        yield replace(advice, phase="measuring the untouched model")
+        base = untouched(model, Path(name))
+        place = _Place(model, visits, options, Path(name), base, native)
+        found = yield from _first(advice, place)
+        if not native:
+            place = replace(place, reference=found.base_outputs)
+        place = replace(place, sentinel_ms=found.sentinel_ms)
+        assert found.measured is not None
+        advice = replace(
+            advice,
+            base=replace(found.measured, outputs=output_errors(found.outputs, place.reference)),
+            reference=NATIVE if native else OWN,
+            rate=found.measured.rate,
+            browser=found.browser,
+        )
+        for row in advice.rows:
+            if row.state != IMPOSSIBLE:
+                advice = yield from _one(advice, row, place)
+    yield replace(advice, phase="")
+
+
+def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
+    opened, page = model.current.on(WASM), model.page
+    assert opened.importing is not None
+    return Facts(
+        page.process.survey(opened.path),
+        opened.importing,
+        opened.program().choices,
+        opened.plan.input_specs,
+        opened.plan.output_specs,
+        model.feeds,
+        page.threads,
+        options.threads or os.cpu_count() or 1,
+    )
+
+
+def _wanted(rows: tuple[Row, ...], only: tuple[str, ...]) -> tuple[Row, ...]:
+    unknown = set(only) - {row.name for row in rows}
+    if unknown:
+        raise UserError(
+            f"This model has no advice {min(unknown)!r}.",
+            f"It has {', '.join(row.name for row in rows)}.",
+        )
+    return tuple(row for row in rows if not only or row.name in only)
+
+
+def _native(model: ModelOnPage) -> Arrays:
+    """The outputs in native ONNX Runtime; empty where it cannot run the model."""
+    process, path = model.page.process, model.current.path
+    names = [spec.name for spec in model.current.plan.output_specs]
+    try:
+        with model.page.compiler_killed_on_cancel():
+            process.open_reference(path)
+            return process.reference_tensors(model.feeds, names)
+    except UserError:
+        if model.page.cancelled:
+            raise
+        return {}
+
+
+def _first(advice: Advice, place: _Place) -> Generator[Advice, None, Found]:
+    """The untouched model alone.
+
+    Raises
+    ------
+    PageError
+        When it does not run.
+    """
+    found = Found()
+    for found in place.measure(place.base.form):
+        if found.measured:
+            yield replace(advice, phase="measuring the untouched model", base=found.measured)
+    if found.refused or found.measured is None:
+        raise PageError(f"The untouched model does not run: {found.refused or 'no samples'}.")
+    return found
+
+
+def _one(advice: Advice, row: Row, place: _Place) -> Generator[Advice, None, Advice]:
+    """Make and measure one row; the advice with it."""
+    row = replace(row, state=MEASURING)
+    advice = replace(with_row(advice, row), phase=f"making: {row.title}")
+    yield advice
+    found, problem, layer = Found(), "", ""
+    try:
+        model = place.model
+        made = form_of(model, row, place.folder)
+        for found in place.measure(made.form):
+            if found.measured:
+                row = replace(row, measured=found.measured)
+                advice = replace(with_row(advice, row), phase=f"measuring: {row.title}")
+                yield advice
+        problem = found.refused
+        if found.measured and not problem:
+            layer = _worst_layer(row, made, place)
+    except BugError:
+        raise
+    except NnjitError as e:
+        if place.model.page.cancelled:
+            raise UserError("The advice was cancelled.") from None
+        problem = str(e)
+    row = _judged(row, found, place, problem, layer)
+    rate = min(advice.rate, row.measured.rate) if row.measured else advice.rate
+    advice = replace(with_row(advice, row), rate=rate)
+    yield advice
+    return advice
+
+
+def _worst_layer(row: Row, made: Made, place: _Place) -> str:
+    """The layer that errs most by itself, with its error; empty where rounding is not the row's
+    doing, or ONNX Runtime cannot tell."""
+    model, file = place.model, made.source
+    recipe = row.apply.recipe
+    if row.apply.half_weights:
+        file = derived(model, Recipe(HALVED), place.folder / "halved.onnx")
+    elif recipe is None or recipe.kind in (OUTPUTS, CONSTANTS):
+        return ""
+    try:
+        with model.page.compiler_killed_on_cancel():
+            worst = model.page.process.worst_layer(model.current.path, file, model.feeds)
+    except UserError:
+        if model.page.cancelled:
+            raise
+        return ""
+    return f"{worst.name} ({worst.max_rel:.1e} by itself)"
+
+
+def _judged(row: Row, found: Found, place: _Place, problem: str, layer: str) -> Row:
+    """The row with its errors and what the guard says."""
+    if problem or found.measured is None:
+        return replace(row, state=IMPOSSIBLE, problem=problem or "Nothing was measured.",
+                       measured=None)  # fmt: skip
+    outputs = output_errors(found.outputs, place.reference)
+    measured = replace(found.measured, outputs=outputs, worst_layer=layer)
+    guard = judge(measured, len(found.outputs), place.options.max_error)
+    return replace(row, state=MEASURED, measured=measured, guard=guard)
