@@ -45,8 +45,8 @@ class Answer:
 
 def kernels_of(home: Place, voices: list[tuple[Place, Ballot]]) -> list[KernelAnswer]:
     """Apply the rule to every kernel of a family, as one kind of device sees it."""
-    family: dict[tuple[str, ...], list[Ballot]] = defaultdict(list)
-    exact: dict[tuple[str, ...], list[Ballot]] = defaultdict(list)
+    family: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
+    exact: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
     heard: dict[tuple[object, ...], int] = defaultdict(int)
     for place, ballot in voices:
         workload = (place.kind, place.dims, place.dtype, place.layout)

@@ -111,8 +111,9 @@ class Service:
             return _error(400, e)
         held = self.answers.held(home)
         self.metrics.answers.labels("memory" if held else "made").inc()
-        answer = held or await run_in_threadpool(self.answers.make, home)
-        return _answered(request, answer, f"public, max-age={FRESH_S}")
+        if held is None:
+            held = await run_in_threadpool(self.answers.make, home)
+        return _answered(request, held, f"public, max-age={FRESH_S}")
 
     async def snapshot(self, request: Request) -> Response:
         """A published answer by its digest; it never changes."""
