@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nnjit_studio.bundle import (
 )
 from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
+from nnjit_studio.bundle.sizes import check_budget
 from nnjit_studio.cli.common import (
     INPUTS,
     JSON,
@@ -142,6 +144,9 @@ def export(
         "array; labels, boxes, similarity, waveform, numbers.",
         multiple=True,
     ),
+    budget_mb: float = option(
+        0.0, "Fail, and write nothing, where the bundle is larger: MB of 1,000,000 bytes."
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -170,17 +175,23 @@ def export(
     )
     tuned = 0
     try:
-        path = None
-        if not (webgpu or candidates):
-            path = _any_size(bench, model, output, feeds, kinds, shard_bytes)
-        if path is None:
-            bench.open_offline(model, note, feeds)
-            path = jobs.export(
-                bench.model, output, True, webgpu, candidates, share, kinds, shard_bytes
-            )
-            tuned = sum(c is not None for c in bench.model.choose_known().values())
+        with (
+            replacing(output, "The bundle", BundleError)
+            if budget_mb
+            else nullcontext(output) as out
+        ):
+            path = None
+            if not (webgpu or candidates):
+                path = _any_size(bench, model, out, feeds, kinds, shard_bytes)
+            if path is None:
+                bench.open_offline(model, note, feeds)
+                jobs.export(bench.model, out, True, webgpu, candidates, share, kinds, shard_bytes)
+                tuned = sum(c is not None for c in bench.model.choose_known().values())
+            if budget_mb:
+                check_budget(out, budget_mb)
     finally:
         bench.close()
+    path = output
     if signer is not None:
         write_seal(path, signer)
     report = whole(verify_bundle(path))
