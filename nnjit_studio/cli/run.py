@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -175,11 +175,7 @@ def export(
     )
     tuned = 0
     try:
-        with (
-            replacing(output, "The bundle", BundleError)
-            if budget_mb
-            else nullcontext(output) as out
-        ):
+        with _within(budget_mb, output) as out:
             path = None
             if not (webgpu or candidates):
                 path = _any_size(bench, model, out, feeds, kinds, shard_bytes)
@@ -187,20 +183,28 @@ def export(
                 bench.open_offline(model, note, feeds)
                 jobs.export(bench.model, out, True, webgpu, candidates, share, kinds, shard_bytes)
                 tuned = sum(c is not None for c in bench.model.choose_known().values())
-            if budget_mb:
-                check_budget(out, budget_mb)
     finally:
         bench.close()
-    path = output
     if signer is not None:
-        write_seal(path, signer)
-    report = whole(verify_bundle(path))
+        write_seal(output, signer)
+    report = whole(verify_bundle(output))
     key = report.seal.key if report.seal else ""
-    document = {"ok": True, "path": str(path), "tuned": tuned, "files": report.files, "key": key}
+    document = {"ok": True, "path": str(output), "tuned": tuned, "files": report.files, "key": key}
     signed = f", signed with {key}" if key else ""
     answer(
-        as_json, document, f"wrote {path}: {report.files} files, {tuned} tuned workloads{signed}"
+        as_json, document, f"wrote {output}: {report.files} files, {tuned} tuned workloads{signed}"
     )
+
+
+@contextmanager
+def _within(budget_mb: float, output: Path) -> Iterator[Path]:
+    """Where to write the bundle, which takes its place only if the budget holds; 0 for none."""
+    if not budget_mb:
+        yield output
+        return
+    with replacing(output, "The bundle", BundleError) as part:
+        yield part
+        check_budget(part, budget_mb)
 
 
 def _any_size(
