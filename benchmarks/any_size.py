@@ -58,6 +58,7 @@ def main(options: argparse.Namespace) -> int:
         },
         "lengths": rng.sample(lengths, len(lengths)),
         "fixed": fixed,
+        "warm": options.warm,
         "storm": [rng.randint(1, options.longest) for _ in range(options.storm)],
     }  # fmt: skip
     (folder / "job.json").write_text(json.dumps(job))
@@ -134,8 +135,9 @@ def report_of(document: Mapping[str, Any], threads: int) -> Report:
         f"ONNX Runtime Web over any length: geometric mean "
         f"{geomean(row['ort_over_any'] for row in rows):.2f}, least "
         f"{min(row['ort_over_any'] for row in rows):.2f}, at {len(rows)} lengths. First run of a "
-        f"length over a steady one: median {statistics.median(first):.2f}. Modules compiled in "
-        f"runs: {document['compiled_in_runs']}. Largest difference of an output: "
+        f"length over a steady one, after {document['warm_runs']} runs of "
+        f"warmUp ({document['warm_ms']:.0f} ms): median {statistics.median(first):.2f}. Modules "
+        f"compiled in runs: {document['compiled_in_runs']}. Largest difference of an output: "
         f"{max(row['difference'] for row in rows):.1e}."
     ]
     if storm:
@@ -162,6 +164,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--storm", type=int, default=1000, help="random lengths at the end")
     parser.add_argument("--longest", type=int, default=512, help="of the lengths at the end")
+    parser.add_argument("--warm", type=int, default=128, help="length at which kernels run ahead")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--markdown", type=Path)
     return parser.parse_args()

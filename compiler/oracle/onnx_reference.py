@@ -83,9 +83,9 @@ def part_of(
         place = writer.get(wanted.pop())
         if place is not None and place not in needed:
             needed.add(place)
-            wanted += [name for name in _reads(graph.node[place]) if name not in feeds]
+            wanted += [name for name in reads(graph.node[place]) if name not in feeds]
     nodes = [graph.node[i] for i in sorted(needed)]
-    read = {name for node in nodes for name in _reads(node)}
+    read = {name for node in nodes for name in reads(node)}
     made = onnx.helper.make_graph(
         nodes,
         graph.name,
@@ -99,15 +99,34 @@ def part_of(
     )  # fmt: skip
 
 
-def _reads(node: onnx.NodeProto) -> list[str]:
+def reads(node: onnx.NodeProto) -> list[str]:
     """What a node reads, with what the graphs inside it take from around them."""
     inner = [n for a in node.attribute for g in (a.g, *a.graphs) for n in g.node]
-    return [name for name in node.input if name] + [r for n in inner for r in _reads(n)]
+    return [name for name in node.input if name] + [r for n in inner for r in reads(n)]
 
 
 def _value_info(name: str, array: NDArray[Any]) -> onnx.ValueInfoProto:
     kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnx.helper.make_tensor_value_info(name, kind, array.shape)
+
+
+def run_part(
+    part: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """The named outputs of a model that :func:`part_of` made.
+
+    Raises
+    ------
+    UserError
+        When ONNX Runtime cannot run it.
+    """
+    session = _session(part)
+    wanted = {i.name for i in session.get_inputs()}
+    try:
+        values = session.run(list(names), {n: a for n, a in feeds.items() if n in wanted})
+    except Exception as e:
+        raise refused(e) from e
+    return dict(zip(names, map(np.asarray, values), strict=True))
 
 
 def _session(model: onnx.ModelProto) -> Any:

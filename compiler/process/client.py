@@ -16,6 +16,7 @@ from nnjit_studio.errors import BugError, CompileError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.model.native_run import NativeRun
 from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
@@ -172,6 +173,16 @@ class CompileProcess:
     def native_run(self, path: Path, feeds: Mapping[str, NDArray[Any]]) -> NativeRun:
         """Time a model in native ONNX Runtime, whole and by node."""
         return self.call(op.NativeRunRequest(path, dict(feeds)))
+
+    def derive(
+        self, path: Path, out: Path, recipe: Recipe, feeds: Mapping[str, NDArray[Any]]
+    ) -> Derived:
+        """Make another file of a model; see :mod:`nnjit_studio.compiler.derived`."""
+        return self.call(op.DeriveRequest(path, out, recipe, dict(feeds)))
+
+    def worst_layer(self, path: Path, other: Path, feeds: Mapping[str, NDArray[Any]]) -> LayerError:
+        """The layer of a derived file that errs most, each on what the original feeds it."""
+        return self.call(op.WorstLayerRequest(path, other, dict(feeds)))
 
     def onnx_attributes(self, path: Path) -> dict[str, dict[str, str]]:
         """Attributes of a model's nodes in its file, by name: ``op`` and each attribute as text."""

@@ -18,6 +18,7 @@ from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, 
 from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.model.native_run import NativeRun
+from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -87,7 +88,7 @@ class SurveyRequest(Request[Survey]):
 
 @dataclass(frozen=True)
 class ImportedGeneration(WithPrograms):
-    """``models``: the decode plan, then the prefill plan where there is one."""
+    """``models``: the decode plan, then the prefill and the extend plan where there is one."""
 
     facts: Generation
     models: tuple[ImportedModel, ...]
@@ -205,6 +206,25 @@ class NativeRunRequest(Request[NativeRun]):
 @dataclass(frozen=True)
 class AttributesRequest(Request[dict[str, dict[str, str]]]):
     path: Path
+
+
+@dataclass(frozen=True)
+class DeriveRequest(Request[Derived]):
+    """``path``: the file that another one is made of, at ``out``."""
+
+    path: Path
+    out: Path
+    recipe: Recipe
+    feeds: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class WorstLayerRequest(Request[LayerError]):
+    """``other``: a file that was derived from that at ``path``."""
+
+    path: Path
+    other: Path
+    feeds: Mapping[str, NDArray[Any]]
 
 
 # Kernels
@@ -343,6 +363,7 @@ class Operation:
 _IMPORT, _LONG = "The import of {request.path.name!r}", IMPORT_TIMEOUT_S
 _OPENING = "Opening {request.path.name!r} in native ONNX Runtime"
 _READING = "Reading {request.path.name!r}"
+_DERIVING = "Making another file of {request.path.name!r}"
 _RUN = "The run in native ONNX Runtime"
 
 OPERATIONS = {
@@ -362,6 +383,8 @@ OPERATIONS = {
         Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
         Operation(NativeRunRequest, "native", _LONG, lost=_RUN),
         Operation(AttributesRequest, "native", _LONG, lost=_READING, counted=True),
+        Operation(DeriveRequest, "derived", _LONG, lost=_DERIVING, loads=True, counted=True),
+        Operation(WorstLayerRequest, "derived", _LONG, lost=_RUN),
         Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
         Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),
         Operation(CompileRequest, "kernels", raises=CompileError),

@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 
 from nnjit_studio.advice.apply import HEADERS, Apply
 from nnjit_studio.advice.records import IMPOSSIBLE, Row
+from nnjit_studio.advice.sizes import smaller_shapes
 from nnjit_studio.model import ImportOptions, TensorSpec
-from nnjit_studio.model.plan_choice import PlanChoice
+from nnjit_studio.model.plan_choice import PlanChoice, changed
+from nnjit_studio.model.recipe import (
+    CONSTANTS,
+    FOUR_BIT,
+    INT8_DYNAMIC,
+    INT8_STATIC,
+    OUTPUTS,
+    Recipe,
+)
 from nnjit_studio.model.survey import Survey
 
+MOST_PLANS = 3
+"""Choices of the plan that have a row of their own; `nnjit tune --plan` measures all."""
+MOST_OUTPUTS = 4
+"""Outputs that have a row of their own."""
 MOST_THREADS = 8
 """More are not asked for: pages of visitors have as many at best."""
 
@@ -36,7 +49,9 @@ class Facts:
 
 def rows_of(facts: Facts) -> tuple[Row, ...]:
     """Every row that this model has, in the order of measuring."""
-    makers = (_threads, _half_weights, _direct)
+    makers = (
+        _threads, _half_weights, _quantised, _direct, _plan, _webgpu, _sizes, _outputs, _constants,
+    )  # fmt: skip
     return tuple(row for maker in makers for row in maker(facts))
 
 
@@ -52,8 +67,9 @@ def _threads(facts: Facts) -> Iterator[Row]:
         yield impossible("threads", "More threads", why)
         return
     apply = Apply(threads=most, headers=HEADERS)
-    asks = "The page's server sends the two headers of cross-origin isolation."
-    yield Row("threads", f"{most} threads for {facts.threads}", apply, asks)
+    sent = " and ".join(f"{name}: {value}" for name, value in HEADERS.items())
+    title = f"{most} threads for {facts.threads}, with COOP and COEP headers"
+    yield Row("threads", title, apply, f"The page's server sends {sent}.")
 
 
 def _half_weights(facts: Facts) -> Iterator[Row]:
@@ -72,3 +88,64 @@ def _direct(facts: Facts) -> Iterator[Row]:
         yield impossible("direct-convolutions", title, why)
     else:
         yield Row("direct-convolutions", title, Apply(direct=True))
+
+
+def _quantised(facts: Facts) -> Iterator[Row]:
+    measured = "Ranges of activations are those of the inputs at hand: give real ones, --inputs."
+    for name, title, note in (
+        (INT8_DYNAMIC, "Weights in 8 bits, activations quantised as they come", ""),
+        (INT8_STATIC, "Weights and activations in 8 bits, with ranges measured once", measured),
+        (FOUR_BIT, "Weights of products in 4 bits", ""),
+    ):
+        yield Row(name, title, Apply(recipe=Recipe(name)), note=note)
+
+
+def _plan(facts: Facts) -> Iterator[Row]:
+    """Choices but those of convolutions, which are many and of one kind: see :func:`_direct`."""
+    choices = [c for c in facts.choices if not c.name.startswith("winograd")]
+    for choice in choices[:MOST_PLANS]:
+        value = choice.others[0]
+        ways = changed(facts.choices, choice.name, value)
+        name = "plan-" + "".join(c if c.isalnum() else "-" for c in f"{choice.name}-{value}")
+        title = f"{choice.name} {value} for {choice.value} ({choice.reason})"
+        yield Row(name, title, Apply(ways=ways))
+
+
+def _webgpu(facts: Facts) -> Iterator[Row]:
+    asks = "Your visitors have a GPU and a browser with WebGPU; others run in Wasm as now."
+    yield Row("webgpu", "WebGPU", Apply(backend="webgpu"), asks)
+
+
+def _sizes(facts: Facts) -> Iterator[Row]:
+    title = "Smaller inputs"
+    open_axes = {p.name: p.dims for p in facts.survey.inputs if p.dims is not None}
+    shapes = smaller_shapes(open_axes, facts.inputs)
+    if not shapes:
+        why = "The file leaves no size of its inputs open: export it with open sizes to try others."
+        yield impossible("smaller-inputs", title, why)
+        return
+    spelled = ", ".join(f"{n} {'x'.join(map(str, s))}" for n, s in shapes.items())
+    asks = f"Your page can do with inputs of these sizes: {spelled}."
+    yield Row("smaller-inputs", title, Apply(shapes=shapes), asks)
+
+
+def _outputs(facts: Facts) -> Iterator[Row]:
+    names = [spec.name for spec in facts.outputs]
+    if len(names) < 2:
+        yield impossible("one-output", "Unused outputs cut", "The model has a single output.")
+        return
+    for name in names[:MOST_OUTPUTS]:
+        title = f"Only the output {name}"
+        apply = Apply(recipe=Recipe(OUTPUTS, outputs=(name,)))
+        yield Row(f"only-{name}", title, apply, f"Your page reads no output but {name}.")
+
+
+def _constants(facts: Facts) -> Iterator[Row]:
+    title = "Inputs that never change as constants"
+    scalars = {s.name: facts.feeds[s.name] for s in facts.inputs if s.size == 1}
+    if not scalars or len(scalars) == len(facts.inputs):
+        yield impossible("constant-inputs", title, "No input of this model is a single number.")
+        return
+    told = ", ".join(f"{n} = {a.reshape(-1)[0]}" for n, a in scalars.items())
+    apply = Apply(recipe=Recipe(CONSTANTS, constants=scalars))
+    yield Row("constant-inputs", title, apply, f"Your page always gives {told}.")

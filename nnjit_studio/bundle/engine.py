@@ -8,18 +8,24 @@ from pathlib import Path
 from nnjit_studio.errors import BugError
 
 ROOT_FILES = ("index.html", "nnjit.js")
-FOLDERS = ("engine", "sdk")
+FOLDERS = ("engine", "sdk", "demo")
 
 
 def engine_files(
-    generation: bool = False, gpu: bool = False, any_size: bool = False, tuning: bool = False
+    generation: bool = False,
+    gpu: bool = False,
+    any_size: bool = False,
+    tuning: bool = False,
+    text: bool = False,
 ) -> dict[str, bytes]:
-    """Path in the bundle to contents: all of ``resources/engine`` and ``resources/sdk`` and, at
-    the root, the bundle's page and its API, each under the path that it has in ``resources``.
+    """Path in the bundle to contents: all of ``resources/engine``, ``resources/sdk`` and
+    ``resources/demo`` and, at the root, the bundle's page and its API, each under the path
+    that it has in ``resources``.
 
     Folders named ``generation`` ship with ``generation`` (decoders), folders named ``gpu`` with
     ``gpu`` (kernels for WebGPU), folders named ``open`` with ``any_size``, folders named ``tuning``
-    with ``tuning`` (kernels to try in the page).
+    with ``tuning`` (kernels to try in the page), folders named ``text`` with ``text`` (a tokenizer
+    for the page).
 
     Raises
     ------
@@ -32,6 +38,7 @@ def engine_files(
         ("gpu", gpu),
         ("open", any_size),
         ("tuning", tuning),
+        ("text", text),
     )
     left_out = {name for name, ships in optional if not ships}
     try:

@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from nnjit_studio.bundle.demo import INPUTS as DEMO_INPUTS
+from nnjit_studio.bundle.demo import NO_DEMO, Demo
+from nnjit_studio.bundle.demo import OUTPUTS as DEMO_OUTPUTS
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import DTYPE_BYTES, Generation, TensorSpec
 from nnjit_studio.model.size import Dim
@@ -17,6 +20,8 @@ from nnjit_studio.records import GPU_TIERS, TIERS
 
 FORMAT = "nnjit-bundle"
 VERSION = 1
+SHARDS_VERSION = 2
+"""Of a bundle whose weights lie in several files."""
 MANIFEST_FILE = "manifest.json"
 README_FILE = "README.txt"
 
@@ -73,18 +78,20 @@ class Manifest:
 
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
-    and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
+    and ``prefill`` and ``extend`` the files of the others, where they exist. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
+    ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
     ``candidates`` are further kernels that a page may try in ``trials``, and ``share`` the only
     address that it may send their times to.
+    ``weights`` are the files whose contents, one after another, are those of the plan.
     """
 
     name: str
     generator: str
     created: str  # ISO 8601, UTC
     plan: BundleFile
-    weights: BundleFile
+    weights: tuple[BundleFile, ...]
     kernels: tuple[BundleKernel, ...]
     engine: tuple[BundleFile, ...]
     inputs: tuple[TensorSpec, ...]
@@ -93,8 +100,12 @@ class Manifest:
     samples: tuple[tuple[TensorSpec, BundleFile], ...] = ()
     generation: Generation | None = None
     prefill: BundleFile | None = None
+    extend: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
+    demo: Demo = NO_DEMO
+    tokenizer: BundleFile | None = None
+    labels: BundleFile | None = None
     candidates: tuple[BundleKernel, ...] = ()
     trials: tuple[TrialMemory, ...] = ()
     share: str = ""
@@ -102,27 +113,35 @@ class Manifest:
     @property
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
-        named = [self.plan, self.weights, *self.engine, *(file for _, file in self.samples)]
-        named += [self.prefill] if self.prefill else []
+        named = [self.plan, *self.weights, *self.engine, *(file for _, file in self.samples)]
+        optional = (self.prefill, self.extend, self.tokenizer, self.labels)
+        named += [file for file in optional if file]
         kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
 
+    @property
+    def weights_bytes(self) -> int:
+        return sum(shard.nbytes for shard in self.weights)
+
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSION if len(self.weights) == 1 else SHARDS_VERSION,
             "name": self.name,
             "generator": self.generator,
             "created": self.created,
             "plan": asdict(self.plan),
-            "weights": asdict(self.weights),
+            "weights": self._weights_json(),
             "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "engine": [asdict(file) for file in self.engine],
             "inputs": [_spec_json(spec) for spec in self.inputs],
             "outputs": [_spec_json(spec) for spec in self.outputs],
             "tuned_on": dict(self.tuned_on),
         }
+        if self.demo != NO_DEMO:
+            data["demo"] = asdict(self.demo)
+        data |= {n: asdict(f) for n in ("tokenizer", "labels") if (f := getattr(self, n))}
         if self.dims:
             data["dims"] = [asdict(dim) for dim in self.dims]
         if self.candidates:
@@ -140,9 +159,17 @@ class Manifest:
                 for k in self.gpu_kernels
             ]
         if self.generation:
-            prefill = asdict(self.prefill) if self.prefill else None
-            data["generation"] = {"facts": asdict(self.generation), "prefill": prefill}
+            files = {"prefill": self.prefill, "extend": self.extend}
+            data["generation"] = {
+                "facts": asdict(self.generation),
+                **{plan: asdict(file) if file else None for plan, file in files.items()},
+            }
         return data
+
+    def _weights_json(self) -> dict[str, Any]:
+        if len(self.weights) == 1:
+            return asdict(self.weights[0])
+        return {"nbytes": self.weights_bytes, "shards": [asdict(each) for each in self.weights]}
 
     @classmethod
     def from_json(cls, data: Any) -> Manifest:
@@ -158,10 +185,10 @@ class Manifest:
             raise BundleError(
                 "The manifest is not one of an NNJIT bundle.", "Export the bundle again."
             )
-        if data.get("version") != VERSION:
+        if data.get("version") not in (VERSION, SHARDS_VERSION):
             raise BundleError(
                 f"The bundle has format version {data.get('version')!r}, "
-                f"this NNJIT Studio reads {VERSION}.",
+                f"this NNJIT Studio reads {VERSION} to {SHARDS_VERSION}.",
                 "Use a matching NNJIT Studio, or export the bundle again.",
             )
         try:
@@ -193,11 +220,16 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[. ]", re.IGNORE
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest's JSON by the fields of :class:`Manifest`."""
     fields = dict(data)
+    sharded = data["version"] == SHARDS_VERSION
+    fields["weights"] = data["weights"]["shards"] if sharded else [data["weights"]]
+    if sharded and data["weights"]["nbytes"] != sum(s["nbytes"] for s in fields["weights"]):
+        raise ValueError("the 'nbytes' of the weights are not the sum of their shards")
     if "samples" in data:
         fields["samples"] = [(item, item) for item in data["samples"]["inputs"]]
     if "generation" in data:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
+        fields["extend"] = text.get("extend")  # older bundles have none
     more = data.get("candidates") or {}
     kernels, trials, share = (
         more.get(n, d) for n, d in (("kernels", []), ("trials", []), ("share", ""))
@@ -224,6 +256,8 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"the sha256 of {file.file!r} is not 64 hex digits"
         if file.nbytes < 0:
             yield f"the size of {file.file!r} is below 0"
+    if not manifest.weights:
+        yield "the weights have no file"
     wasm = (*manifest.kernels, *manifest.candidates)
     for kernels, known in ((wasm, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
         for kernel in kernels:
@@ -238,6 +272,11 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"tensor {spec.name!r} has the unknown dtype {spec.dtype!r}"
         if any(n < 0 for n in spec.shape):
             yield f"the shape of tensor {spec.name!r} is not a list of sizes"
+    demo = manifest.demo
+    for ports, kinds in ((demo.inputs, DEMO_INPUTS), (demo.outputs, DEMO_OUTPUTS)):
+        for port in ports:
+            if port.kind not in kinds:
+                yield f"the page has the unknown kind {port.kind!r} for {port.name!r}"
     text = manifest.generation
     if text is not None and (text.capacity < 1 or text.rows < 0):
         yield "the 'capacity' or the 'rows' of the generation are too small"

@@ -47,8 +47,10 @@ def _importing(
     weights: str = "",
     dim: Mapping[str, int] = MappingProxyType({}),
     shape: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    way: Mapping[str, str] = MappingProxyType({}),
 ) -> ImportOptions:
-    return ImportOptions(GivenShapes(dict(dim), dict(shape)), not no_winograd, weights == "f16")
+    shapes = GivenShapes(dict(dim), dict(shape))
+    return ImportOptions(shapes, not no_winograd, weights == "f16", dict(way))
 
 
 _DIMENSIONS = {
@@ -68,6 +70,13 @@ _DIMENSIONS = {
     ),
 }
 _OTHERS = {
+    "way": option(
+        None,
+        "A choice of the plan made otherwise than by its rule, as `nnjit advise` lists them.",
+        multiple=True,
+        metavar="CHOICE=VALUE",
+        callback=_named(str),
+    ),
     "no_winograd": option(False, "Import 3x3 convolutions directly, without Winograd tiles."),
     "weights": option(
         "model",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 import numpy as np
 
 from nnjit_studio.bundle import (
+    SHARD_BYTES,
     VerifyReport,
     allowed_address,
     public_key,
@@ -16,6 +18,7 @@ from nnjit_studio.bundle import (
     verify_bundle,
     write_seal,
 )
+from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
 from nnjit_studio.cli.common import (
     INPUTS,
@@ -121,6 +124,9 @@ def export(
         "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
         flag="--webgpu/--no-webgpu",
     ),
+    shard_mb: float = option(
+        SHARD_BYTES / 2**20, "Cut larger weights into files of this size, in MiB; 0 for one file."
+    ),
     candidates: int = option(
         0,
         "Further kernels of each workload for tuning in the page, which is off by default.",
@@ -130,6 +136,12 @@ def export(
         "", "The only address that the page may send times of candidates to; none by default."
     ),
     inputs: Path | None = INPUTS,
+    demo: tuple[str, ...] = option(
+        None,
+        "NAME=KIND: what the bundle's page takes an input or output for: picture, sound, text, "
+        "array; labels, boxes, similarity, waveform, numbers.",
+        multiple=True,
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -148,7 +160,8 @@ def export(
             "Give --candidates and an address of https without a query.",
         )
     signer = None if sign is None else signing_key(sign)
-    feeds = load_inputs(inputs)
+    feeds, kinds = load_inputs(inputs), read_overrides(demo)
+    shard_bytes = round(shard_mb * 2**20)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -157,10 +170,14 @@ def export(
     )
     tuned = 0
     try:
-        path = None if candidates else _any_size(bench, model, output, feeds, webgpu)
+        path = None
+        if not (webgpu or candidates):
+            path = _any_size(bench, model, output, feeds, kinds, shard_bytes)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, True, webgpu, candidates, share)
+            path = jobs.export(
+                bench.model, output, True, webgpu, candidates, share, kinds, shard_bytes
+            )
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -176,14 +193,19 @@ def export(
 
 
 def _any_size(
-    bench: Workbench, model: Path, output: Path, feeds: Feeds | None, webgpu: bool | None
+    bench: Workbench,
+    model: Path,
+    output: Path,
+    feeds: Feeds | None,
+    kinds: Mapping[str, str],
+    shard_bytes: int,
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
-    if given.dims or given.shapes or webgpu:
+    if given.dims or given.shapes:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds, shard_bytes)
     except ModelError as error:
         if feeds is None:
             raise

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 INT8_DYNAMIC, INT8_STATIC, FOUR_BIT = "int8-dynamic", "int8-static", "4-bit"
 OUTPUTS, CONSTANTS = "outputs", "constants"
+HALVED = "halved"
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Recipe:
 
     kind: str
     """``int8-dynamic``, ``int8-static``, ``4-bit``: weights quantised by ONNX Runtime's tools;
-    ``outputs``: only some outputs kept; ``constants``: inputs made constants."""
+    ``outputs``: only some outputs kept; ``constants``: inputs made constants; ``halved``: weights
+    rounded to f16, to tell which layer minds."""
     outputs: tuple[str, ...] = ()
     """Names of those that are kept."""
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -37,10 +39,10 @@ class Derived:
 
 @dataclass(frozen=True)
 class LayerError:
-    """The layer of a derived file whose own tensor is furthest from the same in the original."""
+    """The layer of a derived file that errs most on what the original feeds it."""
 
     name: str
     max_rel: float
-    """Largest difference over the largest value."""
+    """Largest difference over the largest value of its output."""
     compared: int
-    """So many layers have a tensor of that name in both."""
+    """So many layers have a tensor of that name in both files."""

@@ -6,20 +6,22 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from nnjit_studio.advice.apply import Apply
 from nnjit_studio.advice.measure import Form, as_fed
+from nnjit_studio.advice.records import Row
+from nnjit_studio.advice.sizes import resized
 from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
 from nnjit_studio.bundle.manifest import MANIFEST_FILE
 from nnjit_studio.compiler.process.results import ImportedModel
-from nnjit_studio.errors import CompileError
+from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.recipe import OUTPUTS, Recipe
 from nnjit_studio.records import TIERS, Kernel
-from nnjit_studio.records.backend import WASM
+from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import Feeds
-from nnjit_studio.workbench.page import EnginePage
+from nnjit_studio.workbench.runners import tiers_of_backend
 from nnjit_studio.workbench.stored_best import stored_best
 
 BASE = "untouched"
@@ -44,48 +46,80 @@ def untouched(model: ModelOnPage, folder: Path) -> Made:
     return Made(form, opened.path)
 
 
-def form_of(
-    model: ModelOnPage, name: str, apply: Apply, file: Path, feeds: Feeds, folder: Path
-) -> Made:
-    """The model with these changes, imported anew from this file.
+def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
+    """The model as a row changes it.
 
     Raises
     ------
     ModelError, UserError
-        When it cannot be imported.
+        When the file cannot be made or imported.
     CompileError
     """
-    page = model.page
-    given = model.current.importing or ImportOptions()
-    importing = apply.importing(replace(given, shapes=_shapes_for(given, apply, feeds)))
+    page, apply, file = model.page, row.apply, model.current.path
+    if apply.backend:
+        return _on_gpu(model, row, folder)
+    feeds = resized(model.feeds, apply.shapes)
+    if apply.recipe:
+        file = derived(model, apply.recipe, folder / f"{row.name}.onnx")
+        feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
+    importing = _importing(model, apply, feeds)
     weights = page.weights_file()
     try:
         with page.compiler_killed_on_cancel():
             made = page.process.import_model(file, weights, importing=importing)
         plan = made.plan
-        parts = BundleParts(plan, weights, _kernels(model, made), engine_files())
-        source = _unpacked(parts, folder, name)
+        parts = BundleParts(plan, weights, kernels_of(model, made, TIERS), engine_files())
+        source = _unpacked(parts, folder, row.name)
     finally:
         weights.unlink(missing_ok=True)
+    taken = as_fed(feeds, plan.input_specs)
     threads = apply.threads or page.threads
-    return Made(
-        Form(name, source, as_fed(feeds, plan.input_specs), plan.output_specs, threads), file
-    )
+    return Made(Form(row.name, source, taken, plan.output_specs, threads), file)
 
 
-def _shapes_for(given: ImportOptions, apply: Apply, feeds: Feeds) -> Any:
-    """What the user gave, without the hints of inputs that are smaller now."""
-    return given.with_hints(feeds).shapes if apply.shapes else given.shapes
+def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
+    """The file that a recipe makes of the open model's.
+
+    Raises
+    ------
+    ModelError, UserError
+        Also when the recipe finds nothing to do.
+    """
+    page, opened = model.page, model.current
+    with page.compiler_killed_on_cancel():
+        made = page.process.derive(opened.path, out, recipe, model.feeds)
+    if not made.nodes and recipe.kind != OUTPUTS:
+        raise UserError("No part of this model has weights that this tool quantises.")
+    return out
 
 
-def _kernels(model: ModelOnPage, made: ImportedModel) -> list[Kernel]:
-    """The best that is known for each of its workloads."""
-    return kernels_of(model.page, model, made, TIERS)
+def _importing(model: ModelOnPage, apply: Apply, feeds: Feeds) -> ImportOptions:
+    """As the open model was imported, with the changes; of its plan only what fits the file."""
+    given = model.current.importing or ImportOptions()
+    if apply.recipe:
+        shapes = given.shapes
+        left = {name: shape for name, shape in shapes.hints.items() if name in feeds}
+        values = {name: value for name, value in shapes.values.items() if name in feeds}
+        given = replace(given, shapes=replace(shapes, hints=left, values=values), ways={})
+    importing = apply.importing(given)
+    return importing.with_hints(feeds) if apply.shapes else importing
 
 
-def kernels_of(
-    page: EnginePage, model: ModelOnPage, made: ImportedModel, tiers: Sequence[str]
-) -> list[Kernel]:
+def _on_gpu(model: ModelOnPage, row: Row, folder: Path) -> Made:
+    """The open model with kernels for WebGPU."""
+    page, backend = model.page, Backend("webgpu", "navigator")
+    opened, plan = model.current.on(WASM), model.current.on(backend).plan
+    kernels = model.kernels(tiers_of_backend(backend), backend)
+    whole = replace(opened.plan, gpu_steps=plan.steps if plan.steps != opened.plan.steps else ())
+    both = [*model.kernels(TIERS, WASM), *kernels]
+    parts = BundleParts(whole, opened.weights, both, engine_files(gpu=True))
+    source = _unpacked(parts, folder, row.name)
+    feeds = as_fed(model.feeds, plan.input_specs)
+    form = Form(row.name, source, feeds, plan.output_specs, page.threads, "webgpu")
+    return Made(form, opened.path)
+
+
+def kernels_of(model: ModelOnPage, made: ImportedModel, tiers: Sequence[str]) -> list[Kernel]:
     """The best known kernel of every workload of a form: the session's, else the database's.
 
     Raises
@@ -93,6 +127,7 @@ def kernels_of(
     CompileError
         When a workload has none.
     """
+    page = model.page
     here = page.here(WASM)
     kernels: list[Kernel] = []
     for workload in made.workloads:

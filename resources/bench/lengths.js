@@ -44,11 +44,14 @@ const difference = (a, b) => a.reduce((most, x, i) => Math.max(most, Math.abs(x 
 
 conduct(async () => {
   const job = await fetchJob();
-  /** @type {{model: Model, threads: number, policy: Policy, lengths: number[], fixed: Record<string, string>, storm: number[]}} */
-  const { model, threads, policy, lengths, fixed, storm } = job;
+  /** @type {{model: Model, threads: number, policy: Policy, lengths: number[], fixed: Record<string, string>, storm: number[], warm: number}} */
+  const { model, threads, policy, lengths, fixed, storm, warm } = job;
   const any = await openOurs(file("any/manifest.json"), threads);
   const ort = await openOnnxRuntime(file("model.onnx"), threads);
   const loaded = compiled;
+  const start = performance.now();
+  const warm_runs = await any.session.warmUp({ [model.dim]: warm });
+  const warm_ms = performance.now() - start;
   let own = 0;
   for (const length of lengths) {
     const inputs = inputsAt(model, length);
@@ -74,5 +77,5 @@ conduct(async () => {
     if (i % 100 === 99) memory.push({ wasm: any.session.memoryBytes, heap: /** @type {any} */ (performance).memory?.usedJSHeapSize ?? 0 });
   }
   own += compiled - before;
-  await report({ type: "done", loaded, compiled_in_runs: own, memory, user_agent: navigator.userAgent, versions: { ort: (await import("./sessions.js")).onnxRuntimeLoaded().env.versions.web } });
+  await report({ type: "done", loaded, warm_runs, warm_ms, compiled_in_runs: own, memory, user_agent: navigator.userAgent, versions: { ort: (await import("./sessions.js")).onnxRuntimeLoaded().env.versions.web } });
 });

@@ -294,7 +294,8 @@ def test_a_wrong_plan(
 
 MANIFEST_DAMAGE: list[tuple[Callable[[Any], None], str]] = [
     (lambda m: m.update(format="zip"), "not one of an NNJIT bundle"),
-    (lambda m: m.update(version=2), "format version 2"),
+    (lambda m: m.update(version=3), "format version 3"),
+    (lambda m: m.update(version=2), "wrong: 'shards'"),
     (lambda m: m.pop("name"), "required field `name`"),
     (lambda m: m.update(kernels={}), "at `$.kernels`"),
     (lambda m: m.update(engine=[1]), "Expected `object`, got `int` - at `$.engine[0]`"),
@@ -431,15 +432,22 @@ def test_a_bundle_with_the_real_engine_is_closed(
             needed = re.findall(r'(?:src|href)="([^"#]+)"', data.decode())
         folder = posixpath.dirname(name)
         assert {posixpath.normpath(posixpath.join(folder, n)) for n in needed} <= set(files), name
-    assert b"sdk/bundle_page.js" in files["index.html"]
+    assert b"demo/page.js" in files["index.html"]
     assert b"sdk/session.js" in files["nnjit.js"]
 
 
 def test_engine_files_are_those_of_two_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    always = {"index.html", "nnjit.js", "engine/a.js", "sdk/b.css"}
-    for name in {*always, "engine/generation/t.js", "sdk/gpu/p.js", "studio/s.js", "types/t.js"}:
+    always = {"index.html", "nnjit.js", "engine/a.js", "sdk/b.css", "demo/p.js"}
+    for name in {
+        *always,
+        "engine/generation/t.js",
+        "sdk/gpu/p.js",
+        "demo/text/t.js",
+        "studio/s.js",
+        "types/t.js",
+    }:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(engine, "files", lambda package: tmp_path)

@@ -11,6 +11,8 @@ const BELOW = {
   types: [],
   engine: ["types"],
   sdk: ["engine", "types"],
+  check: [],
+  demo: ["sdk", "engine", "types"],
   runtime: ["sdk", "engine", "types"],
   live: ["types"],
   studio: ["engine", "types"],

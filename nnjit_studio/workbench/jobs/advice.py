@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
@@ -14,9 +15,11 @@ from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import IMPOSSIBLE, MEASURED, MEASURING, Advice, Row, with_row
 from nnjit_studio.advice.rows import Facts, rows_of
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
+from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.records.backend import WASM
+from nnjit_studio.support.files import replacing
 from nnjit_studio.verdict.measure import Visits
-from nnjit_studio.workbench.advice_forms import Made, form_of, untouched
+from nnjit_studio.workbench.advice_forms import BASE, Made, derived, form_of, untouched
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
 
@@ -97,6 +100,34 @@ def advise(
     yield replace(advice, phase="")
 
 
+def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = False) -> Path | None:
+    """Write the file of a row that is applied by one; None where options apply it.
+
+    Raises
+    ------
+    UserError
+        When the guard refuses it and it is not forced, no place for its file was named, one was
+        named for none, or it cannot be written.
+    """
+    if row.refusal and (row.state == IMPOSSIBLE or not force):
+        hint = "" if row.state == IMPOSSIBLE else "Force it, or accept a larger error."
+        raise UserError(f"{row.name} is not applied: {row.refusal}", hint)
+    recipe = row.apply.recipe
+    if recipe is None:
+        if out is not None:
+            raise UserError(
+                f"{row.name} is applied by options, and makes no file.", "Leave out the file."
+            )
+        return None
+    if out is None:
+        raise UserError(f"{row.name} is another file.", "Name it: -o OUT.onnx.")
+    with model.page.working(), tempfile.TemporaryDirectory(prefix="nnjit-advice-") as folder:
+        made = derived(model, recipe, Path(folder) / "made.onnx")
+        with replacing(out) as place:
+            shutil.copyfile(made, place)
+    return out
+
+
 def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
     opened, page = model.current.on(WASM), model.page
     assert opened.importing is not None
@@ -113,7 +144,7 @@ def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
 
 
 def _wanted(rows: tuple[Row, ...], only: tuple[str, ...]) -> tuple[Row, ...]:
-    unknown = set(only) - {row.name for row in rows}
+    unknown = set(only) - {row.name for row in rows} - {BASE}
     if unknown:
         raise UserError(
             f"This model has no advice {min(unknown)!r}.",
@@ -158,34 +189,56 @@ def _one(advice: Advice, row: Row, place: _Place) -> Generator[Advice, None, Adv
     row = replace(row, state=MEASURING)
     advice = replace(with_row(advice, row), phase=f"making: {row.title}")
     yield advice
-    found, problem = Found(), ""
+    found, problem, layer = Found(), "", ""
     try:
         model = place.model
-        made = form_of(model, row.name, row.apply, model.current.path, model.feeds, place.folder)
+        made = form_of(model, row, place.folder)
         for found in place.measure(made.form):
             if found.measured:
                 row = replace(row, measured=found.measured)
                 advice = replace(with_row(advice, row), phase=f"measuring: {row.title}")
                 yield advice
         problem = found.refused
+        if found.measured and not problem:
+            layer = _worst_layer(row, made, place)
     except BugError:
         raise
     except NnjitError as e:
         if place.model.page.cancelled:
             raise UserError("The advice was cancelled.") from None
         problem = str(e)
-    row = _judged(row, found, place, problem)
+    row = _judged(row, found, place, problem, layer)
     rate = min(advice.rate, row.measured.rate) if row.measured else advice.rate
     advice = replace(with_row(advice, row), rate=rate)
     yield advice
     return advice
 
 
-def _judged(row: Row, found: Found, place: _Place, problem: str) -> Row:
+def _worst_layer(row: Row, made: Made, place: _Place) -> str:
+    """The layer that errs most by itself, with its error; empty where rounding is not the row's
+    doing, or ONNX Runtime cannot tell."""
+    model, file = place.model, made.source
+    recipe = row.apply.recipe
+    if row.apply.half_weights:
+        file = derived(model, Recipe(HALVED), place.folder / "halved.onnx")
+    elif recipe is None or recipe.kind in (OUTPUTS, CONSTANTS):
+        return ""
+    try:
+        with model.page.compiler_killed_on_cancel():
+            worst = model.page.process.worst_layer(model.current.path, file, model.feeds)
+    except UserError:
+        if model.page.cancelled:
+            raise
+        return ""
+    return f"{worst.name} ({worst.max_rel:.1e} by itself)"
+
+
+def _judged(row: Row, found: Found, place: _Place, problem: str, layer: str) -> Row:
     """The row with its errors and what the guard says."""
     if problem or found.measured is None:
         return replace(row, state=IMPOSSIBLE, problem=problem or "Nothing was measured.",
                        measured=None)  # fmt: skip
-    measured = replace(found.measured, outputs=output_errors(found.outputs, place.reference))
+    outputs = output_errors(found.outputs, place.reference)
+    measured = replace(found.measured, outputs=outputs, worst_layer=layer)
     guard = judge(measured, len(found.outputs), place.options.max_error)
     return replace(row, state=MEASURED, measured=measured, guard=guard)

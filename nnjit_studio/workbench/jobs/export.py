@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import BundleParts, Candidates, engine_files, write_bundle
+from nnjit_studio.bundle import (
+    SHARD_BYTES,
+    BundleParts,
+    Candidates,
+    engine_files,
+    write_bundle,
+)
+from nnjit_studio.bundle.demo import TEXT
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
@@ -16,8 +24,10 @@ from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
+from nnjit_studio.workbench.inputs.texts import tokenizer_beside
+from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import PREFILL, Feeds
+from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
@@ -33,6 +43,8 @@ def export(
     webgpu: bool | None = None,
     candidates: int = 0,
     share: str = "",
+    kinds: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
 
@@ -43,16 +55,20 @@ def export(
     webgpu
         Whether kernels for WebGPU go with a static model. None: where the page runs them, or
         the database has a winner of a GPU, and every workload compiles.
+    kinds
+        What the page takes inputs and outputs for, by name; see :mod:`nnjit_studio.bundle.demo`.
     candidates
         How many further kernels of each workload go with a static model, to be tried in the page.
     share
         The only address that the page may send their times to; empty for none.
+    shard_bytes
+        Larger weights are cut into several files; 0 for one file.
 
     Raises
     ------
     UserError
-        In a lab mode: its kernels were chosen for an engine that no visitor has. Also where
-        candidates are asked for of a decoder, or no workload has any.
+        When a kind does not fit, or in a lab mode: its kernels were chosen for an engine that no
+        visitor has. Also where candidates are asked for of a decoder, or no workload has any.
     CompileError
         When ``webgpu`` is asked for and a workload has no kernel there.
     BundleError
@@ -71,22 +87,35 @@ def export(
     plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
+    chosen = plan if static else opened.plan
+    if opened.generation and tokenizer_beside(opened.path):
+        kinds = {opened.generation.ids: TEXT, **(kinds or {})}
+    page = page_parts(opened.path, chosen.input_specs, chosen.output_specs, kinds)
     parts = BundleParts(
-        plan if static else opened.plan,
+        chosen,
         opened.weights,
         [*kernels, *on_gpu],
-        engine_files(generation=not static, gpu=bool(on_gpu), tuning=bool(candidates)),
+        engine_files(not static, bool(on_gpu), tuning=bool(candidates), text=bool(page.tokenizer)),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
+        extend=opened.other_plans.get(EXTEND),
         figures=_figures(model),
+        page=page,
         candidates=spare,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
 
 def export_any_size(
-    page: EnginePage, path: Path, out: Path, feeds: Feeds | None, on_phase: OnPhase = quiet
+    page: EnginePage,
+    path: Path,
+    out: Path,
+    feeds: Feeds | None,
+    on_phase: OnPhase = quiet,
+    kinds: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
@@ -94,6 +123,8 @@ def export_any_size(
     ----------
     feeds
         Inputs that the model runs on, which go with the bundle; some are made up without.
+    kinds
+        As in :func:`export`.
 
     Returns
     -------
@@ -112,13 +143,17 @@ def export_any_size(
         made = page.process.import_any_size(path, weights, feeds or {}, half, on_phase)
     if made is None:
         return None
+    plan = made.plan.at(made.plan.example)
+    shown = page_parts(path, plan.input_specs, plan.output_specs, kinds)
     parts = BundleParts(
-        made.plan.at(made.plan.example),
+        plan,
         weights,
         made.kernels,
-        engine_files(any_size=True),
+        engine_files(any_size=True, text=bool(shown.tokenizer)),
         samples=feeds or {},
         open_plan=made.plan,
+        page=shown,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
 

@@ -3,6 +3,7 @@ import { EngineError } from "../errors.js";
 import { layoutMemory, PAGE_BYTES } from "../plan.js";
 import { everyVariant, planAt } from "./plan.js";
 import { dimsOf, textOf } from "./size.js";
+import { warmInputs } from "./warm.js";
 
 /** @import { Loaded, OpenPlan, OpenPort, Tensor, TensorSpec } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
@@ -64,6 +65,11 @@ export class Sizes {
     for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
     this.#made.set(key, made);
     return made;
+  }
+
+  /** See {@link warmInputs}. @param {Partial<Dims>} given */
+  warmInputs(given) {
+    return warmInputs(this.#open, given);
   }
 
   /**

@@ -93,3 +93,12 @@ test("tensors that live at once never overlap, and one that is over gives its pl
   for (const [p, q] of [[a, b], [b, c], [c, d], [a, d], [a, c]]) assert.ok(p[1] <= q[0] || q[1] <= p[0]);
   assert.equal(made.arena_bytes, 320 + 320 + 128);
 });
+
+test("every kernel that a remainder chooses runs ahead, near the sizes that are wanted", () => {
+  const sizes = new Sizes(/** @type {any} */ (plan()));
+  const shapes = (/** @type {any} */ given) => [...sizes.warmInputs(given)].map(([{ shape, data }]) => [...shape, data.length]);
+  assert.deepEqual(shapes({ n: 9 }), [[1, 9, 36], [1, 8, 32]]);
+  assert.deepEqual(shapes({ n: 1 }), [[1, 1, 4], [1, 2, 8]]);
+  assert.deepEqual(shapes({}), [[1, 4, 16], [1, 3, 12]]);
+  assert.throws(() => shapes({ n: 0 }), /n is 0; the model takes 1 or more/);
+});

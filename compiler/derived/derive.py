@@ -1,0 +1,79 @@
+"""A file made of another by a recipe. Runs in the compile process: the file is a stranger's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.derived import quantise
+from nnjit_studio.compiler.derived.cut import keep_outputs, make_constant
+from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.oracle.onnx_reference import MESSAGE_BYTES
+from nnjit_studio.errors import UserError
+from nnjit_studio.model.recipe import (
+    CONSTANTS,
+    FOUR_BIT,
+    HALVED,
+    INT8_DYNAMIC,
+    INT8_STATIC,
+    OUTPUTS,
+    Derived,
+    Recipe,
+)
+
+Feeds = Mapping[str, NDArray[Any]]
+COUNTED = ("DynamicQuantizeLinear", "QuantizeLinear", "DequantizeLinear", "MatMulNBits")
+
+
+def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
+    """Write the file that a recipe makes.
+
+    Parameters
+    ----------
+    feeds
+        Inputs by name; what static quantisation measures the ranges of activations on.
+
+    Raises
+    ------
+    ModelError
+        When the file is no valid model.
+    UserError
+        When the recipe does not fit it.
+    """
+    model = check.load_model(path)
+    if model.ByteSize() > MESSAGE_BYTES:
+        raise UserError("The model is larger than 2 GiB, more than the tools take in one piece.")
+    before = len(model.graph.node)
+    if recipe.kind == OUTPUTS:
+        made = keep_outputs(model, recipe.outputs)
+        changed = before - len(made.graph.node)
+    elif recipe.kind == CONSTANTS:
+        made, changed = make_constant(model, recipe.constants), len(recipe.constants)
+    elif recipe.kind == HALVED:
+        made, changed = quantise.halved(model)
+    else:
+        made = _quantised(model, recipe.kind, feeds)
+        changed = sum(node.op_type in COUNTED for node in made.graph.node)
+    onnx.save_model(made, str(out))
+    return Derived(changed, out.stat().st_size)
+
+
+def _quantised(model: onnx.ModelProto, kind: str, feeds: Feeds) -> onnx.ModelProto:
+    if any(node.op_type in (*COUNTED, "MatMulInteger") for node in model.graph.node):
+        raise UserError("The model is quantised already.")
+    tools = {
+        INT8_DYNAMIC: quantise.dynamic,
+        INT8_STATIC: lambda m: quantise.static(m, feeds),
+        FOUR_BIT: quantise.four_bit,
+    }
+    try:
+        return tools[kind](model)
+    except MemoryError:
+        raise
+    except Exception as e:  # its tools raise whatever they meet
+        reason = (str(e).strip().splitlines() or [type(e).__name__])[0][:200]
+        raise UserError(f"ONNX Runtime's tools do not quantise the model: {reason}") from e
