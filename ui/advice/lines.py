@@ -17,7 +17,7 @@ from nnjit_studio.advice.records import (
     Row,
     ranked,
 )
-from nnjit_studio.advice.text import gain, sentences
+from nnjit_studio.advice.text import gain
 from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.verdict.text import kilobytes, times, timing
 
@@ -72,8 +72,15 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
     for row in ranked(advice.rows):
         used = row.name in in_use
         verdict = IN_USE if used else _verdict(row, advice.base)
-        note = " ".join(sentences(row)[1:])
+        note = " ".join(told for told in _to_know(row) if told)
         yield Line(row.title, verdict, row.measured, note, row, _action(row, used, armed))
+
+
+def _to_know(row: Row) -> tuple[str, ...]:
+    if row.state == IMPOSSIBLE:
+        return (row.problem,)
+    asks = f"Asks: {row.asks}" if row.asks else ""
+    return (asks, row.note, row.guard.reason if row.guard.state != KEPT else "")
 
 
 def _verdict(row: Row, base: Measurement | None) -> str:

@@ -20,6 +20,7 @@ from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.samples import first
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
+from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
@@ -85,7 +86,7 @@ class StudioSession(QObject):
         self._stopping = False
         self._then: Callable[[], object] | None = None
         self._unasked = False
-        self._first_form: PageForm | None = None
+        self._forms = Forms(workbench)
         self._next: tuple[str, str, Work] | None = None
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
@@ -142,7 +143,7 @@ class StudioSession(QObject):
         """Write the sample model, if need be, and open it; False when another job is running."""
 
         def work(emit: Callable[[Any], None]) -> Any:
-            self._as_at_first()
+            self._forms.leave()
             return self._open(first.sample_model(phases(emit)), emit)
 
         return self._start("open", "Opening the sample model", work)
@@ -155,22 +156,9 @@ class StudioSession(QObject):
         feeds = NOTHING if smaller else dict(self.workbench.model.feeds)
 
         def work(emit: Callable[[Any], None]) -> Any:
-            before = self.workbench.run(jobs.take_form, form)
-            try:
-                opened = self._open(path, emit, feeds)
-            except BaseException:
-                self.workbench.run(jobs.take_form, before)
-                raise
-            self._first_form = self._first_form or before
-            return opened
+            return self._forms.open(form, lambda: self._open(path, emit, feeds))
 
         return self._start("open", "Opening the model in another form", work)
-
-    def _as_at_first(self) -> None:
-        """Leave to the next model nothing that was applied to the one before."""
-        if self._first_form is not None:
-            self.workbench.run(jobs.take_form, self._first_form)
-            self._first_form = None
 
     def read_records(self) -> bool:
         """Read the kernel database in the second worker, also while tuning."""
@@ -280,7 +268,7 @@ class StudioSession(QObject):
             self.refreshed.emit(changes)
 
     def _read(self, path: Path, answer: Answer, emit: Callable[[Any], None]) -> Any:
-        self._as_at_first()
+        self._forms.leave()
         found = self.workbench.run(jobs.survey, path)
         emit(found)
         feeds = answer(found)
