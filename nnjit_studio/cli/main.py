@@ -35,7 +35,7 @@ VERBS = {
     "run": "run:run_model",
     "sample": "sample:sample",
     "serve": "deployment:serve",
-    "server": "server:server",
+    "server": "commons.server:server",
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",
