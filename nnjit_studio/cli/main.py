@@ -36,6 +36,7 @@ VERBS = {
     "sample": "sample:sample",
     "serve": "deployment:serve",
     "server": "commons.server:server",
+    "share": "commons.share:share",
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",

@@ -56,10 +56,16 @@ def check_report(report: Report) -> None:
     places = {finding.place for finding in report.findings}
     _need(len(places) == count, "The report speaks of one kernel twice.")
     for finding in report.findings:
-        _check_finding(finding)
+        check_finding(finding)
 
 
-def _check_finding(finding: Finding) -> None:
+def check_finding(finding: Finding) -> None:
+    """Refuse a finding that says what none may say.
+
+    Raises
+    ------
+    CommonsError
+    """
     check_place(finding.place)
     _need(finding.default.settings == DEFAULT_SETTINGS, "The finding has no time of the default.")
     _need(0 < len(finding.best) <= TOP, f"The finding has not 1 to {TOP} settings.")
