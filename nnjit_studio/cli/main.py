@@ -26,6 +26,7 @@ VERBS = {
     "doctor": "doctor:doctor",
     "export": "run:export",
     "faster": "profile:faster",
+    "fleet": "fleet:fleet",
     "generate": "generate:generate",
     "inspect": "inspection.inspect:inspect",
     "live": "live:live",
