@@ -6,9 +6,11 @@ from nnjit_studio.bundle.keys import public_key, remembered, signing_key
 from nnjit_studio.bundle.manifest import BundleFile, BundleKernel, Manifest
 from nnjit_studio.bundle.reader import Bundle, VerifyReport, read_bundle, verify_bundle
 from nnjit_studio.bundle.seal import Seal, write_seal
+from nnjit_studio.bundle.shards import SHARD_BYTES
 from nnjit_studio.bundle.writer import BundleParts, write_bundle
 
 __all__ = [
+    "SHARD_BYTES",
     "Bundle",
     "BundleFile",
     "BundleKernel",

@@ -20,6 +20,8 @@ from nnjit_studio.records import GPU_TIERS, TIERS
 
 FORMAT = "nnjit-bundle"
 VERSION = 1
+SHARDS_VERSION = 2
+"""Of a bundle whose weights lie in several files."""
 MANIFEST_FILE = "manifest.json"
 README_FILE = "README.txt"
 
@@ -76,19 +78,20 @@ class Manifest:
 
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
-    and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
+    and ``prefill`` and ``extend`` the files of the others, where they exist. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
     ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
     ``candidates`` are further kernels that a page may try in ``trials``, and ``share`` the only
     address that it may send their times to.
+    ``weights`` are the files whose contents, one after another, are those of the plan.
     """
 
     name: str
     generator: str
     created: str  # ISO 8601, UTC
     plan: BundleFile
-    weights: BundleFile
+    weights: tuple[BundleFile, ...]
     kernels: tuple[BundleKernel, ...]
     engine: tuple[BundleFile, ...]
     inputs: tuple[TensorSpec, ...]
@@ -97,6 +100,7 @@ class Manifest:
     samples: tuple[tuple[TensorSpec, BundleFile], ...] = ()
     generation: Generation | None = None
     prefill: BundleFile | None = None
+    extend: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
     demo: Demo = NO_DEMO
@@ -109,21 +113,26 @@ class Manifest:
     @property
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
-        named = [self.plan, self.weights, *self.engine, *(file for _, file in self.samples)]
-        named += [file for file in (self.prefill, self.tokenizer, self.labels) if file]
+        named = [self.plan, *self.weights, *self.engine, *(file for _, file in self.samples)]
+        optional = (self.prefill, self.extend, self.tokenizer, self.labels)
+        named += [file for file in optional if file]
         kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
 
+    @property
+    def weights_bytes(self) -> int:
+        return sum(shard.nbytes for shard in self.weights)
+
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSION if len(self.weights) == 1 else SHARDS_VERSION,
             "name": self.name,
             "generator": self.generator,
             "created": self.created,
             "plan": asdict(self.plan),
-            "weights": asdict(self.weights),
+            "weights": self._weights_json(),
             "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "engine": [asdict(file) for file in self.engine],
             "inputs": [_spec_json(spec) for spec in self.inputs],
@@ -150,9 +159,17 @@ class Manifest:
                 for k in self.gpu_kernels
             ]
         if self.generation:
-            prefill = asdict(self.prefill) if self.prefill else None
-            data["generation"] = {"facts": asdict(self.generation), "prefill": prefill}
+            files = {"prefill": self.prefill, "extend": self.extend}
+            data["generation"] = {
+                "facts": asdict(self.generation),
+                **{plan: asdict(file) if file else None for plan, file in files.items()},
+            }
         return data
+
+    def _weights_json(self) -> dict[str, Any]:
+        if len(self.weights) == 1:
+            return asdict(self.weights[0])
+        return {"nbytes": self.weights_bytes, "shards": [asdict(each) for each in self.weights]}
 
     @classmethod
     def from_json(cls, data: Any) -> Manifest:
@@ -168,10 +185,10 @@ class Manifest:
             raise BundleError(
                 "The manifest is not one of an NNJIT bundle.", "Export the bundle again."
             )
-        if data.get("version") != VERSION:
+        if data.get("version") not in (VERSION, SHARDS_VERSION):
             raise BundleError(
                 f"The bundle has format version {data.get('version')!r}, "
-                f"this NNJIT Studio reads {VERSION}.",
+                f"this NNJIT Studio reads {VERSION} to {SHARDS_VERSION}.",
                 "Use a matching NNJIT Studio, or export the bundle again.",
             )
         try:
@@ -203,11 +220,16 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[. ]", re.IGNORE
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest's JSON by the fields of :class:`Manifest`."""
     fields = dict(data)
+    sharded = data["version"] == SHARDS_VERSION
+    fields["weights"] = data["weights"]["shards"] if sharded else [data["weights"]]
+    if sharded and data["weights"]["nbytes"] != sum(s["nbytes"] for s in fields["weights"]):
+        raise ValueError("the 'nbytes' of the weights are not the sum of their shards")
     if "samples" in data:
         fields["samples"] = [(item, item) for item in data["samples"]["inputs"]]
     if "generation" in data:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
+        fields["extend"] = text.get("extend")  # older bundles have none
     more = data.get("candidates") or {}
     kernels, trials, share = (
         more.get(n, d) for n, d in (("kernels", []), ("trials", []), ("share", ""))
@@ -234,6 +256,8 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"the sha256 of {file.file!r} is not 64 hex digits"
         if file.nbytes < 0:
             yield f"the size of {file.file!r} is below 0"
+    if not manifest.weights:
+        yield "the weights have no file"
     wasm = (*manifest.kernels, *manifest.candidates)
     for kernels, known in ((wasm, TIERS), (manifest.gpu_kernels, GPU_TIERS)):
         for kernel in kernels:

@@ -28,6 +28,7 @@ from nnjit_studio.bundle.manifest import (
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
 from nnjit_studio.bundle.seal import write_seal
+from nnjit_studio.bundle.shards import SHARD_BYTES, Shard, chunks_of, cut
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
 from nnjit_studio.model.memory import WASM_BYTES, forecast
@@ -36,8 +37,7 @@ from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing
 
 PLAN_FILE = "plan.json"
-PREFILL_FILE = "prefill.json"
-WEIGHTS_FILE = "weights.bin"
+PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
 TOKENIZER_FILE = "tokenizer.json"
 LABELS_FILE = "labels.txt"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -135,6 +135,8 @@ class BundleParts:
     """Of a decoder."""
     prefill: Plan | None = None
     """Of a decoder."""
+    extend: Plan | None = None
+    """Of a decoder."""
     open_plan: OpenPlan | None = None
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
@@ -143,10 +145,12 @@ class BundleParts:
     """For the bundle's own page."""
     candidates: Candidates = field(default_factory=Candidates)
     """Further kernels, for tuning in the page."""
+    shard_bytes: int = SHARD_BYTES
+    """Weights larger than that are cut into several files; 0 for one file."""
 
     @property
     def plans(self) -> list[Plan]:
-        return [self.plan, *([self.prefill] if self.prefill else [])]
+        return [plan for plan in (self.plan, self.prefill, self.extend) if plan is not None]
 
 
 def write_bundle(
@@ -172,9 +176,10 @@ def write_bundle(
         When something is missing or does not fit, or the file cannot be
         written. A bundle that was at ``out`` is then still there.
     """
-    plan, prefill = parts.plan, parts.prefill
+    plan = parts.plan
     with replacing(out, "The bundle", BundleError) as part:
-        weights_file = _streamed_file(WEIGHTS_FILE, parts.weights)
+        starts = {b.offset for p in parts.plans for b in p.buffers if b.region == "weight"}
+        shards = cut(parts.weights, starts, parts.shard_bytes)
         contents, page = dict(parts.engine_files), parts.page
         engine = tuple(_file(file, contents[file]) for file in sorted(contents))
         manifest = Manifest(
@@ -182,7 +187,7 @@ def write_bundle(
             generator=f"NNJIT Studio {__version__}",
             created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
             plan=_add(contents, PLAN_FILE, _json((parts.open_plan or plan).to_json())),
-            weights=weights_file,
+            weights=tuple(shard.entry for shard in shards),
             kernels=_add_kernels(contents, parts),
             engine=engine,
             inputs=plan.input_specs,
@@ -190,7 +195,8 @@ def write_bundle(
             tuned_on=tuned_on,
             samples=_add_samples(contents, parts),
             generation=parts.generation,
-            prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
+            prefill=_add_plan(contents, PREFILL_FILE, parts.prefill),
+            extend=_add_plan(contents, EXTEND_FILE, parts.extend),
             gpu_kernels=_add_gpu_kernels(contents, parts),
             dims=parts.open_plan.dims if parts.open_plan else (),
             demo=page.demo,
@@ -202,7 +208,7 @@ def write_bundle(
         )
         contents[MANIFEST_FILE] = _json(manifest.to_json())
         contents[README_FILE] = _readme(manifest, parts.open_plan, parts.figures).encode()
-        _write_zip(part, contents, parts.weights, weights_file.nbytes)
+        _write_zip(part, contents, parts.weights, shards)
         write_seal(part)
         report = verify_bundle(part)
         if not report.ok:
@@ -213,17 +219,24 @@ def write_bundle(
     return out
 
 
-def _write_zip(file: Path, contents: Mapping[str, bytes], weights: Path, nbytes: int) -> None:
+def _add_plan(contents: dict[str, bytes], name: str, plan: Plan | None) -> BundleFile | None:
+    return None if plan is None else _add(contents, name, _json(plan.to_json()))
+
+
+def _write_zip(
+    file: Path, contents: Mapping[str, bytes], weights: Path, shards: Sequence[Shard]
+) -> None:
+    streamed = {shard.entry.file: shard for shard in shards}  # equal parts are one file
     with zipfile.ZipFile(file, "w") as archive:
-        for name in sorted((*contents, WEIGHTS_FILE)):
+        for name in sorted((*contents, *streamed)):
             info = zipfile.ZipInfo(name, ZIP_EPOCH)
             info.create_system = 3  # the same bytes on every system
             info.external_attr = 0o100644 << 16
-            if name == WEIGHTS_FILE:
+            if shard := streamed.get(name):
                 # Weights do not compress; stored, a server can send them as they are.
-                info.file_size = nbytes
-                with weights.open("rb") as source, archive.open(info, "w") as target:
-                    while chunk := source.read(CHUNK_BYTES):
+                info.file_size = shard.entry.nbytes
+                with archive.open(info, "w") as target:
+                    for chunk in chunks_of(weights, shard.begin, shard.entry.nbytes, CHUNK_BYTES):
                         target.write(chunk)
             else:
                 info.compress_type = zipfile.ZIP_DEFLATED
@@ -318,15 +331,6 @@ def _add_given(contents: dict[str, bytes], name: str, data: bytes) -> BundleFile
 
 def _file(name: str, data: bytes) -> BundleFile:
     return BundleFile(name, hashlib.sha256(data).hexdigest(), len(data))
-
-
-def _streamed_file(name: str, path: Path) -> BundleFile:
-    digest, nbytes = hashlib.sha256(), 0
-    with path.open("rb") as source:
-        while chunk := source.read(CHUNK_BYTES):
-            digest.update(chunk)
-            nbytes += len(chunk)
-    return BundleFile(name, digest.hexdigest(), nbytes)
 
 
 def _json(data: Any) -> bytes:

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from nnjit_studio.bundle import (
+    SHARD_BYTES,
     VerifyReport,
     allowed_address,
     public_key,
@@ -123,6 +124,9 @@ def export(
         "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
         flag="--webgpu/--no-webgpu",
     ),
+    shard_mb: float = option(
+        SHARD_BYTES / 2**20, "Cut larger weights into files of this size, in MiB; 0 for one file."
+    ),
     candidates: int = option(
         0,
         "Further kernels of each workload for tuning in the page, which is off by default.",
@@ -157,6 +161,7 @@ def export(
         )
     signer = None if sign is None else signing_key(sign)
     feeds, kinds = load_inputs(inputs), read_overrides(demo)
+    shard_bytes = round(shard_mb * 2**20)
     bench = Workbench(
         database_path(target.database),
         threads=target.threads,
@@ -165,10 +170,14 @@ def export(
     )
     tuned = 0
     try:
-        path = None if candidates else _any_size(bench, model, output, feeds, webgpu, kinds)
+        path = None
+        if not (webgpu or candidates):
+            path = _any_size(bench, model, output, feeds, kinds, shard_bytes)
         if path is None:
             bench.open_offline(model, note, feeds)
-            path = jobs.export(bench.model, output, True, webgpu, candidates, share, kinds)
+            path = jobs.export(
+                bench.model, output, True, webgpu, candidates, share, kinds, shard_bytes
+            )
             tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -188,15 +197,15 @@ def _any_size(
     model: Path,
     output: Path,
     feeds: Feeds | None,
-    webgpu: bool | None,
     kinds: Mapping[str, str],
+    shard_bytes: int,
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
-    if given.dims or given.shapes or webgpu:
+    if given.dims or given.shapes:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds)
+        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds, shard_bytes)
     except ModelError as error:
         if feeds is None:
             raise

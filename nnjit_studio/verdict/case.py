@@ -26,6 +26,8 @@ DATA_SUFFIXES = (".data", ".onnx_data", ".bin", ".weights", ".pb")
 """Of external data that is not named after its model."""
 NOT_SHIPPED = ("bench/", f"files/{PLACE}/", "files/job.json", "files/input-", "weights.bin")
 """Of what the page reads: its own scaffolding, the data, and the weights, which all need."""
+SHARDS = "weights"
+"""The folder of weights in several files."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def shipped_bytes(served: Iterable[tuple[str, Path]]) -> int:
     paths = {
         path: path.stat().st_mtime_ns
         for address, path in served
-        if not address.startswith(NOT_SHIPPED[:-1]) and path.name != NOT_SHIPPED[-1]
+        if not address.startswith(NOT_SHIPPED[:-1])
+        and not {path.name, path.parent.name} & {NOT_SHIPPED[-1], SHARDS}
     }
     return sum(_compressed(path, changed) for path, changed in paths.items())
 

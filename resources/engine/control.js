@@ -9,6 +9,8 @@
  * command there is by then.
  */
 
+import { MAX_THREADS } from "./features.js";
+
 // the words that many threads write stand on cache lines of their own
 const LEFT = 0; // chunks that nobody has taken yet
 const PENDING = 16; // chunks that are not done yet
@@ -29,7 +31,6 @@ const MAX_TEXT = 200;
 const TOOK = TEXT + MAX_TEXT; // chunks that each thread has taken, the caller first
 const LINE = 16; // words between those of two threads
 
-export const MAX_THREADS = 64;
 export const CONTROL_BYTES = 4 * (TOOK + MAX_THREADS * LINE);
 
 /** More chunks than threads, so that a thread which loses its core holds up little. */

@@ -1,14 +1,14 @@
 /** The plan interpreter: one model, its plans over one memory, its kernels. */
 import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
-import { compileKernel, linkKernel } from "./kernel.js";
+import { compileKernel, headerOf, linkKernel } from "./kernel.js";
 import {
   checkPlans, checkWeights, countsOf, feedsOf, layoutMemory, MAIN, missing, named, outputOf, PAGE_BYTES, specBytes, unitOf, wantedWidths, WEIGHTS_BASE,
 } from "./plan.js";
 import { relayout } from "./repack.js";
 import { addStep, bindCalls, checkRuns, execute, newInference, repeatable, runTapped, timeSteps } from "./steps.js";
 
-/** @import { Call, Inference, Loaded, NewKernel, Plan, Registered, Tap, Tensor, Weight } from "../types/engine.js" */
+/** @import { Call, Inference, Loaded, NewKernel, Plan, ReadyKernel, Registered, Tap, Tensor, Weight } from "../types/engine.js" */
 /** @import { Sizes } from "./open/sizes.js" */
 /** @import { Team } from "./team.js" */
 
@@ -95,9 +95,10 @@ export class Engine {
   /**
    * A view of the loaded weights, valid until the next call of any method.
    * @param {number} nbytes
+   * @param {number} [offset] in the weights file
    */
-  weights(nbytes) {
-    return this.#bytes(WEIGHTS_BASE, nbytes);
+  weights(nbytes, offset = 0) {
+    return this.#bytes(WEIGHTS_BASE + offset, nbytes);
   }
 
   /**
@@ -105,7 +106,7 @@ export class Engine {
    * weights whose panel width changes. Between two inferences by its nature:
    * the swap itself is synchronous.
    *
-   * @param {NewKernel[]} kernels
+   * @param {(NewKernel | ReadyKernel)[]} kernels
    * @param {{only?: boolean}} [options] `only` drops all other kernels
    * @returns {Promise<{repack_ms: number}>}
    */
@@ -139,20 +140,20 @@ export class Engine {
 
   /**
    * Compiles kernels and links them, in every thread of the team.
-   * @param {NewKernel[]} kernels
+   * @param {(NewKernel | ReadyKernel)[]} kernels
    * @returns {Promise<Map<string, Registered>>}
    */
   async link(kernels) {
     const { memory } = this.#named();
     const team = this.#team;
     const linked = [];
-    for (const { bytes, ...header } of kernels) {
-      const { workload } = header;
+    for (const kernel of kernels) {
+      const { workload } = kernel;
       const [pointers, other] = countsOf(Object.values(this.plans), workload);
       if (other !== undefined) throw new EngineError(`The plan calls ${workload} with different numbers of arguments.`);
-      const module = await compileKernel(bytes, workload, team !== null);
-      const choice = team && header.parallel_extent > 1 ? new Choice() : null;
-      linked.push({ header, module, run: await linkKernel(module, memory, pointers, workload), choice });
+      const module = "module" in kernel ? kernel.module : await compileKernel(kernel.bytes, workload, team !== null);
+      const choice = team && kernel.parallel_extent > 1 ? new Choice() : null;
+      linked.push({ header: headerOf(kernel), module, run: await linkKernel(module, memory, pointers, workload), choice });
     }
     const ids = (await team?.add(memory, linked.map(({ module }) => module))) ?? [];
     return new Map(linked.map(({ module: _, ...kernel }, i) => [kernel.header.workload, { ...kernel, id: ids[i] ?? 0 }]));

@@ -1,5 +1,10 @@
 /** What this browser can do, found by asking it to validate tiny modules. */
 
+export const MAX_THREADS = 64;
+
+/** Whether this page may share memory between threads. */
+export const canShare = () => globalThis.crossOriginIsolated === true && typeof SharedArrayBuffer === "function";
+
 /** Tiers from best to plainest. */
 export const TIERS = /** @type {const} */ (["relaxed-simd", "simd128"]);
 /** @typedef {typeof TIERS[number]} Tier */

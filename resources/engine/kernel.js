@@ -1,7 +1,7 @@
 /** From the bytes of a kernel to its `run` function; one set of bytes for both kinds of memory. */
 import { EngineError } from "./errors.js";
 
-/** @import { Run } from "../types/engine.js" */
+/** @import { KernelHeader, NewKernel, ReadyKernel, Run } from "../types/engine.js" */
 
 const MAGIC = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0];
 const IMPORTS = 2;
@@ -9,6 +9,12 @@ const ENV_MEMORY = [3, 0x65, 0x6e, 0x76, 6, 0x6d, 0x65, 0x6d, 0x6f, 0x72, 0x79, 
 const UNSHARED = 0; // limits: a minimum alone
 const SHARED = 3; // limits: shared, with minimum and maximum
 const MAX_PAGES = [0x80, 0x80, 0x04]; // 65536, the largest: any memory's own maximum fits
+
+/** What is known of a kernel beside its code. @param {NewKernel | ReadyKernel} kernel @returns {KernelHeader} */
+export function headerOf(kernel) {
+  const { bytes: _, module: __, ...header } = /** @type {Partial<NewKernel & ReadyKernel>} */ (kernel);
+  return /** @type {KernelHeader} */ (header);
+}
 
 /**
  * @param {BufferSource} bytes

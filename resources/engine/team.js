@@ -1,18 +1,15 @@
 /** The caller and its helpers: threads that work off a kernel's outer loop together. */
-import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, MAX_THREADS, publish, taken, takeFailure, wake, workOff } from "./control.js";
+import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, publish, taken, takeFailure, wake, workOff } from "./control.js";
 import { EngineError } from "./errors.js";
+import { canShare, MAX_THREADS } from "./features.js";
 
 /** @import { Run } from "../types/engine.js" */
 /** @import { Control } from "./control.js" */
 /** @typedef {Pick<Worker, "postMessage" | "terminate" | "addEventListener" | "removeEventListener">} Helper */
 
-export { MAX_THREADS } from "./control.js";
 const ANSWER_MS = 20_000;
 /** Longer than any chunk of a kernel takes; then its thread is lost. */
 const LIMIT_MS = 30_000;
-
-/** Whether this page may share memory between threads. */
-export const canShare = () => globalThis.crossOriginIsolated === true && typeof SharedArrayBuffer === "function";
 
 const startHelper = () => new Worker(new URL("./pool_worker.js", import.meta.url), { type: "module" });
 
@@ -60,6 +57,11 @@ export class Team {
 
   get threads() {
     return this.#helpers.length + 1;
+  }
+
+  /** Whether a helper died or gave no answer: nothing runs on this team any more. */
+  get lost() {
+    return this.#lost !== "";
   }
 
   /** How many chunks each thread has taken so far, the caller first. */

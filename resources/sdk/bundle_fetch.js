@@ -1,10 +1,14 @@
 /** The files of a bundle: fetched, and compared with their manifest. */
 import { EngineError } from "../engine/errors.js";
-import { PREFILL } from "../engine/plan.js";
+import { EXTEND, PREFILL } from "../engine/plan.js";
 
-export const MANIFEST_VERSION = 1;
+export const MANIFEST_VERSION = 2;
+/** Before weights came in several files. */
+const ONE_FILE = 1;
+/** How many files of weights come at once: as many as browsers ask one server for. */
+const LANES = 6;
 
-/** @import { Bundle, FileEntry, Manifest, Plan } from "../types/engine.js" */
+/** @import { Bundle, FileEntry, Manifest, Plan, Weights } from "../types/engine.js" */
 
 /** How files come: whoever keeps or brings them puts a function of its own here. */
 export const transport = { fetch: (/** @type {URL} */ url) => fetch(url) };
@@ -18,9 +22,10 @@ export async function fetchBundle(base) {
   const manifest = readManifest(await download(base, "manifest.json"));
   /** @type {Plan} */
   const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
-  const { prefill } = manifest.generation ?? {};
   /** @type {Record<string, Plan>} */
-  const others = prefill ? { [PREFILL]: parse(await fetchFile(base, prefill), prefill.file) } : {};
+  const others = {};
+  const { prefill, extend } = manifest.generation ?? {};
+  for (const [name, entry] of /** @type {const} */ ([[PREFILL, prefill], [EXTEND, extend]])) if (entry) others[name] = parse(await fetchFile(base, entry), entry.file);
   if (manifest.weights.nbytes !== plan.weights_bytes)
     throw new EngineError(
       `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,
@@ -33,8 +38,8 @@ export async function fetchBundle(base) {
 function readManifest(bytes) {
   const manifest = parse(bytes, "manifest.json");
   if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
-  if (manifest.version !== MANIFEST_VERSION)
-    throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
+  if (manifest.version !== MANIFEST_VERSION && manifest.version !== ONE_FILE)
+    throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${ONE_FILE} to ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
   return manifest;
 }
 
@@ -70,11 +75,35 @@ export async function fetchFile(base, entry) {
   return bytes;
 }
 
+/** The files of the weights, in their order. @param {Weights} weights @returns {FileEntry[]} */
+const shardsOf = (weights) => ("shards" in weights ? weights.shards : [weights]);
+
 /**
- * The weights file in parts, as they come; its hash is for who has all of it to check.
+ * Every file of the weights, some at once, the first ones first.
+ * @param {Weights} weights
+ * @param {(entry: FileEntry, offset: number) => Promise<void>} fetchShard
+ */
+export async function eachShard(weights, fetchShard) {
+  let offset = 0;
+  const queue = shardsOf(weights).map((entry) => ({ entry, offset: (offset += entry.nbytes) - entry.nbytes }));
+  if (offset !== weights.nbytes)
+    throw new EngineError(`The files of the weights have ${offset} bytes, the manifest says ${weights.nbytes}.`, "Export the bundle again.");
+  const lane = async () => {
+    // a lane that fails ends the others after the files that they are at
+    for (let next = queue.shift(); next; next = queue.shift())
+      await fetchShard(next.entry, next.offset).catch((e) => {
+        queue.length = 0;
+        throw e;
+      });
+  };
+  await Promise.all(Array.from({ length: LANES }, lane));
+}
+
+/**
+ * A file in parts, as they come; its hash is for who has all of it to check.
  * @param {URL} base
  * @param {FileEntry} entry
- * @param {(offset: number, bytes: Uint8Array<ArrayBuffer>) => unknown} take awaited
+ * @param {(offset: number, bytes: Uint8Array<ArrayBuffer>) => void} take
  */
 export async function streamFile(base, entry, take) {
   if (entry.nbytes === 0) return;
@@ -86,7 +115,7 @@ export async function streamFile(base, entry, take) {
     const { done, value } = await reader.read();
     if (done) break;
     if (at + value.length > entry.nbytes) throw wrongSize(entry, at + value.length);
-    await take(at, value);
+    take(at, value);
     at += value.length;
   }
   if (at !== entry.nbytes) throw wrongSize(entry, at);

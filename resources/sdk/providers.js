@@ -2,13 +2,16 @@
 import { Engine } from "../engine/engine.js";
 import { EngineError } from "../engine/errors.js";
 import { bestTier, hasTier, TIERS } from "../engine/features.js";
+import { compileKernel } from "../engine/kernel.js";
 import { OPEN_VERSION } from "../engine/plan.js";
-import { Team } from "../engine/team.js";
-import { check, fetchFile, streamFile } from "./bundle_fetch.js";
+import { canHash, check, eachShard, fetchFile, streamFile } from "./bundle_fetch.js";
+import { Common } from "./common.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
 /** @import { Sizes } from "../engine/open/sizes.js" */
-/** @import { Bundle, KernelEntry, OpenPlan, Plan } from "../types/engine.js" */
+/** @import { Team } from "../engine/team.js" */
+/** @import { Bundle, KernelEntry, OpenPlan, Plan, ReadyKernel } from "../types/engine.js" */
+/** @import { Share } from "./common.js" */
 /**
  * A model that is ready to run.
  * @typedef {{engine: Engine | GpuEngine, sizes?: Sizes | null, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
@@ -38,31 +41,43 @@ export async function openFirst(names, bundle, threads) {
     }
 }
 
+/** Modules by the hash of their kernel. @type {Common<WebAssembly.Module>} */
+const modules = new Common();
+/** Threads by their number: models take turns on them. @type {Common<Team>} */
+const teams = new Common((team) => team.close(), (team) => team.lost);
+
 /** @param {Bundle} bundle @param {number} threads @returns {Promise<Opened>} */
 async function openInWasm({ base, manifest, plan, others }, threads) {
   const tier = bestTier();
   if (!tier) throw new EngineError("This browser has no Wasm SIMD.", "Use Chrome 91, Firefox 89, Safari 16.4 or later.");
-  const team = threads > 1 ? await Team.start(threads) : null;
+  /** @type {(() => void)[]} */
+  const ends = [];
+  const use = (/** @type {Share<any>} */ { value, leave }) => (ends.push(leave), value);
+  const close = () => ends.splice(0).forEach((end) => end());
   try {
+    /** @type {Team | null} */
+    const team = threads > 1 ? await use(teams.take(String(threads), () => startTeam(threads))) : null;
     const engine = new Engine(team);
+    ends.unshift(() => engine.dispose());
     const sizes = plan.version === OPEN_VERSION ? await sizesOf(/** @type {OpenPlan} */ (plan)) : null;
     const memory_bytes = engine.load(sizes?.everyVariant ?? /** @type {Plan} */ (plan), others, sizes);
     const [kernels] = await Promise.all([
-      Promise.all(manifest.kernels.map((k) => fetchWasm(base, k))),
-      streamFile(base, manifest.weights, (at, bytes) => engine.setWeights(at, bytes)),
+      Promise.all(manifest.kernels.map((k) => compiled(base, k, team !== null, use))),
+      eachShard(manifest.weights, async (entry, offset) => {
+        await streamFile(base, entry, (at, bytes) => engine.setWeights(offset + at, bytes));
+        if (entry.nbytes) await check(entry, engine.weights(entry.nbytes, offset));
+      }),
     ]);
-    if (manifest.weights.nbytes) await check(manifest.weights, engine.weights(manifest.weights.nbytes));
     await engine.register(kernels);
-    const close = () => {
-      team?.close();
-      engine.dispose();
-    };
     return { engine, sizes, tier, threads: team?.threads ?? 1, memory_bytes, close };
   } catch (e) {
-    team?.close();
+    close();
     throw e;
   }
 }
+
+/** Only pages with threads load them. @param {number} threads */
+const startTeam = async (threads) => (await import("../engine/team.js")).Team.start(threads);
 
 /** Only bundles for any size hold it. @param {OpenPlan} plan */
 async function sizesOf(plan) {
@@ -70,11 +85,21 @@ async function sizesOf(plan) {
   return new Sizes(plan);
 }
 
-/** @param {URL} base @param {KernelEntry} entry */
-async function fetchWasm(base, { tiers, ...header }) {
+/**
+ * A kernel, compiled as soon as it is there.
+ * @param {URL} base
+ * @param {KernelEntry} entry
+ * @param {boolean} shared whether the memory that it will run in is
+ * @param {(share: Share<WebAssembly.Module>) => Promise<WebAssembly.Module>} use
+ * @returns {Promise<ReadyKernel>}
+ */
+async function compiled(base, { tiers, ...header }, shared, use) {
   const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);
   if (!file) throw new EngineError(`The bundle has no kernel of ${header.workload} that this browser can run.`, "Export it with the simd128 tier.");
-  return { ...header, bytes: await fetchFile(base, file) };
+  const make = async () => compileKernel(await fetchFile(base, file), header.workload, shared);
+  // a hash that is not checked names the files of one bundle only
+  const key = `${file.sha256} ${shared} ${canHash() ? "" : base}`;
+  return { ...header, module: await use(modules.take(key, make)) };
 }
 
 /** @param {Bundle} bundle @returns {Promise<Opened>} */

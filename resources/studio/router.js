@@ -4,7 +4,7 @@
  * serving have a queue of their own: they never wait for a measurement.
  */
 import { EngineError, errorFields } from "../engine/errors.js";
-import { canShare } from "../engine/team.js";
+import { canShare } from "../engine/features.js";
 import { ask, transferOf } from "./ask.js";
 import { Gate } from "./gate.js";
 import { notMeasured, sentence } from "../engine/tuning/measured.js";

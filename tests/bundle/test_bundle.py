@@ -294,7 +294,8 @@ def test_a_wrong_plan(
 
 MANIFEST_DAMAGE: list[tuple[Callable[[Any], None], str]] = [
     (lambda m: m.update(format="zip"), "not one of an NNJIT bundle"),
-    (lambda m: m.update(version=2), "format version 2"),
+    (lambda m: m.update(version=3), "format version 3"),
+    (lambda m: m.update(version=2), "wrong: 'shards'"),
     (lambda m: m.pop("name"), "required field `name`"),
     (lambda m: m.update(kernels={}), "at `$.kernels`"),
     (lambda m: m.update(engine=[1]), "Expected `object`, got `int` - at `$.engine[0]`"),

@@ -32,6 +32,19 @@ export function tinyBundle({ plan = planOf(K, N), change = () => {} } = {}) {
   return files;
 }
 
+/** Cuts the weights of the tiny bundle into files of 64 bytes, of which two are equal. */
+export function shard(manifest, files) {
+  const whole = files["weights.bin"];
+  delete files["weights.bin"];
+  const shards = [0, 64, 128, 192].map((at) => {
+    const bytes = whole.slice(at, at + 64);
+    const { sha256 } = entry("", bytes);
+    files[`weights/${sha256}.bin`] = bytes;
+    return entry(`weights/${sha256}.bin`, bytes);
+  });
+  Object.assign(manifest, { version: 2, weights: { nbytes: whole.length, shards } });
+}
+
 /** Turns the tiny bundle into one of a decoder. */
 export function makeText(manifest, files) {
   const kernel = (workload, extent, bytes) => {

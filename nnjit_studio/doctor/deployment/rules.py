@@ -286,7 +286,7 @@ def _transfer(site: Site) -> Iterator[Finding]:
             "Plans and scripts take about four times the bytes.",
             "Compress .js and .json with gzip or Brotli.",
         )
-    weights = site.manifest and site.manifest.weights
+    weights = site.manifest and site.manifest.weights[0]
     if (
         weights
         and site.ranged is not None
@@ -311,7 +311,7 @@ def _caching(site: Site) -> Iterator[Finding]:
             "Visitors get a new version late.",
             "Send Cache-Control: no-cache with manifest.json.",
         )
-    weights = site.manifest and site.files.get(site.manifest.weights.file)
+    weights = site.manifest and site.files.get(site.manifest.weights[0].file)
     if weights and "no-store" in weights.headers.get("cache-control", ""):
         yield Finding(
             "no-store",

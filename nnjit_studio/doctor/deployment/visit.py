@@ -57,7 +57,7 @@ class Site:
     files: Mapping[str, Answer] = field(default_factory=dict)
     """By path in the bundle, every file of the manifest."""
     ranged: Answer | None = None
-    """Answer to a request for the last byte of the weights; None without weights."""
+    """Answer to a request for the last byte of the first weights; None without weights."""
 
     def entries(self) -> dict[str, BundleFile]:
         """What the manifest says of each file."""
@@ -125,9 +125,10 @@ def _visit(client: httpx2.Client, manifest_url: str, page_url: str) -> Site:
         for f in manifest.files
     }
     ranged = None
-    if manifest.weights.nbytes:
-        last = {"Range": f"bytes={manifest.weights.nbytes - 1}-"}
-        ranged, _ = _ask(client, urljoin(manifest_url, manifest.weights.file), 1, headers=last)
+    first = manifest.weights[0]
+    if first.nbytes:
+        last = {"Range": f"bytes={first.nbytes - 1}-"}
+        ranged, _ = _ask(client, urljoin(manifest_url, first.file), 1, headers=last)
     return Site(manifest_url, page, answer, manifest, "", files, ranged)
 
 

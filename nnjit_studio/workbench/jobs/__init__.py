@@ -1,6 +1,6 @@
 """Jobs on the open model, one function each; :meth:`Workbench.run` is the window's way to them."""
 
-from nnjit_studio.workbench.jobs.advice import advise
+from nnjit_studio.workbench.jobs.advice import advise, apply_row
 from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel, try_candidate
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
@@ -12,6 +12,7 @@ from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
     "advise",
+    "apply_row",
     "compare_backends",
     "diff",
     "explain",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
@@ -16,8 +17,9 @@ from nnjit_studio.advice.rows import Facts, rows_of
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.records.backend import WASM
+from nnjit_studio.support.files import replacing
 from nnjit_studio.verdict.measure import Visits
-from nnjit_studio.workbench.advice_forms import Made, derived, form_of, untouched
+from nnjit_studio.workbench.advice_forms import BASE, Made, derived, form_of, untouched
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
 
@@ -98,6 +100,34 @@ def advise(
     yield replace(advice, phase="")
 
 
+def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = False) -> Path | None:
+    """Write the file of a row that is applied by one; None where options apply it.
+
+    Raises
+    ------
+    UserError
+        When the guard refuses it and it is not forced, no place for its file was named, one was
+        named for none, or it cannot be written.
+    """
+    if row.refusal and (row.state == IMPOSSIBLE or not force):
+        hint = "" if row.state == IMPOSSIBLE else "Force it, or accept a larger error."
+        raise UserError(f"{row.name} is not applied: {row.refusal}", hint)
+    recipe = row.apply.recipe
+    if recipe is None:
+        if out is not None:
+            raise UserError(
+                f"{row.name} is applied by options, and makes no file.", "Leave out the file."
+            )
+        return None
+    if out is None:
+        raise UserError(f"{row.name} is another file.", "Name it: -o OUT.onnx.")
+    with model.page.working(), tempfile.TemporaryDirectory(prefix="nnjit-advice-") as folder:
+        made = derived(model, recipe, Path(folder) / "made.onnx")
+        with replacing(out) as place:
+            shutil.copyfile(made, place)
+    return out
+
+
 def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
     opened, page = model.current.on(WASM), model.page
     assert opened.importing is not None
@@ -114,7 +144,7 @@ def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
 
 
 def _wanted(rows: tuple[Row, ...], only: tuple[str, ...]) -> tuple[Row, ...]:
-    unknown = set(only) - {row.name for row in rows}
+    unknown = set(only) - {row.name for row in rows} - {BASE}
     if unknown:
         raise UserError(
             f"This model has no advice {min(unknown)!r}.",

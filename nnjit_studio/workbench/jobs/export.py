@@ -8,7 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
-from nnjit_studio.bundle import BundleParts, Candidates, engine_files, write_bundle
+from nnjit_studio.bundle import (
+    SHARD_BYTES,
+    BundleParts,
+    Candidates,
+    engine_files,
+    write_bundle,
+)
 from nnjit_studio.bundle.demo import TEXT
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
@@ -21,7 +27,7 @@ from nnjit_studio.verdict.text import table
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import PREFILL, Feeds
+from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
@@ -38,6 +44,7 @@ def export(
     candidates: int = 0,
     share: str = "",
     kinds: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
 
@@ -54,6 +61,8 @@ def export(
         How many further kernels of each workload go with a static model, to be tried in the page.
     share
         The only address that the page may send their times to; empty for none.
+    shard_bytes
+        Larger weights are cut into several files; 0 for one file.
 
     Raises
     ------
@@ -90,9 +99,11 @@ def export(
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
+        extend=opened.other_plans.get(EXTEND),
         figures=_figures(model),
         page=page,
         candidates=spare,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
@@ -104,6 +115,7 @@ def export_any_size(
     feeds: Feeds | None,
     on_phase: OnPhase = quiet,
     kinds: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
@@ -141,6 +153,7 @@ def export_any_size(
         samples=feeds or {},
         open_plan=made.plan,
         page=shown,
+        shard_bytes=shard_bytes,
     )
     return write_bundle(out, parts, made.plan.name, {}), made.notes
 

@@ -3,9 +3,9 @@ import { EngineError } from "../../engine/errors.js";
 import { GpuEngine } from "../../engine/gpu/engine.js";
 import { openNative } from "../../engine/gpu/native/device.js";
 import { onGpu } from "../../engine/plan.js";
-import { check, fetchFile, streamFile } from "../bundle_fetch.js";
+import { eachShard, fetchFile } from "../bundle_fetch.js";
 
-/** @import { Bundle, FileEntry, GpuKernelEntry, Plan } from "../../types/engine.js" */
+/** @import { Bundle, GpuKernelEntry, Plan } from "../../types/engine.js" */
 
 /** Parts of the weights: a part ends where a word does. */
 const PART_BYTES = 8 * 2 ** 20;
@@ -21,7 +21,7 @@ export async function openOnGpu({ base, manifest, plan, others }) {
     await engine.load(onGpu(/** @type {Plan} */ (plan)), others);
     const [kernels] = await Promise.all([
       Promise.all(gpu_kernels.map((entry) => fetchWgsl(base, entry, tier))),
-      uploadWeights(base, manifest.weights, engine),
+      eachShard(manifest.weights, async (entry, offset) => upload(engine, offset, await fetchFile(base, entry))),
     ]);
     const { memory_bytes } = await engine.register(kernels);
     return { engine, tier, threads: 1, memory_bytes, close: () => device.destroy() };
@@ -43,22 +43,11 @@ async function fetchWgsl(base, { tiers, workload, settings }, best) {
 }
 
 /**
- * In parts of whole words, through a copy in the page that is compared with its hash.
- * @param {URL} base
- * @param {FileEntry} entry
+ * In parts of whole words.
  * @param {GpuEngine} engine
+ * @param {number} offset
+ * @param {Uint8Array<ArrayBuffer>} bytes that were compared with their hash
  */
-async function uploadWeights(base, entry, engine) {
-  const whole = new Uint8Array(entry.nbytes);
-  let sent = 0;
-  await streamFile(base, entry, async (at, bytes) => {
-    whole.set(bytes, at);
-    const ready = at + bytes.length;
-    while (ready - sent >= PART_BYTES) {
-      await engine.setWeights(sent, whole.subarray(sent, sent + PART_BYTES));
-      sent += PART_BYTES;
-    }
-  });
-  if (sent < entry.nbytes) await engine.setWeights(sent, whole.subarray(sent));
-  await check(entry, whole);
+async function upload(engine, offset, bytes) {
+  for (let at = 0; at < bytes.length; at += PART_BYTES) await engine.setWeights(offset + at, bytes.subarray(at, at + PART_BYTES));
 }

@@ -3,7 +3,7 @@ import { afterEach, test } from "node:test";
 import { bestTier, hasTier } from "../../../resources/engine/features.js";
 import { InferenceSession, Tensor } from "../../../resources/nnjit.js";
 import { expected as continuation, V } from "../decoder.js";
-import { base, encode, entry, expected, K, makeText, N, tinyBundle } from "../tiny_bundle.js";
+import { base, encode, entry, expected, K, makeText, N, shard, tinyBundle } from "../tiny_bundle.js";
 import { doubleKernel, planOf } from "../wasm.js";
 import { isolate, WebWorker } from "../web_worker.js";
 
@@ -12,6 +12,16 @@ const realFetch = globalThis.fetch;
 afterEach(() => {
   globalThis.fetch = realFetch;
 });
+
+/** Sessions that a test leaves open: they would keep kernels for the next one. @type {InferenceSession[]} */
+const opened = [];
+const create = InferenceSession.create.bind(InferenceSession);
+InferenceSession.create = async (...given) => {
+  const session = await create(...given);
+  opened.push(session);
+  return session;
+};
+afterEach(() => Promise.all(opened.splice(0).map((session) => session.release())));
 
 /** A bundle served by a fake fetch; what was asked for. */
 function serve(options) {
@@ -126,6 +136,28 @@ for (const file of ["plan.json", "weights.bin", "kernels/a.wasm"]) {
   });
 }
 
+test("weights in several files are each compared with their hash", async () => {
+  serve({ change: shard });
+  const session = await InferenceSession.create(base);
+  assert.deepEqual([...(await session.run({ x: x() })).y.data], expected);
+  assert.equal(session.manifest.weights.nbytes, 256);
+  for (let i = 0; i < 4; i++) {
+    serve({
+      change(manifest, files) {
+        shard(manifest, files);
+        const { file } = manifest.weights.shards[i];
+        files[file] = flipped(files[file]);
+      },
+    });
+    await assert.rejects(InferenceSession.create(base), /weights\/[0-9a-f]{64}.bin .* its sha256 differs/);
+  }
+});
+
+test("shards that do not make up the weights are refused", async () => {
+  serve({ change: (manifest, files) => (shard(manifest, files), manifest.weights.shards.pop()) });
+  await assert.rejects(InferenceSession.create(base), /files of the weights have 192 bytes, the manifest says 256/);
+});
+
 test("weights larger than said never reach the arena", async () => {
   serve({ change: (_, files) => (files["weights.bin"] = new Uint8Array(1e5)) });
   await assert.rejects(InferenceSession.create(base), /weights.bin of the bundle has \d+ bytes/);
@@ -141,8 +173,8 @@ test("manifests that are none, or of another version, are refused", async () => 
   await assert.rejects(InferenceSession.create(base), /not that of an NNJIT bundle/);
   serve({ change: (_, files) => (files["manifest.json"] = new TextEncoder().encode("<html>")) });
   await assert.rejects(InferenceSession.create(base), /manifest.json of the bundle is not JSON/);
-  serve({ change: (m) => (m.version = 2) });
-  await assert.rejects(InferenceSession.create(base), /version 2/);
+  serve({ change: (m) => (m.version = 3) });
+  await assert.rejects(InferenceSession.create(base), /version 3, this engine reads 1 to 2/);
   globalThis.fetch = async () => Promise.reject(new TypeError("network down"));
   await assert.rejects(InferenceSession.create(base), /cannot be fetched: network down/);
 });
@@ -206,6 +238,31 @@ test("an isolated page runs on threads, hashes checked, same outputs; release en
   await assert.rejects(InferenceSession.create(base, { numThreads: 2 }), /weights.bin .* its sha256 differs/);
   await Promise.all([...WebWorker.running].map((worker) => worker.ended));
   assert.equal(WebWorker.running.size, 0, "a session that failed leaves no thread");
+});
+
+test("sessions share equal kernels and the threads; the last one ends them", async (t) => {
+  isolate();
+  t.after(() => (globalThis.crossOriginIsolated = false));
+  const compile = t.mock.method(WebAssembly, "compile");
+  const asked = serve();
+  const kernels = () => asked.filter((file) => file.startsWith("kernels")).length;
+  const both = await Promise.all([1, 2].map(() => InferenceSession.create(base, { numThreads: 2 })));
+  assert.deepEqual([compile.mock.callCount(), kernels(), WebWorker.running.size], [2, 2, 1]);
+  const workers = [...WebWorker.running];
+  await both[0].release();
+  await both[0].release();
+  for (let r = 0; r < 20; r++) assert.deepEqual([...(await both[1].run({ x: x() })).y.data], expected);
+  await both[1].release();
+  await Promise.all(workers.map((worker) => worker.ended));
+  await (await InferenceSession.create(base)).release();
+  assert.deepEqual([compile.mock.callCount(), kernels()], [4, 4]);
+});
+
+test("a session after one whose kernel was wrong gets the right one", async () => {
+  serve({ change: (_, files) => (files["kernels/a.wasm"] = flipped(files["kernels/a.wasm"])) });
+  await assert.rejects(InferenceSession.create(base), /a.wasm .* its sha256 differs/);
+  serve();
+  assert.deepEqual([...(await (await InferenceSession.create(base)).run({ x: x() })).y.data], expected);
 });
 
 test("tensors have the types, checks and views of ONNX Runtime", () => {
