@@ -83,14 +83,15 @@ class TextOptions:
         return prompt_ids(self.ids, self.ids_file, self.text)
 
     def sampling(self, model: Path) -> Sampling:
-        if self.check and (self.top_k > 1 or self.repetition_penalty != 1):
+        stop = tuple(parse_ids(self.stop, "--stop")) if self.stop else stop_tokens(model)
+        draws = self.top_k, self.temperature, self.seed
+        sampling = Sampling(self.tokens, *draws, stop, self.top_p, self.repetition_penalty)
+        if self.check and not sampling.greedy:
             raise UserError(
                 "Only greedy tokens can be compared.",
                 "Leave out --top-k and --repetition-penalty, or --check.",
             )
-        stop = tuple(parse_ids(self.stop, "--stop")) if self.stop else stop_tokens(model)
-        draws = self.top_k, self.temperature, self.seed
-        return Sampling(self.tokens, *draws, stop, self.top_p, self.repetition_penalty)
+        return sampling
 
     def request(self) -> GenerationRequest:
         prefill = str(self.prefill) if self.prefill else ""

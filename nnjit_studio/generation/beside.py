@@ -60,7 +60,7 @@ class Tokenizer:
         path = next((f / TOKENIZER for f in folders if (f / TOKENIZER).is_file()), None)
         if path is None:
             raise UserError(
-                f"There is no {TOKENIZER} beside {model.name!r}.",
+                f"There is no {TOKENIZER} next to {model.name!r}.",
                 "Give the prompt's token ids: --ids 1,2,3.",
             )
         try:

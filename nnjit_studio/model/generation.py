@@ -70,6 +70,11 @@ class Sampling:
     top_p: float = 1.0
     repetition_penalty: float = 1.0
 
+    @property
+    def greedy(self) -> bool:
+        """Whether each token is the likeliest of the model's own logits."""
+        return self.top_k == 1 and self.repetition_penalty == 1
+
 
 @dataclass(frozen=True)
 class Token:

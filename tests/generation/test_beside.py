@@ -33,7 +33,7 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="is no JSON"):
         stop_tokens(tmp_path / "model.onnx")
-    with pytest.raises(UserError, match=r"no tokenizer\.json beside 'model\.onnx'"):
+    with pytest.raises(UserError, match=r"no tokenizer\.json next to 'model\.onnx'"):
         Tokenizer(tmp_path / "model.onnx")
 
 

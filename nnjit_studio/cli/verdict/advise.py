@@ -10,7 +10,8 @@ from typing import Any
 
 from nnjit_studio.advice.budgets import KEPT, Budgets, Kept, check
 from nnjit_studio.advice.options import AdviceOptions
-from nnjit_studio.advice.records import MAX_ERROR, Advice, Row
+from nnjit_studio.advice.records import Advice, Row, stopped
+from nnjit_studio.advice.store import accept_error, accepted_error
 from nnjit_studio.advice.text import table
 from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
 from nnjit_studio.cli.import_options import IMPORTING
@@ -38,8 +39,8 @@ class AskedFor:
     )
     max_error: float | None = option(
         None,
-        "Largest error of an output, as a share of its largest value: of rows (0.01 without it), "
-        "and a budget of the model.",
+        "Largest error of an output, as a share of its largest value: of rows, and a budget of the "
+        "model. Remembered for this file; 0.01 at first.",
         type=POSITIVE,
     )
     max_ms: float | None = option(
@@ -55,9 +56,9 @@ class AskedFor:
     force: bool = option(False, "Apply it although the guard refuses it.")
     inputs: Path | None = same(INPUTS)
 
-    def options(self) -> AdviceOptions:
+    def options(self, accepted: float) -> AdviceOptions:
         only = (self.apply,) if self.apply else tuple(self.only)
-        return AdviceOptions(self.seconds, self.max_error or MAX_ERROR, only)
+        return AdviceOptions(self.seconds, accepted, only)
 
     def budgets(self) -> Budgets:
         return Budgets(self.max_ms, self.max_mb, self.max_error)
@@ -84,7 +85,7 @@ def advise(
 
         def work() -> tuple[Advice, Row | None, Path | None]:
             opened.bench.open_model(model, note, feeds)
-            advice = _measured(opened, target, asked)
+            advice = _measured(opened, target, asked, model)
             row = advice.row(asked.apply)
             if row is None:
                 return advice, None, None
@@ -99,12 +100,21 @@ def advise(
         sys.exit(1)
 
 
-def _measured(opened: Running, target: TargetOptions, asked: AskedFor) -> Advice:
+def _measured(opened: Running, target: TargetOptions, asked: AskedFor, model: Path) -> Advice:
     last, phase = None, ""
-    for last in opened.bench.run(jobs.advise, page_visits(target), asked.options()):
-        if last.phase != phase:
-            phase = last.phase
-            note(phase or "done")
+    folder = opened.bench.database.path.parent
+    if asked.max_error is not None:
+        accept_error(folder, model, asked.max_error)
+    options = asked.options(accepted_error(folder, model))
+    try:
+        for last in opened.bench.run(jobs.advise, page_visits(target), options):
+            if last.phase != phase:
+                phase = last.phase
+                note(phase or "done")
+    except UserError:
+        if not opened.bench.page.cancelled or last is None or last.base is None or asked.apply:
+            raise
+        return stopped(last)
     if last is None:
         raise BugError("Nothing was measured.")
     return last

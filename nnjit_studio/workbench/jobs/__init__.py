@@ -7,6 +7,7 @@ from nnjit_studio.workbench.jobs.device import measure_device
 from nnjit_studio.workbench.jobs.diff import diff
 from nnjit_studio.workbench.jobs.export import export, export_any_size, report
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
+from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
 from nnjit_studio.workbench.jobs.verdict import verdict
 
@@ -27,6 +28,7 @@ __all__ = [
     "run_kernel",
     "run_natively",
     "survey",
+    "take_form",
     "try_candidate",
     "use_backend",
     "verdict",

@@ -14,6 +14,7 @@ from nnjit_studio.advice.measure import Form, Found, measure
 from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import IMPOSSIBLE, MEASURED, MEASURING, Advice, Row, with_row
 from nnjit_studio.advice.rows import Facts, rows_of
+from nnjit_studio.advice.together import together
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.records.backend import WASM
@@ -94,9 +95,12 @@ def advise(
             rate=found.measured.rate,
             browser=found.browser,
         )
-        for row in advice.rows:
-            if row.state != IMPOSSIBLE:
-                advice = yield from _one(advice, row, place)
+        waiting = [row for row in advice.rows if row.state != IMPOSSIBLE]
+        for i, row in enumerate(waiting):
+            advice = yield from _one(advice, row, place, f"{i + 1} of {len(waiting)}, ")
+        if whole := together(advice.rows):
+            advice = replace(advice, rows=(*advice.rows, whole))
+            advice = yield from _one(advice, whole, place)
     yield replace(advice, phase="")
 
 
@@ -184,10 +188,12 @@ def _first(advice: Advice, place: _Place) -> Generator[Advice, None, Found]:
     return found
 
 
-def _one(advice: Advice, row: Row, place: _Place) -> Generator[Advice, None, Advice]:
+def _one(
+    advice: Advice, row: Row, place: _Place, count: str = ""
+) -> Generator[Advice, None, Advice]:
     """Make and measure one row; the advice with it."""
     row = replace(row, state=MEASURING)
-    advice = replace(with_row(advice, row), phase=f"making: {row.title}")
+    advice = replace(with_row(advice, row), phase=f"{count}making: {row.title}")
     yield advice
     found, problem, layer = Found(), "", ""
     try:
@@ -196,7 +202,7 @@ def _one(advice: Advice, row: Row, place: _Place) -> Generator[Advice, None, Adv
         for found in place.measure(made.form):
             if found.measured:
                 row = replace(row, measured=found.measured)
-                advice = replace(with_row(advice, row), phase=f"measuring: {row.title}")
+                advice = replace(with_row(advice, row), phase=f"{count}measuring: {row.title}")
                 yield advice
         problem = found.refused
         if found.measured and not problem:
