@@ -8,6 +8,7 @@ from nnjit_studio.workbench.jobs.diff import diff
 from nnjit_studio.workbench.jobs.export import export, export_any_size, report
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.profile import profile
+from nnjit_studio.workbench.jobs.sizes import profile_sizes
 from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "measure_device",
     "onnx_attributes",
     "profile",
+    "profile_sizes",
     "records",
     "report",
     "run_kernel",
