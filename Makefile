@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation
 
 setup: .venv/ready
 
@@ -77,6 +77,13 @@ unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# A crowd of simulated devices around the rule of the commons: honest, with liars, with Sybils.
+DEVICES ?= 1000000
+KINDS ?= 2000
+crowd-simulation: .venv/ready
+	$(BIN)/python -m nnjit_studio.commons.simulation --devices $(DEVICES) --kinds $(KINDS) \
+		--seed $(SEED)
 
 # Random kernels against the float64 reference: cases, seed.
 N ?= 10000

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|vulkan [PYTHON]`.
+# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|webkit|vulkan [PYTHON]`.
 # As root on Debian or Ubuntu it installs; else it names what is missing in one sentence.
 set -euo pipefail
 
@@ -58,6 +58,12 @@ chromium)
   done
   [ "$(uname)" = Linux ] || exit 0
   need "Chromium for the end-to-end tests" chromium
+  ;;
+webkit)
+  if [ "$(uname)" = Linux ]; then
+    command -v WebKitWebDriver >/dev/null && command -v Xvfb >/dev/null ||
+      need "WebKitGTK and a hidden display for tests of WebKit" webkit2gtk-driver xvfb
+  fi
   ;;
 vulkan)
   [ "$(uname)" = Linux ] || exit 0

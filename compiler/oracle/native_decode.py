@@ -20,12 +20,32 @@ _TYPES: dict[str, Any] = {
 }
 
 
+_EXTERNAL = "session.model_external_initializers_file_folder_path"
+"""Where a model from memory has its external data."""
+
+
 @dataclass(frozen=True)
 class NativeChoice:
     """The largest logit's token, and how much smaller the logit of the token compared is."""
 
     id: int
     deficit: float
+
+
+def in_full_precision(model: Any) -> bool:
+    """Let products of packed weights not round their other operand to 8 bits; whether any did.
+
+    ``accuracy_level`` 4 of MatMulNBits allows that for speed. Our kernels do not, and tokens
+    could not be compared.
+    """
+    found = False
+    for node in model.graph.node:
+        kept = [a for a in node.attribute if a.name != "accuracy_level"]
+        if node.op_type == "MatMulNBits" and len(kept) < len(node.attribute):
+            del node.attribute[:]
+            node.attribute.extend(kept)
+            found = True
+    return found
 
 
 class NativeDecoder:
@@ -38,14 +58,19 @@ class NativeDecoder:
         import onnx
         import onnxruntime
 
-        from nnjit_studio.compiler.importer.onnx.decoder import find_decoder
+        from nnjit_studio.compiler.importer.decoder.parts import find_decoder
 
-        self._decoder = find_decoder(onnx.load(str(path), load_external_data=False))
+        model = onnx.load(str(path), load_external_data=False)
+        self._decoder = find_decoder(model)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
+        source: str | bytes = str(path)
+        if in_full_precision(model):
+            options.add_session_config_entry(_EXTERNAL, str(path.parent.resolve()))
+            source = model.SerializeToString()
         try:
             self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
+                source, options, providers=["CPUExecutionProvider"]
             )
         except Exception as e:  # ONNX Runtime raises types of its own
             raise ModelError(
@@ -81,7 +106,7 @@ class NativeDecoder:
         return logits
 
     def _run(self, ids: Sequence[int]) -> NDArray[Any]:
-        from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK
+        from nnjit_studio.compiler.importer.decoder.parts import IDS, MASK
 
         decoder, count = self._decoder, len(ids)
         slots = decoder.past if decoder.past is not None else self._length

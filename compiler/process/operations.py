@@ -88,7 +88,7 @@ class SurveyRequest(Request[Survey]):
 
 @dataclass(frozen=True)
 class ImportedGeneration(WithPrograms):
-    """``models``: the decode plan, then the prefill plan where there is one."""
+    """``models``: the decode plan, then the prefill and the extend plan where there is one."""
 
     facts: Generation
     models: tuple[ImportedModel, ...]

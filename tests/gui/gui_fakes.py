@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
+from advices import ADVICE
 from PySide6.QtWidgets import QLabel
 from verdicts import FASTER, NO_PEER
 from waiting import PATIENCE_S
@@ -52,6 +53,7 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.workbench.jobs.page_form import PageForm
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class FakeModel:
     packable: frozenset[str] = frozenset()
     generation: None = None
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
+
+    feeds: dict = field(default_factory=dict)
 
     @property
     def opened(self):
@@ -431,6 +435,7 @@ class FakeWorkbench:
         self.inspect_error: Exception | None = None
         self.kept: list[tuple[str, str]] = []
         self.backend = WASM
+        self.importing, self.threads, self.hold_advice = ImportOptions(), 1, False
         self.backends: list[Backend] = []
         self.database = FakeRecords(self)
         self.job_error: Exception | None = None
@@ -586,6 +591,24 @@ class FakeWorkbench:
         if self.job_error is not None:
             raise self.job_error
         yield found
+
+    def advise(self, visits, options):
+        """Plays a list in two steps; with ``hold_advice`` it waits for cancel between them."""
+        self.cancelled.clear()
+        yield replace(ADVICE, phase="measuring: Weights in f16")
+        while self.hold_advice:
+            if self.cancelled.wait(0.01):
+                raise UserError("The advice was cancelled.")
+        yield ADVICE
+
+    def take_form(self, form):
+        before = PageForm.of(self)
+        self.importing, self.threads = form.importing, form.threads
+        self.backend = form.backend
+        return before
+
+    def webgpu(self):
+        return Backend("webgpu", "navigator")
 
     def connect(self):
         self._work("the look", lambda text: None, "")

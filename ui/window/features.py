@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnjit_studio.ui.advice.feature import ADVICE
 from nnjit_studio.ui.commands.actions import ActionSpec, ordered
 from nnjit_studio.ui.device.feature import DEVICE
 from nnjit_studio.ui.diff.feature import BACKENDS, DIFF
@@ -70,8 +71,8 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, PROFILE, KERNEL, DIFF, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, DATABASE, BACKENDS,
-    DEVICE, LOG,
+    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, DATABASE,
+    BACKENDS, DEVICE, LOG,
 )  # fmt: skip
 """Those of one place are tabs in this order."""
 

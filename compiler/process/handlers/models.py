@@ -48,7 +48,8 @@ def look_at_file(state: State, request: SurveyRequest) -> Survey:
 @handles(ImportGenerationRequest)
 def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGeneration:
     built = import_generation(request.path, request.weights, request.wanted, state.phase)
-    plans = [described(b, request.weights) for b in (built.decode, built.prefill) if b is not None]
+    forms = (built.decode, built.prefill, built.extend)
+    plans = [described(b, request.weights) for b in forms if b is not None]
     programs = {key: program for _, found in plans for key, program in found.items()}
     models = tuple(model for model, _ in plans)
     return ImportedGeneration(state.keep(programs), built.facts, models)

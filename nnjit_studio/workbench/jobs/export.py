@@ -28,7 +28,7 @@ from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import PREFILL, Feeds
+from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
@@ -100,6 +100,7 @@ def export(
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
+        extend=opened.other_plans.get(EXTEND),
         figures=_figures(model),
         page=page,
         candidates=spare,

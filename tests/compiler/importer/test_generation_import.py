@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grouped_models
 import numpy as np
 import onnx
 import pytest
 from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder
+from grouped_models import grouped
 from onnx import helper
 
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -160,3 +162,24 @@ def test_equal_weights_of_two_plans_have_one_place_each(tmp_path: Path) -> None:
     data = np.fromfile(tmp_path / "w.bin", np.float32)
     assert data.nbytes == store.nbytes
     assert (data[first[2] // 4 :][:32] == 2).all()
+
+
+@pytest.mark.parametrize("bits", [0, 4])
+def test_grouped_attention_becomes_three_plans_over_one_cache(tmp_path: Path, bits: int) -> None:
+    built = imported(grouped(tmp_path / "m.onnx", bits, half=bits > 0), tmp_path, rows=8)
+    facts, extend = built.facts, built.extend.plan
+    assert (facts.capacity, facts.rows, facts.extends, facts.positions) == (
+        grouped_models.POSITIONS, 8, True, "position_ids",
+    )  # fmt: skip
+    for built_plan, rows in ((built.decode, 1), (built.prefill, 8), (built.extend, 8)):
+        plan = built_plan.plan
+        assert appends(plan) == [
+            (True, rows, facts.capacity), (False, rows, facts.capacity),
+        ] * grouped_models.LAYERS  # fmt: skip
+        assert plan.outputs[0].spec.shape == (1, 1, grouped_models.VOCABULARY)
+        assert plan.state_bytes == built.decode.plan.state_bytes
+    sizes = {p.spec.name: p.spec.shape for p in extend.inputs}
+    assert sizes["attention_mask"] == (1, facts.capacity)
+    # Heads share keys and values: the cache has them once.
+    width = grouped_models.SHARED * grouped_models.DEPTH
+    assert extend.state_bytes == 2 * grouped_models.LAYERS * facts.capacity * width * 4
