@@ -40,7 +40,8 @@ def profile_sizes(
     PageError, CompileError
     """
     page, model = bench.page, bench.model
-    at = sized(page.process.survey(path), wanted, feeds)
+    given = None if feeds is None else dict(feeds)
+    at = sized(page.process.survey(path), wanted, given)
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
     on_phase("compiling kernels")
     model.register_best()
