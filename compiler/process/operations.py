@@ -131,8 +131,7 @@ class ImportedAnySize:
 
 @dataclass(frozen=True)
 class ImportAnySizeRequest(Request[ImportedAnySize]):
-    """``inputs``: arrays by name that the model runs on; where they are ``guessed`` and it does not
-    run on them, or there are none, others are made up."""
+    """``inputs``: arrays by name; where they are ``guessed`` and do not run, some are made up."""
 
     path: Path
     weights: Path
