@@ -273,6 +273,13 @@ fresh-check:
 clean:
 	rm -rf .venv .devtree node_modules benchmarks/node_modules $(OUT) *.egg-info
 
+# Bundles in WebKitGTK, on a hidden display: outputs against ONNX Runtime, the bundle's page, and what
+# a visitor gets. Under a minute; prints engine, tier and threads.
+.PHONY: webkit
+webkit: .venv/ready
+	.ci/system.sh webkit
+	NNJIT_WEBKIT=1 $(BIN)/python -m pytest -q -rP -p no:cacheprovider tests/end2end/webkit
+
 # Every attack on files, storage and hub, of the sizes of its bar, in MINUTES; then the tests of the
 # other bars (a quarter of an hour more). Writes benchmarks/reliability.json.
 MINUTES ?= 90

@@ -26,9 +26,10 @@ VERBS = {
     "doctor": "doctor:doctor",
     "export": "run:export",
     "faster": "profile:faster",
+    "fleet": "fleet:fleet",
     "generate": "generate:generate",
-    "inspect": "inspection.inspect:inspect",
-    "live": "live:live",
+    "inspect": "foreign_wasm.inspect:inspect",
+    "live": "foreign_wasm.live:live",
     "offload": "bench.offload:offload",
     "peers": "verdict.peers:peers",
     "profile": "profile:profile",
@@ -38,7 +39,7 @@ VERBS = {
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",
-    "turbo": "turbo:turbo",
+    "turbo": "foreign_wasm.turbo:turbo",
     "verify": "run:verify",
 }
 
