@@ -601,6 +601,10 @@ class FakeWorkbench:
                 raise UserError("The advice was cancelled.")
         yield ADVICE
 
+    def apply_row(self, row, out, force):
+        out.write_bytes(b"made by a recipe")
+        return out
+
     def take_form(self, form):
         before = PageForm.of(self)
         self.importing, self.threads = form.importing, form.threads
