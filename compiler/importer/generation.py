@@ -12,6 +12,11 @@ from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.decoder import kv_cache as cache
+from nnjit_studio.compiler.importer.decoder.branches import (
+    has_branches,
+    prefill_beside,
+    take_branch,
+)
 from nnjit_studio.compiler.importer.decoder.grouped import explicit_masks
 from nnjit_studio.compiler.importer.decoder.parts import (
     IDS,
@@ -21,7 +26,7 @@ from nnjit_studio.compiler.importer.decoder.parts import (
     find_decoder,
 )
 from nnjit_studio.compiler.importer.model import names_of, with_known_operators
-from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of, fix_input_shapes
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.errors import ModelError
@@ -56,7 +61,11 @@ def import_generation(
     """
     on_phase("reading the model")
     model = check.load_model(path)
+    merged = has_branches(model)
+    take_branch(model, past=True)
     decoder = find_decoder(model)
+    if not request.prefill and (beside := prefill_beside(path)):
+        request = replace(request, prefill=str(beside))
     capacity = _capacity(decoder, request)
     if decoder.rows not in (None, 1):
         raise ModelError(
@@ -70,10 +79,11 @@ def import_generation(
     prefill = extend = None
     if request.prefill:
         prefill, rows, last = work.prefill_of_its_own(layout)
-    elif decoder.past is None and request.rows > 1:
+    elif decoder.past is None and decoder.rows is None and request.rows > 1:
         rows = min(request.rows, capacity)
         prefill, last = work.prefill(layout, rows)
-        extend = work.extend(layout, rows) if rows < capacity else None
+        # The form with a past in a merged file was exported for steps of one token.
+        extend = work.extend(layout, rows) if rows < capacity and not merged else None
     work.store.finish_plan()
     facts = Generation(
         capacity, rows, IDS, MASK, decoder.logits, positions, cache.SLOT, last, extend is not None
@@ -102,7 +112,9 @@ class _Importing:
     def prefill(self, layout: cache.CacheLayout, rows: int) -> tuple[BuiltModel, str]:
         """The first tokens of a text; also the input that says which row's logits are wanted."""
         self.store.finish_plan(more=True)
-        _, model, imports = self._fixed(check.load_model(self.path), rows, 0)
+        model = check.load_model(self.path)
+        take_branch(model, past=False)
+        _, model, imports = self._fixed(model, rows, 0)
         last = cache.prefill_over_cache(model, self.parts, layout, rows)
         return self._import(self.path, model, imports), last
 
@@ -119,6 +131,9 @@ class _Importing:
         source = Path(self.request.prefill)
         self.on_phase("fixing the prefill's shapes")
         model = check.load_model(source)
+        ids = next((port for port in model.graph.input if port.name == IDS), None)
+        if ids is not None and not isinstance(dims_of(ids)[-1], int):
+            cache.fix_shapes(model, self.parts, min(self.request.rows, layout.capacity), 0)
         rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), layout.capacity)
         imports = Import(keep_ports=False)
         model = with_known_operators(model, self.request.half_weights, imports)

@@ -17,6 +17,7 @@ _TYPES: dict[str, Any] = {
     "tensor(int32)": np.int32,
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
+    "tensor(bool)": np.bool_,
 }
 
 
@@ -58,16 +59,21 @@ class NativeDecoder:
         import onnx
         import onnxruntime
 
+        from nnjit_studio.compiler.importer.decoder.branches import has_branches, take_branch
         from nnjit_studio.compiler.importer.decoder.parts import find_decoder
 
         model = onnx.load(str(path), load_external_data=False)
+        self._merged = has_branches(model)
+        exact = in_full_precision(model)
+        changed = model.SerializeToString() if exact else b""
+        take_branch(model, past=True)
         self._decoder = find_decoder(model)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         source: str | bytes = str(path)
-        if in_full_precision(model):
+        if exact:
             options.add_session_config_entry(_EXTERNAL, str(path.parent.resolve()))
-            source = model.SerializeToString()
+            source = changed
         try:
             self._session = onnxruntime.InferenceSession(
                 source, options, providers=["CPUExecutionProvider"]
@@ -106,6 +112,7 @@ class NativeDecoder:
         return logits
 
     def _run(self, ids: Sequence[int]) -> NDArray[Any]:
+        from nnjit_studio.compiler.importer.decoder.branches import CHOICE
         from nnjit_studio.compiler.importer.decoder.parts import IDS, MASK
 
         decoder, count = self._decoder, len(ids)
@@ -113,6 +120,8 @@ class NativeDecoder:
         mask = np.ones((1, slots + count))
         mask[:, self._length : slots] = 0
         feeds: dict[str, Any] = {IDS: np.array([ids]), MASK: mask}
+        if self._merged:
+            feeds[CHOICE] = np.array([self._length > 0])
         if decoder.positions:
             feeds[decoder.positions] = np.arange(self._length, self._length + count)[None]
         feeds = {name: array.astype(self._types[name]) for name, array in feeds.items()}

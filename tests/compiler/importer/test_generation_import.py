@@ -6,7 +6,7 @@ import grouped_models
 import numpy as np
 import onnx
 import pytest
-from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder
+from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder, merged, without_past
 from grouped_models import grouped
 from onnx import helper
 
@@ -183,3 +183,29 @@ def test_grouped_attention_becomes_three_plans_over_one_cache(tmp_path: Path, bi
     # Heads share keys and values: the cache has them once.
     width = grouped_models.SHARED * grouped_models.DEPTH
     assert extend.state_bytes == 2 * grouped_models.LAYERS * facts.capacity * width * 4
+
+
+def test_each_plan_of_a_merged_decoder_takes_its_branch(tmp_path: Path) -> None:
+    path = merged(tmp_path / "m.onnx")
+    built = imported(path, tmp_path, rows=8)
+    assert (built.facts.rows, built.facts.capacity, built.extend) == (8, POSITIONS, None)
+    plain = imported(decoder(tmp_path / "p.onnx"), tmp_path, rows=8)
+    for mine, theirs in ((built.decode, plain.decode), (built.prefill, plain.prefill)):
+        assert mine.plan.inputs == theirs.plan.inputs
+        assert mine.programs.keys() == theirs.programs.keys()
+    text = [3, 1, 4, 1, 5, 9]
+    choices = [NativeDecoder(p, text).compare([7, 8]) for p in (path, tmp_path / "p.onnx")]
+    assert choices[0] == choices[1]
+
+
+def test_the_form_without_a_past_lies_next_to_that_with_it(tmp_path: Path) -> None:
+    path = decoder(tmp_path / "decoder_with_past_model.onnx")
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(model, path)
+    assert imported(path, tmp_path).prefill is None, "made for one token"
+    other = onnx.load(decoder(tmp_path / "decoder_model.onnx"))
+    onnx.save(without_past(other), tmp_path / "decoder_model.onnx")
+    built = imported(path, tmp_path, rows=8)
+    assert (built.facts.rows, built.extend) == (8, None)
+    assert appends(built.prefill.plan)[0] == (True, 8, POSITIONS)
