@@ -197,6 +197,7 @@ class AdvicePanel(JobTable):
             return
         rows = [row for name in names for row in [advice.row(name)] if row is not None]
         form = first.with_applied([row.apply for row in rows], session.workbench.page.webgpu())
+        self._host.message.hide()
         path, made = self._file(Path(advice.path), rows)
         self._before, self.in_use = self.in_use, names
         self._reopens = session.open_form(path, form, self._feeds_of(rows), made)
