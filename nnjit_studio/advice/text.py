@@ -93,6 +93,8 @@ def headline(advice: Advice) -> str:
     """The most that may be said in a few words."""
     if advice.phase:
         return advice.phase[:1].upper() + advice.phase[1:] + "."
+    if not any(row.measured for row in advice.rows):
+        return f"{advice.model}: no other form of it was measured."
     best = advice.best
     if best is None or best.measured is None or best.measured.stated is None:
         unknown = [row.measured for row in advice.rows if row.measured and not row.measured.stated]

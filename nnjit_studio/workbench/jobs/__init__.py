@@ -9,6 +9,7 @@ from nnjit_studio.workbench.jobs.export import export, export_any_size, report
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
+from nnjit_studio.workbench.jobs.sizes import profile_sizes
 from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "measure_device",
     "onnx_attributes",
     "profile",
+    "profile_sizes",
     "records",
     "report",
     "run_kernel",
