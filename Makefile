@@ -76,6 +76,7 @@ WORKERS ?= 2
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
+	.ci/system.sh postgres
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A crowd of simulated devices around the rule of the commons: honest, with liars, with Sybils.
@@ -272,6 +273,13 @@ fresh-check:
 
 clean:
 	rm -rf .venv .devtree node_modules benchmarks/node_modules $(OUT) *.egg-info
+
+# Bundles in WebKitGTK, on a hidden display: outputs against ONNX Runtime, the bundle's page, and what
+# a visitor gets. Under a minute; prints engine, tier and threads.
+.PHONY: webkit
+webkit: .venv/ready
+	.ci/system.sh webkit
+	NNJIT_WEBKIT=1 $(BIN)/python -m pytest -q -rP -p no:cacheprovider tests/end2end/webkit
 
 # Every attack on files, storage and hub, of the sizes of its bar, in MINUTES; then the tests of the
 # other bars (a quarter of an hour more). Writes benchmarks/reliability.json.

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from nnjit_studio.advice.records import IMPOSSIBLE, KEPT, Advice, Measurement, Row, is_safe, ranked
+from nnjit_studio.advice.records import (
+    IMPOSSIBLE,
+    KEPT,
+    MEASURED,
+    WAITING,
+    Advice,
+    Measurement,
+    Row,
+    is_safe,
+    ranked,
+)
 from nnjit_studio.verdict.text import kilobytes, milliseconds, times, timing
 
 COLUMNS = (
@@ -33,6 +43,8 @@ def mark(row: Row) -> str:
     """One or two words on whether it may be applied."""
     if row.state == IMPOSSIBLE:
         return "not here"
+    if row.state != MEASURED:
+        return "not measured"
     if row.refusal:
         return "REFUSED"
     return "asks" if row.asks else ""
@@ -70,6 +82,8 @@ def sentences(row: Row) -> list[str]:
         said.append(f"Asks: {row.asks}")
     if row.note:
         said.append(row.note)
+    if row.state == WAITING:
+        said.append(row.refusal)
     if row.guard.state != KEPT and row.guard.reason:
         said.append(row.guard.reason)
     return said
@@ -78,7 +92,9 @@ def sentences(row: Row) -> list[str]:
 def headline(advice: Advice) -> str:
     """The most that may be said in a few words."""
     if advice.phase:
-        return advice.phase
+        return advice.phase[:1].upper() + advice.phase[1:] + "."
+    if not any(row.measured for row in advice.rows):
+        return f"{advice.model}: no other form of it was measured."
     best = advice.best
     if best is None or best.measured is None or best.measured.stated is None:
         unknown = [row.measured for row in advice.rows if row.measured and not row.measured.stated]
@@ -119,7 +135,7 @@ def table(advice: Advice) -> str:
     elsewhere = [row for row in ranked(advice.rows) if row.state == IMPOSSIBLE]
     lines += ["", *(f"{row.name}: {' '.join(sentences(row))}" for row in here)] if here else []
     lines += ["", "Not here:"] if elsewhere else []
-    lines += [f"{row.name}: {row.problem}" for row in elsewhere]
+    lines += [f"{row.name} ({row.title}): {row.problem}" for row in elsewhere]
     return "\n".join(lines)
 
 

@@ -247,10 +247,10 @@ class ModelOnPage:
         feeds = {**example_feeds(runner.inputs), **self.feeds}
         return runner.infer({spec.name: feeds[spec.name] for spec in runner.inputs}, runs)
 
-    def infer_on(self, name: str, feeds: Feeds) -> Inference:
+    def infer_on(self, name: str, feeds: Feeds, runs: int = 1) -> Inference:
         """Run a program of the open model, by the page's name, on these inputs."""
         runner = self.page.runner.for_plan(name) if name else self.page.runner
-        return runner.infer(feeds)
+        return runner.infer(feeds, runs)
 
     def tap(self, taps: Sequence[Tap]) -> list[bytes]:
         """Run the open model once on its feeds; the bytes that the taps name."""

@@ -59,6 +59,8 @@ def test_what_cannot_be_says_why() -> None:
 
 def test_pictures_and_texts_get_smaller_sizes() -> None:
     assert smaller_shapes({"x": (1, 3, "h", "w")}, [PICTURE]) == {"x": (1, 3, 480, 352)}
+    line = TensorSpec("x", (1, 3, 48, 320), "f32")
+    assert smaller_shapes({"x": (1, 3, "h", "w")}, [line]) == {"x": (1, 3, 48, 224)}
     ids, mask = (TensorSpec(name, (1, 128), "i64") for name in ("ids", "mask"))
     dims = {"ids": ("batch", "n"), "mask": ("batch", "n")}
     assert smaller_shapes(dims, [ids, mask]) == {"ids": (1, 64), "mask": (1, 64)}

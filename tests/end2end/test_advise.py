@@ -44,6 +44,7 @@ def test_rows_are_measured_judged_and_held_to_budgets(model: Path) -> None:
     made = advised(model, 1, *only, "--max-mb", "0.05")
     rows = {row["name"]: row for row in made["rows"]}
     assert set(rows) == {"f16-weights", "4-bit"} and made["base"]["max_error"] < 1e-5
+    assert made["base"]["download_bytes"] > 2 * 128 * 128 * 4, "weights are a part of it"
     half, four = rows["f16-weights"]["measured"], rows["4-bit"]["measured"]
     assert half["download_bytes"] < made["base"]["download_bytes"] - 60_000
     assert four["memory_mib"] > 0 and half["ms"]["median"] > 0

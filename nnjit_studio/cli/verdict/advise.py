@@ -10,7 +10,7 @@ from typing import Any
 
 from nnjit_studio.advice.budgets import KEPT, Budgets, Kept, check
 from nnjit_studio.advice.options import AdviceOptions
-from nnjit_studio.advice.records import Advice, Row
+from nnjit_studio.advice.records import Advice, Row, stopped
 from nnjit_studio.advice.store import accept_error, accepted_error
 from nnjit_studio.advice.text import table
 from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
@@ -106,10 +106,15 @@ def _measured(opened: Running, target: TargetOptions, asked: AskedFor, model: Pa
     if asked.max_error is not None:
         accept_error(folder, model, asked.max_error)
     options = asked.options(accepted_error(folder, model))
-    for last in opened.bench.run(jobs.advise, page_visits(target), options):
-        if last.phase != phase:
-            phase = last.phase
-            note(phase or "done")
+    try:
+        for last in opened.bench.run(jobs.advise, page_visits(target), options):
+            if last.phase != phase:
+                phase = last.phase
+                note(phase or "done")
+    except UserError:
+        if not opened.bench.page.cancelled or last is None or last.base is None or asked.apply:
+            raise
+        return stopped(last)
     if last is None:
         raise BugError("Nothing was measured.")
     return last

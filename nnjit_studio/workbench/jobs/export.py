@@ -24,6 +24,7 @@ from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
+from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
@@ -140,7 +141,8 @@ def export_any_size(
     """
     weights, half = page.weights_file(), page.importing.half_weights
     with page.working():
-        made = page.process.import_any_size(path, weights, feeds or {}, half, on_phase)
+        arrays = feeds or _guessed(page, path)
+        made = page.process.import_any_size(path, weights, arrays, half, on_phase, feeds is None)
     if made is None:
         return None
     plan = made.plan.at(made.plan.example)
@@ -172,6 +174,15 @@ def _candidates(model: ModelOnPage, count: int, share: str) -> Candidates:
             "Export it without --candidates.",
         )
     return found
+
+
+def _guessed(page: EnginePage, path: Path) -> Feeds:
+    """Inputs of sizes that their names and the file's notes suggest; none where they hold text."""
+    try:
+        (found,) = sized(page.process.survey(path), {})
+    except UserError:
+        return {}
+    return found.arrays
 
 
 def _verdict(model: ModelOnPage) -> Verdict | None:

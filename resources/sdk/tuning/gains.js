@@ -22,7 +22,10 @@ export function showGains(element, session) {
   const draw = () => element.replaceChildren(...partsOf(session.tuningReport(), element.ownerDocument));
   const timer = setInterval(draw, EVERY_MS);
   draw();
-  return () => clearInterval(timer);
+  return () => {
+    clearInterval(timer);
+    draw(); // as it was in the end
+  };
 }
 
 /** The gain with its interval, or that there is none yet. @param {TuningReport} report */

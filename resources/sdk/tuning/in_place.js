@@ -11,6 +11,9 @@ import { rivalsOf } from "../../engine/tuning/in_place.js";
 /** @typedef {{run_ms: number, steps_ms: number}} Times of the whole model, and of the steps that differ */
 
 const SLICE_MS = 2;
+/** A shorter sample than so many steps of the clock says little; a run may be repeated so often for it. */
+const LEAST_QUANTA = 20;
+const MOST_PASSES = 64;
 
 export class InPlace {
   /** Puts the weights back; null while nothing runs. @type {(() => unknown) | null} */ #leave = null;
@@ -19,10 +22,12 @@ export class InPlace {
   /**
    * @param {Engine} engine
    * @param {() => Promise<unknown>} pause lets the page go on between slices
+   * @param {number} quantum_ms of the clock
    */
-  constructor(engine, pause) {
+  constructor(engine, pause, quantum_ms) {
     this.engine = engine;
     this.pause = pause;
+    this.least_ms = LEAST_QUANTA * quantum_ms;
     /** Inferences of the page that met a slice. */
     this.met = 0;
     this.spent_ms = 0;
@@ -41,41 +46,49 @@ export class InPlace {
    * @param {NewKernel} kernel
    * @param {Tensor[]} inputs
    * @param {() => Promise<unknown>} turn waits until a run may begin
-   * @param {(without: Times[], tried: Times[]) => boolean} enough is asked after every pair
+   * @param {(without: Times[], tried: Times[]) => boolean} decided is asked after every pair
    */
-  async compare(kernel, inputs, turn, enough) {
+  async compare(kernel, inputs, turn, decided) {
     /** @type {Times[][]} without, with */
     const taken = [[], []];
     const rivals = await rivalsOf(this.engine, [kernel]);
     const differs = rivals.now.map((call, i) => call.kernel !== rivals.others[i].kernel);
-    const once = async (/** @type {boolean} */ others) => {
+    /** Whole runs on one side until they are long enough for the clock. */
+    const sample = async (/** @type {boolean} */ others) => {
       const calls = others ? rivals.others : rivals.now;
       const times = { run_ms: 0, steps_ms: 0 };
-      const add = (/** @type {number} */ i, /** @type {number} */ ms) => {
-        times.run_ms += ms;
-        if (differs[i]) times.steps_ms += ms;
+      let passes = 0;
+      const pass = async () => {
+        let [run_ms, steps_ms] = [0, 0];
+        const add = (/** @type {number} */ i, /** @type {number} */ ms) => {
+          run_ms += ms;
+          if (differs[i]) steps_ms += ms;
+        };
+        if (!(await this.#pass(rivals.loaded, calls, inputs, add))) return false;
+        times.run_ms += run_ms;
+        times.steps_ms += steps_ms;
+        passes++;
+        return true;
       };
-      const whole = await this.#held(
-        () => rivals.use(false),
-        async () => {
-          const moved = rivals.use(others); // which has filled the caches with weights
-          return (!moved || (await this.#pass(rivals.loaded, calls, inputs, () => {}))) && this.#pass(rivals.loaded, calls, inputs, add);
-        },
-      );
-      return whole ? times : null;
+      const enough = () => passes > 0 && (passes >= MOST_PASSES || times.run_ms >= this.least_ms);
+      while (!enough()) {
+        await turn();
+        await this.#held(
+          () => rivals.use(false),
+          async () => {
+            const moved = rivals.use(others); // which has filled the caches with weights
+            let going = !moved || (await this.#pass(rivals.loaded, calls, inputs, () => {}));
+            while (going && !enough()) going = await pass();
+            return going;
+          },
+        );
+      }
+      return { run_ms: times.run_ms / passes, steps_ms: times.steps_ms / passes };
     };
     try {
       do
-        for (const side of taken[0].length % 2 ? [1, 0] : [0, 1]) {
-          /** @type {Times | null} */
-          let times = null;
-          while (!times) {
-            await turn();
-            times = await once(side === 1);
-          }
-          taken[side].push(times);
-        }
-      while (!enough(taken[0], taken[1]));
+        for (const side of taken[0].length % 2 ? [1, 0] : [0, 1]) taken[side].push(await sample(side === 1));
+      while (!decided(taken[0], taken[1]));
     } finally {
       rivals.drop();
     }

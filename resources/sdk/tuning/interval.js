@@ -3,7 +3,9 @@
 /** Pairs after which a comparison may be settled. */
 export const LOOKS = [2, 4, 8, 16];
 /** Student's t by the degrees of freedom of each look: all of them together err in 5 % of cases (Bonferroni). */
-const T = new Map([[1, 50.923], [3, 5.392], [7, 3.335], [15, 2.837]]);
+const T = new Map([[1, 50.923], [3, 5.392], [5, 3.81], [9, 3.111]]);
+/** Left out at each end: a visitor's machine does other things too. */
+const TRIMMED = 0.2;
 /** Few pairs may agree by luck: their spread counts as at least this share. */
 const LEAST_NOISE = 0.005;
 
@@ -15,11 +17,18 @@ const LEAST_NOISE = 0.005;
  * @returns {Speedup}
  */
 export function speedupOf(challenger_ms, incumbent_ms) {
-  const logs = challenger_ms.map((ms, i) => Math.log(incumbent_ms[i] / ms));
+  // Yuen's interval of a trimmed mean (Biometrika 61(1), 1974): the variance is that of the winsorized sample
+  const logs = challenger_ms.map((ms, i) => Math.log(incumbent_ms[i] / ms)).sort((a, b) => a - b);
   const n = logs.length;
-  const mean = logs.reduce((a, b) => a + b, 0) / n;
-  const spread = Math.sqrt(logs.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1));
-  const half = ((T.get(n - 1) ?? Infinity) * Math.max(spread, LEAST_NOISE)) / Math.sqrt(n);
+  const left = Math.floor(TRIMMED * n);
+  const kept = logs.slice(left, n - left);
+  const count = kept.length;
+  const drawn = logs.map((x) => Math.min(kept[count - 1], Math.max(kept[0], x)));
+  const mean = average(kept);
+  const middle = average(drawn);
+  const squares = drawn.reduce((sum, x) => sum + (x - middle) ** 2, 0);
+  const error = Math.max(Math.sqrt(squares / (count - 1)), LEAST_NOISE) / Math.sqrt(count);
+  const half = (T.get(count - 1) ?? Infinity) * error;
   const [low, high] = [mean - half, mean + half].map((x) => Math.exp(Math.min(7, Math.max(-7, x))));
   return { speedup: Math.exp(mean), low, high, pairs: n };
 }
@@ -34,3 +43,6 @@ export function settled({ speedup, low, high, pairs }, least) {
   if (high < least) return high < 1 ? "slower" : "not told apart";
   return pairs >= LOOKS[LOOKS.length - 1] ? "not told apart" : "";
 }
+
+/** @param {number[]} all */
+const average = (all) => all.reduce((a, b) => a + b, 0) / all.length;

@@ -1,6 +1,7 @@
 /** Tuning while a page is in use: one candidate after the other, each of which has to prove itself. */
 import { errorFields } from "../../engine/errors.js";
 import { quantile } from "../../engine/quantile.js";
+import { timerQuantum } from "../../engine/tuning/timing.js";
 import { InPlace } from "./in_place.js";
 import { LOOKS, settled, speedupOf } from "./interval.js";
 import { Watch } from "./watch.js";
@@ -29,6 +30,8 @@ const NO_LOSS = 0.995;
 const POLICY = { pairs: 2, min_sample_ms: 2, min_quanta: 20, warmup_ms: 30, early_stop_ratio: 1.5, max_ms: 400 };
 /** In place, for a kernel that is to be run: the interval of fewer says too little of the model. */
 const LEAST_PAIRS = 4;
+/** Steps of the clock that are looked at: some browsers' take a millisecond each. */
+const QUANTA = 3;
 /** Share of the time for work in the page's own thread while somebody looks at it, and while nobody does. */
 const DUTY = 0.05;
 const HIDDEN_DUTY = 0.5;
@@ -39,6 +42,7 @@ const MOST_MET = 0.03;
 
 /** A burst of the machine may look like a slow kernel: it gets a second chance. */
 const ROLLED_BACK_ONCE = "rolled back once";
+const UNFINISHED = "unfinished";
 /** Ends the work wherever it stands. */
 const STOPPED = Symbol("stopped");
 
@@ -65,8 +69,9 @@ export class Tuner {
     this.known = known;
     this.terms = terms;
     this.page = page;
-    this.watch = new Watch(terms.limit);
-    this.inPlace = new InPlace(parts.engine, page.pause);
+    const quantum_ms = timerQuantum(() => performance.now(), QUANTA);
+    this.watch = new Watch(terms.limit, quantum_ms);
+    this.inPlace = new InPlace(parts.engine, page.pause, quantum_ms);
     this.state = "waiting";
     this.rolledBack = 0;
     for (const kernel of parts.own) this.#running.set(kernel.header.workload, kernel);
@@ -163,7 +168,8 @@ export class Tuner {
     const before = this.known.tried[workload]?.[settings];
     if (this.#of(workload).header.settings === settings || (before && before !== ROLLED_BACK_ONCE)) return;
     /** @type {Result} */
-    const result = { candidate: candidate.candidate, workload, settings, outcome: "", reason: "", isolated: null, inPlace: null, ms: 0, incumbent_ms: 0 };
+    const result = { candidate: candidate.candidate, workload, settings, outcome: UNFINISHED, reason: "", isolated: null, inPlace: null, ms: 0, incumbent_ms: 0 };
+    this.results.push(result);
     try {
       const failed = this.#onTrial(candidate) ? "" : (await this.#isolate(candidate, result)) || (await this.#confirm(candidate, result));
       result.outcome = failed || (await this.#prove(candidate, result, before === ROLLED_BACK_ONCE));
@@ -173,7 +179,6 @@ export class Tuner {
       Object.assign(result, { outcome: "failed", reason: error });
     }
     (this.known.tried[workload] ??= {})[settings] = result.outcome;
-    this.results.push(result);
   }
 
   /**

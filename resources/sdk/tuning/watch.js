@@ -21,9 +21,13 @@ export class Watch {
   #slow = 0;
   /** @type {number[]} */ #first = [];
 
-  /** @param {number} limit of the 95th percentile, as a share of that before */
-  constructor(limit) {
+  /**
+   * @param {number} limit of the 95th percentile, as a share of that before
+   * @param {number} quantum_ms of the clock, which sees no smaller difference
+   */
+  constructor(limit, quantum_ms = 0) {
     this.limit = limit;
+    this.quantum_ms = quantum_ms;
   }
 
   /** Whether there is a reference to hold a new kernel against. */
@@ -54,7 +58,7 @@ export class Watch {
     if (this.#first.length < ENOUGH) this.#first.push(ms);
     const kept = this.#swapped ? this.#since : this.#before;
     if (kept.push(ms) > MOST) kept.shift();
-    if (this.#swapped) this.#slow = ms > this.limit * this.before.p95_ms ? this.#slow + 1 : 0;
+    if (this.#swapped) this.#slow = ms > this.limit * this.before.p95_ms + this.quantum_ms ? this.#slow + 1 : 0;
   }
 
   /** A kernel was swapped in. */
@@ -76,6 +80,7 @@ export class Watch {
     if (this.#slow >= IN_A_ROW) return "worse";
     if (this.#since.length < ENOUGH) return "";
     const { before, since } = this;
-    return since.p95_ms > this.limit * before.p95_ms || since.median_ms > NO_WORSE * before.median_ms ? "worse" : "better";
+    const longer = (/** @type {number} */ now, /** @type {number} */ then) => now > then + this.quantum_ms;
+    return longer(since.p95_ms, this.limit * before.p95_ms) || longer(since.median_ms, NO_WORSE * before.median_ms) ? "worse" : "better";
   }
 }
