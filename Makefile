@@ -76,6 +76,7 @@ WORKERS ?= 2
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
+	.ci/system.sh postgres
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A crowd of simulated devices around the rule of the commons: honest, with liars, with Sybils.

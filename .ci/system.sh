@@ -65,6 +65,12 @@ webkit)
       need "WebKitGTK and a hidden display for tests of WebKit" webkit2gtk-driver xvfb
   fi
   ;;
+postgres)
+  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && exit 0
+  command -v initdb >/dev/null && exit 0
+  [ "$(uname)" = Linux ] || exit 0
+  need "PostgreSQL for the tests of the commons' server" postgresql
+  ;;
 vulkan)
   [ "$(uname)" = Linux ] || exit 0
   drivers=$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name "lvp_icd*" -print -quit 2>/dev/null || true)

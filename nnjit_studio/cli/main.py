@@ -36,6 +36,8 @@ VERBS = {
     "run": "run:run_model",
     "sample": "sample:sample",
     "serve": "deployment:serve",
+    "server": "commons.server:server",
+    "share": "commons.share:share",
     "space": "space:space",
     "studio": "studio:studio",
     "tune": "tune:tune",

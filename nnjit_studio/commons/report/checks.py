@@ -56,17 +56,23 @@ def check_report(report: Report) -> None:
     places = {finding.place for finding in report.findings}
     _need(len(places) == count, "The report speaks of one kernel twice.")
     for finding in report.findings:
-        _check_finding(finding)
+        check_finding(finding)
 
 
-def _check_finding(finding: Finding) -> None:
+def check_finding(finding: Finding) -> None:
+    """Refuse a finding that says what none may say.
+
+    Raises
+    ------
+    CommonsError
+    """
     check_place(finding.place)
     _need(finding.default.settings == DEFAULT_SETTINGS, "The finding has no time of the default.")
     _need(0 < len(finding.best) <= TOP, f"The finding has not 1 to {TOP} settings.")
     _check_timing(finding.default)
     for timing in finding.best:
         _check_timing(timing)
-        _check_settings(timing.settings, finding.place.tier)
+        check_settings(timing.settings, finding.place.tier)
     times = [timing.ms for timing in finding.best]
     _need(times == sorted(times), "The finding's settings are not ordered by their time.")
     _need(len({t.settings for t in finding.best}) == len(times), "The finding repeats settings.")
@@ -88,7 +94,8 @@ def check_place(place: Place) -> None:
     _need(0 < place.threads <= _MOST_THREADS, "The key's threads are out of range.")
 
 
-def _check_settings(settings: str, tier: str) -> None:
+def check_settings(settings: str, tier: str) -> None:
+    """Refuse settings that no candidate of the tier spells so."""
     try:
         candidate = parse_candidate(settings) if len(settings) <= 200 else None
     except UserError:

@@ -1,7 +1,7 @@
 /** How a token is chosen of logits: greedy, or drawn of the likeliest by a seed. */
 import { EngineError } from "../errors.js";
 
-/** @import { Options } from "./generate.js" */
+/** @typedef {{topK?: number, topP?: number, temperature?: number, seed?: number, repetitionPenalty?: number}} Options of the choice */
 
 /**
  * How the next token follows from logits.
