@@ -13,13 +13,14 @@ from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 from advices import ADVICE
 from PySide6.QtWidgets import QLabel
 from verdicts import FASTER, NO_PEER
 from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
-from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
 from nnjit_studio.analysis.kernel import inspect_kernel
 from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
@@ -53,6 +54,7 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.workbench.jobs.diff import TensorValues
 from nnjit_studio.workbench.jobs.page_form import PageForm
 
 
@@ -600,6 +602,17 @@ class FakeWorkbench:
             if self.cancelled.wait(0.01):
                 raise UserError("The advice was cancelled.")
         yield ADVICE
+
+    def tensor(self, name, on_phase):
+        node = next(n for n in self.model.graph.nodes if name in n.outputs)
+        spec = TensorSpec(name, (2, 3, 4), "f32")
+        values = np.arange(24, dtype=np.float32).reshape(spec.shape)
+        row = compare(Placed(spec, node, 0, 0, 0), values, values + 0.5)
+        return TensorValues(name, node.name, values, values + 0.5, row)
+
+    def apply_row(self, row, out, force):
+        out.write_bytes(b"made by a recipe")
+        return out
 
     def take_form(self, form):
         before = PageForm.of(self)

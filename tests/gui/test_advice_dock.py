@@ -54,16 +54,19 @@ def press(qtbot, window, name):
 
 def test_rows_are_ranked_and_say_what_they_are(advised):
     found = lines(advised)
-    assert list(found) == ["", "direct", "f16-weights", "threads", "4-bit", "webgpu"]
-    assert [line.verdict for line in found.values()][1:] == [
-        FASTER, SMALLER, FASTER, OVER, NOT_HERE,
+    assert list(found) == [
+        "", "direct", "int8", "cut", "f16-weights", "threads", "4-bit", "webgpu",
     ]  # fmt: skip
+    assert [line.verdict for line in found.values()][1:] == [
+        FASTER, FASTER, FASTER, SMALLER, FASTER, OVER, NOT_HERE,
+    ]  # fmt: skip
+    assert {advised.advice.buttons[n].text() for n in ("int8", "cut")} == {APPLY}
     texts = {name: button.text() for name, button in advised.advice.buttons.items()}
-    assert texts == {"direct": APPLY, "f16-weights": APPLY, "threads": APPLY, "4-bit": BLOCKED}
+    assert texts["direct"] == texts["threads"] == APPLY and texts["4-bit"] == BLOCKED
     assert advised.advice.buttons["direct"].objectName() == "primary"
     assert "No adapter" in found["webgpu"].note
     advised.advice.view.grab()  # the bars
-    copied = advised.advice.as_text(range(6), "excel-tab")
+    copied = advised.advice.as_text(range(8), "excel-tab")
     assert "time and interval" in copied and "16 ms [15.7..16.3]" in copied
 
 
@@ -87,6 +90,19 @@ def test_a_red_row_is_applied_by_a_second_click_alone(qtbot, advised, workbench)
     assert not workbench.importing.ways and "0.03 of its largest" in advised.advice.caption.text()
     press(qtbot, advised, "4-bit")
     assert workbench.importing.ways == {"q": "4"}
+
+
+def test_a_row_that_is_another_file_opens_that(qtbot, advised, workbench, tmp_path):
+    workbench.database.path = tmp_path / "kernels.db"
+    press(qtbot, advised, "int8")
+    (made,) = (tmp_path / "advice").iterdir()
+    assert made.name.endswith("-int8.onnx") and lines(advised)["int8"].verdict == IN_USE
+    assert "cut" not in advised.advice.buttons, "one such row at a time"
+    made.unlink()
+    press(qtbot, advised, "f16-weights")
+    assert not made.exists() and workbench.importing.half_weights, "it is made once"
+    press(qtbot, advised, "int8")
+    assert advised.advice.in_use == ["f16-weights"] and "cut" in advised.advice.buttons
 
 
 def test_another_limit_judges_again(advised):
@@ -126,8 +142,8 @@ def test_a_stopped_list_keeps_what_was_measured(qtbot, window, workbench, model_
     open_it(qtbot, window, model_file)
     workbench.hold_advice = True
     window.actions_by_id["advise"].trigger()
-    qtbot.waitUntil(lambda: window.advice.model.rowCount() == 6)
+    qtbot.waitUntil(lambda: window.advice.model.rowCount() == 8)
     assert not any(b.isEnabled() for b in window.advice.buttons.values())
     with qtbot.waitSignal(window.session.problem):
         window.advice.button.click()
-    assert window.advice.model.rowCount() == 6 and window.advice.buttons["direct"].isEnabled()
+    assert window.advice.model.rowCount() == 8 and window.advice.buttons["direct"].isEnabled()

@@ -12,6 +12,7 @@ from nnjit_studio.advice.records import (
     OutputError,
     Row,
 )
+from nnjit_studio.model.recipe import Recipe
 from nnjit_studio.verdict.figures import Interval
 
 
@@ -35,6 +36,8 @@ ADVICE = Advice(
         row("f16-weights", "Weights in f16", Apply(half_weights=True), measured(20, 1.0, 3e-4, 10)),
         row("direct", "Without tiles", Apply(direct=True), measured(16.0, 1.25)),
         row("4-bit", "4-bit weights", Apply(ways={"q": "4"}), measured(10.0, 2.0, 3e-2)),
+        row("int8", "8-bit", Apply(recipe=Recipe("int8-dynamic")), measured(18.0, 1.1)),
+        row("cut", "One output", Apply(recipe=Recipe("outputs")), measured(19.0, 1.05)),
         Row("webgpu", "WebGPU", Apply(backend="webgpu"), state=IMPOSSIBLE, problem="No adapter."),
     ),
     base=measured(20.0, 1.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QDoubleValidator
@@ -33,6 +34,7 @@ from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.jobs.page_form import PageForm
+from nnjit_studio.workbench.open_model import Feeds
 
 JOB = "advise"
 EMPTY = (
@@ -41,7 +43,8 @@ EMPTY = (
 )
 NO_PAGE = "This window opens no pages of its own, which advice needs."
 ROW_HEIGHT = 34
-PAUSE_MS = 50
+FOLDER = "advice"
+"""Beside the database: files that rows made."""
 
 
 class AdvicePanel(JobTable):
@@ -54,6 +57,7 @@ class AdvicePanel(JobTable):
         self.in_use: list[str] = []
         self._before: list[str] = []
         self._first: PageForm | None = None
+        self._feeds: Feeds = {}
         self._reopens = False
         self.buttons: dict[str, QPushButton] = {}
         super().__init__(host, "Make it faster", COLUMNS, JOB, EMPTY)
@@ -154,6 +158,7 @@ class AdvicePanel(JobTable):
     def _follow_job(self, advice: Advice) -> None:
         if not self.in_use and not self._reopens:
             self._first = PageForm.of(self._session.workbench.page)
+            self._feeds = dict(self._session.workbench.model.feeds)
         self._armed = ""
         self.show_result(advice)
         self.caption.setText(advice.phase[:1].upper() + advice.phase[1:])
@@ -187,17 +192,34 @@ class AdvicePanel(JobTable):
 
     def _open(self, names: list[str]) -> None:
         """Open the model again with these rows applied to what it was at first."""
-        session, advice = self._session, self.result
-        model = session.workbench.model.opened
-        if advice is None or model is None or self._first is None:
+        session, advice, first = self._session, self.result, self._first
+        if advice is None or first is None:
             return
-        applied = [row.apply for name in names for row in [advice.row(name)] if row is not None]
-        form = self._first.with_applied(applied, session.workbench.page.webgpu())
-        before, self.in_use = self.in_use, names
-        self._before = before
-        self._reopens = session.open_form(model.path, form, smaller=any(a.shapes for a in applied))
+        rows = [row for name in names for row in [advice.row(name)] if row is not None]
+        form = first.with_applied([row.apply for row in rows], session.workbench.page.webgpu())
+        self._host.message.hide()
+        path, made = self._file(Path(advice.path), rows)
+        self._before, self.in_use = self.in_use, names
+        self._reopens = session.open_form(path, form, self._feeds_of(rows), made)
         if not self._reopens:
-            self.in_use = before
+            self.in_use = self._before
+
+    def _file(self, untouched: Path, rows: list[Row]) -> tuple[Path, Row | None]:
+        """The file to open, and the row that has to make it first."""
+        row = next((row for row in rows if row.apply.recipe), None)
+        if row is None:
+            return untouched, None
+        folder = self._session.workbench.database.path.parent / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        there = row.name in self.in_use
+        return folder / f"{untouched.stem}-{row.name}.onnx", None if there else row
+
+    def _feeds_of(self, rows: list[Row]) -> Feeds:
+        """The inputs of when the list was made; none where their sizes change."""
+        if any(row.apply.shapes for row in rows):
+            return {}
+        gone = {n for row in rows if row.apply.recipe for n in row.apply.recipe.constants}
+        return {name: array for name, array in self._feeds.items() if name not in gone}
 
     def _done(self, job: str, result: object) -> None:
         if job == "open" and self._reopens:

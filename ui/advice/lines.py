@@ -69,11 +69,14 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
         Name of a refused row whose first click was made.
     """
     yield Line(advice.model, AS_IT_WAS, advice.base, f"On {advice.threads} thread(s).")
+    # Another file is made of the untouched one: a second such row has none to start from.
+    other_file = any(row.apply.recipe for row in advice.rows if row.name in in_use)
     for row in ranked(advice.rows):
         used = row.name in in_use
         verdict = IN_USE if used else _verdict(row, advice.base)
         note = " ".join(told for told in _to_know(row) if told)
-        yield Line(row.title, verdict, row.measured, note, row, _action(row, used, armed))
+        action = "" if other_file and row.apply.recipe and not used else _action(row, used, armed)
+        yield Line(row.title, verdict, row.measured, note, row, action)
 
 
 def _to_know(row: Row) -> tuple[str, ...]:
@@ -103,8 +106,8 @@ def _verdict(row: Row, base: Measurement | None) -> str:
 def _action(row: Row, used: bool, armed: str) -> str:
     if used:
         return PUT_BACK
-    if row.state != MEASURED or row.apply.recipe is not None:
-        return ""  # what makes another file is not applied in the window
+    if row.state != MEASURED:
+        return ""
     if row.refusal:
         return ANYWAY if row.name == armed else BLOCKED
     return APPLY

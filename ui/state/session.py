@@ -11,7 +11,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from nnjit_studio.advice.records import Advice
+from nnjit_studio.advice.records import Advice, Row
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
@@ -148,14 +148,15 @@ class StudioSession(QObject):
 
         return self._start("open", "Opening the sample model", work)
 
-    def open_form(self, path: Path, form: PageForm, smaller: bool = False) -> bool:
+    def open_form(self, path: Path, form: PageForm, feeds: Feeds, made: Row | None = None) -> bool:
         """Open the open model again, imported and run in another way; on failure it stays as it is.
 
-        ``smaller`` inputs are drawn anew. Another model is opened as before all this.
+        Another model is opened as before all this. ``made`` is the row that makes the file first.
         """
-        feeds = NOTHING if smaller else dict(self.workbench.model.feeds)
 
         def work(emit: Callable[[Any], None]) -> Any:
+            if made is not None:
+                self.workbench.run(jobs.apply_row, made, path, True)
             return self._forms.open(form, lambda: self._open(path, emit, feeds))
 
         return self._start("open", "Opening the model in another form", work)

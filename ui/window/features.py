@@ -15,6 +15,7 @@ from nnjit_studio.ui.kernel.feature import KERNEL
 from nnjit_studio.ui.log.feature import LOG
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import DATABASE
+from nnjit_studio.ui.tensors.feature import TENSORS
 from nnjit_studio.ui.tuning.feature import LATENCY, ROUNDS, SPACE, TUNING
 from nnjit_studio.ui.wasm.feature import WASM
 from nnjit_studio.ui.widgets.panel import Panel
@@ -71,8 +72,8 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, DATABASE,
-    BACKENDS, DEVICE, LOG,
+    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE,
+    DATABASE, BACKENDS, DEVICE, LOG,
 )  # fmt: skip
 """Those of one place are tabs in this order."""
 

@@ -4,7 +4,7 @@ from nnjit_studio.workbench.jobs.advice import advise, apply_row
 from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel, try_candidate
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
-from nnjit_studio.workbench.jobs.diff import diff
+from nnjit_studio.workbench.jobs.diff import diff, tensor
 from nnjit_studio.workbench.jobs.export import export, export_any_size, report
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
@@ -31,6 +31,7 @@ __all__ = [
     "run_natively",
     "survey",
     "take_form",
+    "tensor",
     "try_candidate",
     "use_backend",
     "verdict",

@@ -29,9 +29,12 @@ class PageForm:
         """The same with these changes; ``gpu`` is WebGPU as the page has it."""
         form = self
         for apply in applied:
+            importing = apply.importing(form.importing)
+            # Choices of the plan name nodes, which another file may not have.
+            importing = replace(importing, ways={}) if apply.recipe else importing
             form = replace(
                 form,
-                importing=apply.importing(form.importing),
+                importing=importing,
                 threads=apply.threads or form.threads,
                 backend=gpu if apply.backend == gpu.name else form.backend,
             )

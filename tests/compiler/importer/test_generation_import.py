@@ -12,6 +12,7 @@ from onnx import helper
 
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
+from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GenerationRequest, Plan
@@ -209,3 +210,15 @@ def test_the_form_without_a_past_lies_next_to_that_with_it(tmp_path: Path) -> No
     built = imported(path, tmp_path, rows=8)
     assert (built.facts.rows, built.extend) == (8, None)
     assert appends(built.prefill.plan)[0] == (True, 8, POSITIONS)
+
+
+def test_a_table_that_words_share_with_logits_is_a_constant_of_its_own(tmp_path: Path) -> None:
+    """Reshaped from a weight that is too large to be folded, in real files."""
+    model = onnx.load(grouped(tmp_path / "m.onnx", 4))
+    reshape_tables(model)
+    assert not [n for n in model.graph.node if n.op_type == "Reshape"]
+    weights = {t.name: t for t in model.graph.initializer}
+    (rows,) = (n for n in model.graph.node if n.op_type == "GatherBlockQuantized")
+    table, head = weights[rows.input[0]], weights["lm_head.MatMul.weight_Q4"]
+    assert list(table.dims) == [grouped_models.VOCABULARY, grouped_models.WIDTH // 2]
+    assert table.raw_data == head.raw_data
