@@ -13,6 +13,7 @@ from typing import Any
 from nnjit_studio.fleet.jobs import Job, Outcome
 
 _KEEPS_RECORDS = frozenset({"tune"})
+_PROGRAM = "from nnjit_studio.entry import job_main; job_main()"
 _SHOWN = ("round", "drift", "plan")
 
 
@@ -26,7 +27,7 @@ def work(job: Job, content: bytes | None, tell: Callable[[str], None]) -> Outcom
         words = [job.verb, str(model), "--json", *job.arguments]
         if job.verb in _KEEPS_RECORDS:
             words += ["--database", str(database)]
-        command = [sys.executable, "-m", "nnjit_studio.fleet.child", *words]
+        command = [sys.executable, "-c", _PROGRAM, *words]
         said = Path(folder) / "said.txt"
         with (
             said.open("wb") as errors,

@@ -51,7 +51,12 @@ def test_rounds_are_told_and_the_last_line_is_the_summary(
 
 def test_a_verb_ends_when_its_worker_does() -> None:
     """Standard input is the other end of the worker; it closes with it, however that ends."""
-    wait = "import nnjit_studio.fleet.child as c, threading; threading.Thread(target=c._end_with_the_worker).start(); import time; time.sleep(600)"  # noqa: E501
+    wait = """
+import threading, time
+from nnjit_studio.entry import _end_with_input
+threading.Thread(target=_end_with_input).start()
+time.sleep(600)
+"""
     with subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
         child.stdin.close()
