@@ -75,25 +75,24 @@ def export(
     BundleError
         When it cannot be written.
     """
-    opened, target = model.current, model.page.target
+    opened, target = model.current.on(WASM), model.page.target
     if is_lab(target):
         raise UserError(
             f"Results of the target {target} do not enter a bundle.",
             "Tune without --lab, then export.",
         )
     static = opened.generation is None
-    kernels = model.kernels(TIERS, WASM if static else None)
+    kernels = model.kernels(TIERS, WASM)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
     spare = _candidates(model, candidates, share) if candidates else Candidates()
-    plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
+    plan, other = opened.plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
-    chosen = plan if static else opened.plan
     if opened.generation and tokenizer_beside(opened.path):
         kinds = {opened.generation.ids: TEXT, **(kinds or {})}
-    page = page_parts(opened.path, chosen.input_specs, chosen.output_specs, kinds)
+    page = page_parts(opened.path, plan.input_specs, plan.output_specs, kinds)
     parts = BundleParts(
-        chosen,
+        plan,
         opened.weights,
         [*kernels, *on_gpu],
         engine_files(not static, bool(on_gpu), tuning=bool(candidates), text=bool(page.tokenizer)),
