@@ -1,9 +1,9 @@
 /** A session in this thread: its files come from a server, from the cache or from the page. */
 import { EngineError } from "../engine/errors.js";
-import { transport } from "../sdk/bundle_fetch.js";
+import { transport, WrongFile } from "../sdk/bundle_fetch.js";
 import { InferenceSession } from "../sdk/session.js";
 import { filesFetch, FILES } from "./files.js";
-import { forget, storedFetch } from "./store.js";
+import { forget, forgetFile, storedFetch } from "./store.js";
 
 /** @import { SessionOptions as PageOptions } from "../sdk/session.js" */
 /** @import { Files } from "./files.js" */
@@ -19,7 +19,7 @@ transport.fetch = (url) => {
 
 /**
  * Opens a bundle. Files that were kept from a former visit are compared with their hashes
- * as new ones are; where one differs, all come from the server again.
+ * as new ones are; one that differs comes from the server again, and if that is not enough, all do.
  * @param {string | URL | Files} source address of its manifest.json, or its files by name
  * @param {SessionOptions} options
  */
@@ -33,13 +33,18 @@ export async function open(source, options) {
   };
   const fetched = address ? storedFetch(base, { ...options, onProgress }) : filesFetch(base, source);
   sources.set(new URL(".", base).href, fetched);
-  try {
-    return await InferenceSession.create(base, options);
-  } catch (e) {
-    if (!kept || !(e instanceof EngineError)) throw e;
-    await forget(true); // what was kept may be damaged
-    return await InferenceSession.create(base, options);
-  } finally {
-    if (address) await forget();
-  }
+  const create = () => InferenceSession.create(base, options);
+  const session = await create()
+    .catch(async (e) => {
+      if (!kept || !(e instanceof WrongFile)) throw e;
+      await forgetFile(e.sha256);
+      return create();
+    })
+    .catch(async (e) => {
+      if (!kept || !(e instanceof EngineError)) throw e;
+      await forget(base); // what was kept may be damaged
+      return create();
+    })
+    .finally(() => void (address && forget().catch(() => {}))); // nobody waits for it
+  return session;
 }

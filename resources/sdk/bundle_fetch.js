@@ -130,8 +130,16 @@ export async function check(entry, bytes) {
   const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", own));
   const hex = Array.from(digest, (b) => b.toString(16).padStart(2, "0")).join("");
-  if (hex !== entry.sha256)
-    throw new EngineError(`${entry.file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
+  if (hex !== entry.sha256) throw new WrongFile(entry);
+}
+
+/** A file whose bytes are not those of its hash. */
+export class WrongFile extends EngineError {
+  /** @param {FileEntry} entry */
+  constructor({ file, sha256 }) {
+    super(`${file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
+    this.sha256 = sha256;
+  }
 }
 
 /** @param {FileEntry} entry @param {number} nbytes */

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { env, forget, InferenceSession, Tensor } from "../../../resources/runtime/index.js";
-import { base, encode, entry, expected, K, tinyBundle } from "../tiny_bundle.js";
+import { fakeDatabase } from "../fake_database.js";
+import { base, encode, entry, expected, K, shard, tinyBundle } from "../tiny_bundle.js";
 
 const real = { fetch: globalThis.fetch, caches: globalThis.caches };
 /** @type {Map<string, Uint8Array>} */ let kept;
@@ -19,7 +20,7 @@ const cache = {
     kept.set(key, bytes);
   },
   keys: async () => [...kept.keys()].map((url) => ({ url })),
-  delete: async (key) => kept.delete(key.url),
+  delete: async (key) => kept.delete(key.url ?? key),
 };
 
 /** A static server whose connections end after the bytes of `cuts`, one each. */
@@ -124,8 +125,82 @@ test("a new version fetches what changed, and the old pieces go", async () => {
   server.asked = [];
   await visit();
   assert.deepEqual(server.asked, ["manifest.json", "plan.json"]);
+  await forget();
   const planPieces = old.filter((key) => !kept.has(key));
   assert.ok(planPieces.length > 0 && planPieces.length < old.length);
+});
+
+const hash = (name) => entry("", server.files[name]).sha256;
+
+test("an update sends the shards that changed", async () => {
+  server.files = tinyBundle({ change: shard });
+  await visit();
+  server.files = tinyBundle({
+    change(manifest, files) {
+      files["weights.bin"] = files["weights.bin"].slice();
+      files["weights.bin"][255] ^= 1; // of the padding
+      shard(manifest, files);
+    },
+  });
+  server.asked = [];
+  await visit();
+  assert.equal(server.asked.length, 2);
+  assert.match(server.asked[1], /^weights\//);
+});
+
+test("an evicted shard comes alone, and so does one that is damaged", async () => {
+  server.files = tinyBundle({ change: shard });
+  await visit();
+  const shards = Object.keys(server.files).filter((file) => file.startsWith("weights/"));
+  const pieces = (file) => [...kept.keys()].filter((key) => key.includes(`/${hash(file)}/`));
+  for (const spoil of [(key) => kept.delete(key), (key) => (kept.get(key)[0] ^= 1)]) {
+    pieces(shards[1]).forEach(spoil);
+    server.asked = [];
+    await visit();
+    assert.deepEqual(new Set(server.asked), new Set(["manifest.json", shards[1]]));
+  }
+});
+
+test("what is wrong in one bundle costs no other bundle its files", async () => {
+  await visit();
+  const other = "https://static.example/other/manifest.json";
+  kept.set(other, encode({ weights: { file: "w.bin", sha256: "f".repeat(64), nbytes: 48 } }));
+  kept.set(`https://kept.invalid/${"f".repeat(64)}/0-48`, new Uint8Array(48));
+  for (const key of kept.keys()) if (key.includes("/48-")) kept.get(key)[3] ^= 1; // several files of this bundle
+  await visit();
+  assert.ok(kept.has(other) && kept.has(`https://kept.invalid/${"f".repeat(64)}/0-48`));
+  await forget(base);
+  assert.deepEqual([...kept.keys()].sort(), [`https://kept.invalid/${"f".repeat(64)}/0-48`, other]);
+});
+
+test("a session does not wait until old pieces are forgotten", async () => {
+  const { keys } = cache;
+  cache.keys = () => new Promise(() => {});
+  await visit();
+  cache.keys = keys;
+});
+
+test("a full cache gives up what no bundle names, and keeps on", async () => {
+  const stale = `https://kept.invalid/${"e".repeat(64)}/0-48`;
+  kept.set(stale, new Uint8Array(48));
+  const { put } = cache;
+  cache.put = (key, response) => (kept.has(stale) ? Promise.reject(new DOMException("no room", "QuotaExceededError")) : put.call(cache, key, response));
+  await visit();
+  cache.put = put;
+  assert.ok(!kept.has(stale) && kept.size > 5);
+});
+
+test("without the Cache API, IndexedDB keeps the pieces", async (t) => {
+  Object.defineProperty(globalThis, "caches", { value: undefined, configurable: true });
+  globalThis.indexedDB = fakeDatabase(kept);
+  t.after(() => delete globalThis.indexedDB);
+  await visit();
+  assert.ok(kept.size > 5);
+  server.asked = [];
+  await visit();
+  assert.deepEqual(server.asked, ["manifest.json"]);
+  await forget(true);
+  assert.equal(kept.size, 0);
 });
 
 test("a kept piece that is damaged is fetched again", async () => {
@@ -167,6 +242,8 @@ test("progress counts the bytes of every file, and those that were kept", async 
   await visit(base, { ...OPTIONS, onProgress });
   assert.deepEqual(Object.keys(last).sort(), ["kernels/a.wasm", "kernels/b.wasm", "plan.json", "weights.bin"]);
   assert.ok(Object.values(last).every(({ bytes, nbytes, kept }) => bytes === nbytes && kept === 0));
+  const nbytes = Object.values(last).reduce((n, p) => n + p.nbytes, 0);
+  assert.ok(Object.values(last).some(({ loaded, total }) => loaded === nbytes && total === nbytes));
   last = {};
   await visit(base, { ...OPTIONS, onProgress });
   assert.ok(Object.values(last).every(({ nbytes, kept }) => kept === nbytes));
