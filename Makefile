@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation
 
 setup: .venv/ready
 
@@ -76,7 +76,15 @@ WORKERS ?= 2
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
+	.ci/system.sh postgres
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# A crowd of simulated devices around the rule of the commons: honest, with liars, with Sybils.
+DEVICES ?= 1000000
+KINDS ?= 2000
+crowd-simulation: .venv/ready
+	$(BIN)/python -m nnjit_studio.commons.simulation --devices $(DEVICES) --kinds $(KINDS) \
+		--seed $(SEED)
 
 # Random kernels against the float64 reference: cases, seed.
 N ?= 10000
@@ -265,6 +273,13 @@ fresh-check:
 
 clean:
 	rm -rf .venv .devtree node_modules benchmarks/node_modules $(OUT) *.egg-info
+
+# Bundles in WebKitGTK, on a hidden display: outputs against ONNX Runtime, the bundle's page, and what
+# a visitor gets. Under a minute; prints engine, tier and threads.
+.PHONY: webkit
+webkit: .venv/ready
+	.ci/system.sh webkit
+	NNJIT_WEBKIT=1 $(BIN)/python -m pytest -q -rP -p no:cacheprovider tests/end2end/webkit
 
 # Every attack on files, storage and hub, of the sizes of its bar, in MINUTES; then the tests of the
 # other bars (a quarter of an hour more). Writes benchmarks/reliability.json.

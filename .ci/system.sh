@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|vulkan [PYTHON]`.
+# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|webkit|vulkan [PYTHON]`.
 # As root on Debian or Ubuntu it installs; else it names what is missing in one sentence.
 set -euo pipefail
 
@@ -58,6 +58,18 @@ chromium)
   done
   [ "$(uname)" = Linux ] || exit 0
   need "Chromium for the end-to-end tests" chromium
+  ;;
+webkit)
+  if [ "$(uname)" = Linux ]; then
+    command -v WebKitWebDriver >/dev/null && command -v Xvfb >/dev/null ||
+      need "WebKitGTK and a hidden display for tests of WebKit" webkit2gtk-driver xvfb
+  fi
+  ;;
+postgres)
+  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && exit 0
+  command -v initdb >/dev/null && exit 0
+  [ "$(uname)" = Linux ] || exit 0
+  need "PostgreSQL for the tests of the commons' server" postgresql
   ;;
 vulkan)
   [ "$(uname)" = Linux ] || exit 0

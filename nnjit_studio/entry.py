@@ -6,7 +6,9 @@ nothing, so that compile and GPU processes do not load the command line.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 
 
 def main() -> None:
@@ -21,3 +23,15 @@ def studio_main() -> None:
     from nnjit_studio.cli.main import main as run
 
     run(["studio", *sys.argv[1:]])
+
+
+def job_main() -> None:
+    """A verb of a fleet's worker: it ends when the worker does, who holds its standard input."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    main()
+
+
+def _end_with_input() -> None:
+    while os.read(0, 1):  # no buffer, whose lock the end of the program would wait for
+        pass
+    os._exit(1)

@@ -54,6 +54,10 @@ class BundleError(UserError):
     """A bundle cannot be written, or does not verify."""
 
 
+class CommonsError(UserError):
+    """A report for the commons, or a server's answer, is malformed, untimely or not genuine."""
+
+
 class TargetError(UserError):
     """The page's target (embedded view, browser) is missing or did not start."""
 

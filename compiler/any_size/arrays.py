@@ -52,6 +52,12 @@ def made_arrays(path: Path) -> Feeds:
     )
 
 
+def runs_on(path: Path, feeds: Feeds) -> bool:
+    """Whether ONNX Runtime runs the model on these arrays."""
+    trial = Trial(path, feeds)
+    return feeds.keys() >= trial.inputs.keys() and trial.runs(sizes_of(trial.inputs, feeds))
+
+
 def _ports(path: Path) -> list[onnx.ValueInfoProto]:
     model = check.load_model(path)
     weights = {t.name for t in model.graph.initializer}

@@ -18,6 +18,7 @@ import numpy as np
 from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.constants import Made, Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.numbers import check_numbers
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import (
     Feeds,
@@ -179,6 +180,10 @@ def import_any(
         for port in plan.at(sizes).outputs:
             if port.spec.shape != shapes[port.spec.name]:
                 raise refused(f"no formula holds at {_text(sizes)}")
+    on_phase("checking the numbers")
+    fixed, at = variant.found.fixed, _checked_sizes(plan)
+    whole = [{**fixed, **sizes} for sizes in at]
+    check_numbers(plan, form.kernels, weights_file, trial, whole, half_weights)
     return AnySize(plan, form.kernels, tuple(importer.notes))
 
 

@@ -148,11 +148,14 @@ class Trial:
 
     def run(self, sizes: Sizes, names: Sequence[str] = ()) -> Shapes:
         """Shapes of the inputs, and of the named tensors or else of the outputs."""
-        names = names or self.outputs
+        feeds, found = self.values(sizes, names)
+        return {name: array.shape for name, array in (*feeds.items(), *found.items())}
+
+    def values(self, sizes: Sizes, names: Sequence[str] = ()) -> tuple[Feeds, Feeds]:
+        """The arrays that the model is run on at these sizes, and what it makes of them."""
         shapes = _input_shapes(self.inputs, sizes)
         feeds = {n: np.resize(self._feeds[n], shape) for n, shape in shapes.items()}
-        found = self._reference.run(feeds, names)
-        return {**shapes, **{name: found[name].shape for name in names}}
+        return feeds, self._reference.run(feeds, names or self.outputs)
 
     def largest(self, name: str, sizes: Sizes) -> int:
         """The largest size of a dimension that runs, the others being these; at most 2048."""

@@ -1,4 +1,4 @@
-"""Import of a decoder with past keys and values: a decode and a prefill plan over one cache."""
+"""Import of a decoder with past keys and values: plans over one cache, for tokens and prompts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from nnjit_studio.compiler import tvm_adapter
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.decoder import kv_cache as cache
+from nnjit_studio.compiler.importer.decoder.branches import (
+    has_branches,
+    prefill_beside,
+    take_branch,
+)
+from nnjit_studio.compiler.importer.decoder.grouped import explicit_masks
+from nnjit_studio.compiler.importer.decoder.parts import (
+    IDS,
+    MASK,
+    POSITIONS,
+    Decoder,
+    find_decoder,
+)
 from nnjit_studio.compiler.importer.model import names_of, with_known_operators
-from nnjit_studio.compiler.importer.onnx import kv_cache as cache
-from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK, POSITIONS, find_decoder
-from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of, fix_input_shapes
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.errors import ModelError
@@ -26,11 +38,12 @@ MOST_SLOTS = 1024
 
 @dataclass(frozen=True)
 class BuiltGeneration:
-    """Two plans over one weights file and one state."""
+    """Up to three plans over one weights file and one state."""
 
     facts: Generation
     decode: BuiltModel
     prefill: BuiltModel | None
+    extend: BuiltModel | None = None
 
 
 def import_generation(
@@ -48,47 +61,101 @@ def import_generation(
     """
     on_phase("reading the model")
     model = check.load_model(path)
+    merged = has_branches(model)
+    take_branch(model, past=True)
     decoder = find_decoder(model)
+    if not request.prefill and (beside := prefill_beside(path)):
+        request = replace(request, prefill=str(beside))
     capacity = _capacity(decoder, request)
     if decoder.rows not in (None, 1):
         raise ModelError(
             f"The decoder takes {decoder.rows} tokens behind a past, a decode step takes one.",
             "Export it with an open sequence length, or with 1.",
         )
-    on_phase("fixing the decode step's shapes")
-    cache.fix_shapes(model, decoder, 1, capacity - 1)
-    imports = Import(keep_ports=False)
-    model = with_known_operators(model, request.half_weights, imports)
-    layout = cache.decode_over_cache(model, decoder, capacity)
-    pasts = frozenset(p.input for p in decoder.pasts)
-    store = Weights(weights_file)
-    decode = _import(path, model, store, pasts, imports, on_phase)
+    work = _Importing(path, request, decoder, Weights(weights_file), on_phase)
+    decode, layout, positions = work.decode(model, capacity)
     del model
-    rows = 0
-    prefill = None
-    last = ""
-    if request.prefill or (decoder.past is None and request.rows > 1):
-        store.finish_plan(more=True)
-        source = Path(request.prefill or path)
-        on_phase("fixing the prefill's shapes")
-        model = check.load_model(source)
-        if not request.prefill:
-            rows = min(request.rows, capacity)
-            cache.fix_shapes(model, decoder, rows, 0)
-        else:
-            rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), capacity)
-        imports = Import(keep_ports=False)
-        model = with_known_operators(model, request.half_weights, imports)
-        last = cache.prefill_over_cache(model, decoder, layout, rows)
-        prefill = _import(source, model, store, pasts, imports, on_phase)
-    store.finish_plan()
+    rows, last = 0, ""
+    prefill = extend = None
+    if request.prefill:
+        prefill, rows, last = work.prefill_of_its_own(layout)
+    elif decoder.past is None and decoder.rows is None and request.rows > 1:
+        rows = min(request.rows, capacity)
+        prefill, last = work.prefill(layout, rows)
+        # The form with a past in a merged file was exported for steps of one token.
+        extend = work.extend(layout, rows) if rows < capacity and not merged else None
+    work.store.finish_plan()
     facts = Generation(
-        capacity, rows, IDS, MASK, decoder.logits, decoder.positions, cache.SLOT, last
+        capacity, rows, IDS, MASK, decoder.logits, positions, cache.SLOT, last, extend is not None
     )
     # Only now is known how large the common weights file is.
-    return BuiltGeneration(
-        facts, _sized(decode, store.nbytes), _sized(prefill, store.nbytes) if prefill else None
-    )
+    others = (_sized(b, work.store.nbytes) if b else None for b in (prefill, extend))
+    return BuiltGeneration(facts, _sized(decode, work.store.nbytes), *others)
+
+
+@dataclass(frozen=True)
+class _Importing:
+    """The plans of one decoder, one after the other into one weights file."""
+
+    path: Path
+    request: GenerationRequest
+    parts: Decoder
+    store: Weights
+    on_phase: Callable[[str], None]
+
+    def decode(self, model: Any, capacity: int) -> tuple[BuiltModel, cache.CacheLayout, str]:
+        """One token behind a full past; also how the cache lies, and the input of positions."""
+        placed, model, imports = self._fixed(model, 1, capacity - 1)
+        layout = cache.decode_over_cache(model, self.parts, capacity)
+        return self._import(self.path, model, imports), layout, placed.positions
+
+    def prefill(self, layout: cache.CacheLayout, rows: int) -> tuple[BuiltModel, str]:
+        """The first tokens of a text; also the input that says which row's logits are wanted."""
+        self.store.finish_plan(more=True)
+        model = check.load_model(self.path)
+        take_branch(model, past=False)
+        _, model, imports = self._fixed(model, rows, 0)
+        last = cache.prefill_over_cache(model, self.parts, layout, rows)
+        return self._import(self.path, model, imports), last
+
+    def extend(self, layout: cache.CacheLayout, rows: int) -> BuiltModel:
+        """Tokens behind what the cache holds."""
+        self.store.finish_plan(more=True)
+        _, model, imports = self._fixed(check.load_model(self.path), rows, layout.capacity - rows)
+        cache.extend_over_cache(model, self.parts, layout, rows)
+        return self._import(self.path, model, imports)
+
+    def prefill_of_its_own(self, layout: cache.CacheLayout) -> tuple[BuiltModel, int, str]:
+        """The first tokens, by a model of fixed shapes; also their number and the row's input."""
+        self.store.finish_plan(more=True)
+        source = Path(self.request.prefill)
+        self.on_phase("fixing the prefill's shapes")
+        model = check.load_model(source)
+        ids = next((port for port in model.graph.input if port.name == IDS), None)
+        if ids is not None and not isinstance(dims_of(ids)[-1], int):
+            cache.fix_shapes(model, self.parts, min(self.request.rows, layout.capacity), 0)
+        rows = _prefill_rows(fix_input_shapes(model, GivenShapes()), layout.capacity)
+        imports = Import(keep_ports=False)
+        model = with_known_operators(model, self.request.half_weights, imports)
+        last = cache.prefill_over_cache(model, self.parts, layout, rows)
+        return self._import(source, model, imports), rows, last
+
+    def _fixed(self, model: Any, rows: int, past: int) -> tuple[Decoder, Any, Import]:
+        """The decoder for so many tokens behind so many, in operators that the importer has."""
+        self.on_phase(f"fixing shapes: {rows} behind {past}")
+        cache.fix_shapes(model, self.parts, rows, past)
+        placed = explicit_masks(model, self.parts, rows, past)
+        imports = Import(keep_ports=False)
+        return placed, with_known_operators(model, self.request.half_weights, imports), imports
+
+    def _import(self, path: Path, model: Any, imports: Import) -> BuiltModel:
+        self.on_phase("importing and fusing")
+        shapes = fix_input_shapes(model, GivenShapes())
+        calls = tvm_adapter.import_calls(model, shapes)
+        self.on_phase("planning memory")
+        imports.weight_names = check.weights_by_content(model)
+        states = frozenset(p.input for p in self.parts.pasts)
+        return build(path.stem, calls, names_of(model, shapes), self.store, imports, states)
 
 
 def _sized(built: BuiltModel, weights_bytes: int) -> BuiltModel:
@@ -128,19 +195,3 @@ def _prefill_rows(inputs: Mapping[str, tuple[int, ...]], capacity: int) -> int:
             "Export it with a fixed length that the decoder's cache can hold.",
         )
     return rows
-
-
-def _import(
-    path: Path,
-    model: Any,
-    store: Weights,
-    pasts: frozenset[str],
-    imports: Import,
-    on_phase: Callable[[str], None],
-) -> BuiltModel:
-    on_phase("importing and fusing")
-    shapes = fix_input_shapes(model, GivenShapes())
-    calls = tvm_adapter.import_calls(model, shapes)
-    on_phase("planning memory")
-    imports.weight_names = check.weights_by_content(model)
-    return build(path.stem, calls, names_of(model, shapes), store, imports, pasts)

@@ -17,7 +17,12 @@ _TYPES: dict[str, Any] = {
     "tensor(int32)": np.int32,
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
+    "tensor(bool)": np.bool_,
 }
+
+
+_EXTERNAL = "session.model_external_initializers_file_folder_path"
+"""Where a model from memory has its external data."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,22 @@ class NativeChoice:
 
     id: int
     deficit: float
+
+
+def in_full_precision(model: Any) -> bool:
+    """Let products of packed weights not round their other operand to 8 bits; whether any did.
+
+    ``accuracy_level`` 4 of MatMulNBits allows that for speed. Our kernels do not, and tokens
+    could not be compared.
+    """
+    found = False
+    for node in model.graph.node:
+        kept = [a for a in node.attribute if a.name != "accuracy_level"]
+        if node.op_type == "MatMulNBits" and len(kept) < len(node.attribute):
+            del node.attribute[:]
+            node.attribute.extend(kept)
+            found = True
+    return found
 
 
 class NativeDecoder:
@@ -38,14 +59,24 @@ class NativeDecoder:
         import onnx
         import onnxruntime
 
-        from nnjit_studio.compiler.importer.onnx.decoder import find_decoder
+        from nnjit_studio.compiler.importer.decoder.branches import has_branches, take_branch
+        from nnjit_studio.compiler.importer.decoder.parts import find_decoder
 
-        self._decoder = find_decoder(onnx.load(str(path), load_external_data=False))
+        model = onnx.load(str(path), load_external_data=False)
+        self._merged = has_branches(model)
+        exact = in_full_precision(model)
+        changed = model.SerializeToString() if exact else b""
+        take_branch(model, past=True)
+        self._decoder = find_decoder(model)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
+        source: str | bytes = str(path)
+        if exact:
+            options.add_session_config_entry(_EXTERNAL, str(path.parent.resolve()))
+            source = changed
         try:
             self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
+                source, options, providers=["CPUExecutionProvider"]
             )
         except Exception as e:  # ONNX Runtime raises types of its own
             raise ModelError(
@@ -81,13 +112,16 @@ class NativeDecoder:
         return logits
 
     def _run(self, ids: Sequence[int]) -> NDArray[Any]:
-        from nnjit_studio.compiler.importer.onnx.decoder import IDS, MASK
+        from nnjit_studio.compiler.importer.decoder.branches import CHOICE
+        from nnjit_studio.compiler.importer.decoder.parts import IDS, MASK
 
         decoder, count = self._decoder, len(ids)
         slots = decoder.past if decoder.past is not None else self._length
         mask = np.ones((1, slots + count))
         mask[:, self._length : slots] = 0
         feeds: dict[str, Any] = {IDS: np.array([ids]), MASK: mask}
+        if self._merged:
+            feeds[CHOICE] = np.array([self._length > 0])
         if decoder.positions:
             feeds[decoder.positions] = np.arange(self._length, self._length + count)[None]
         feeds = {name: array.astype(self._types[name]) for name, array in feeds.items()}

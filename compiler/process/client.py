@@ -98,12 +98,14 @@ class CompileProcess:
         inputs: Mapping[str, NDArray[Any]],
         half_weights: bool = False,
         on_phase: Callable[[str], None] = lambda phase: None,
+        guessed: bool = False,
     ) -> AnySizeModel | None:
         """Import a model and compile it for any size; None where all its sizes are fixed.
 
-        See :func:`nnjit_studio.compiler.any_size.imports.import_any`.
+        Inputs that were ``guessed`` are given up where the model does not run on them; see
+        :func:`nnjit_studio.compiler.any_size.imports.import_any`.
         """
-        request = op.ImportAnySizeRequest(path, weights, inputs, half_weights)
+        request = op.ImportAnySizeRequest(path, weights, inputs, half_weights, guessed)
         reply = self.call(request, on_phase)
         if not reply.plan:
             return None

@@ -88,7 +88,7 @@ class SurveyRequest(Request[Survey]):
 
 @dataclass(frozen=True)
 class ImportedGeneration(WithPrograms):
-    """``models``: the decode plan, then the prefill plan where there is one."""
+    """``models``: the decode plan, then the prefill and the extend plan where there is one."""
 
     facts: Generation
     models: tuple[ImportedModel, ...]
@@ -131,12 +131,13 @@ class ImportedAnySize:
 
 @dataclass(frozen=True)
 class ImportAnySizeRequest(Request[ImportedAnySize]):
-    """``inputs``: arrays by name that the model runs on; without any, some are made up."""
+    """``inputs``: arrays by name; where they are ``guessed`` and do not run, some are made up."""
 
     path: Path
     weights: Path
     inputs: Mapping[str, NDArray[Any]]
     half_weights: bool
+    guessed: bool = False
 
 
 @dataclass(frozen=True)

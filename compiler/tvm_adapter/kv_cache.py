@@ -13,7 +13,7 @@ from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Cast, Load, Program, Stage, Store, Var
 
 APPEND_OP = "CacheAppend"
-"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.kv_cache` writes: cache, rows
+"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.decoder.kv_cache` writes: cache, rows
 and an optional slot."""
 CARRIER = "relax.call_pure_packed"
 APPEND_ROWS = "cache_append_rows"

@@ -16,12 +16,11 @@ from nnjit_studio.advice.records import Measurement
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
-from nnjit_studio.verdict.case import OURS, input_file, shipped_bytes, uploaded
+from nnjit_studio.verdict.case import OURS, input_file, is_weights, shipped_bytes, uploaded
 from nnjit_studio.verdict.figures import median_interval, paired_ratio
 from nnjit_studio.verdict.measure import PAGE, REFUSAL_LENGTH, Visits, messages, never
 
 POLICY = RoundsPolicy(rounds=24, min_sample_ms=10.0, warmup_ms=200.0, max_warmup_ms=1500.0)
-WEIGHTS = "weights.bin"
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def _download_bytes(server: PageServer, form: Form) -> int:
         if (address.startswith(own) or not address.startswith("files/"))
         and not path.name.startswith("input-")
     ]
-    weights = {path: path.stat().st_size for _, path in served if path.name == WEIGHTS}
+    weights = {path: path.stat().st_size for _, path in served if is_weights(path)}
     return shipped_bytes(served) + sum(weights.values())
 
 

@@ -16,6 +16,6 @@ class AdviceOptions:
     max_error: float = MAX_ERROR
     """Largest error of an output over its largest value."""
     only: tuple[str, ...] = ()
-    """Names of the rows that are measured; all without any."""
+    """Names of the rows that are measured; all without any. ``untouched`` names none of them."""
     threads: int = 0
     """The most that a row may ask for; as many as the processor has without it."""

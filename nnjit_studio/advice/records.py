@@ -184,6 +184,15 @@ def with_row(advice: Advice, row: Row) -> Advice:
     return replace(advice, rows=rows)
 
 
+def stopped(advice: Advice) -> Advice:
+    """What is known of advice that was cancelled: rows that were measured to their end."""
+    rows = (
+        replace(row, state=WAITING, measured=None) if row.state == MEASURING else row
+        for row in advice.rows
+    )
+    return replace(advice, rows=tuple(rows), phase="stopped before all rows were measured")
+
+
 def is_safe(row: Row) -> bool:
     """Whether it may be applied without asking anything."""
     return not row.refusal and not row.asks

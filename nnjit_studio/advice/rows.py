@@ -126,7 +126,7 @@ def _sizes(facts: Facts) -> Iterator[Row]:
         return
     spelled = ", ".join(f"{n} {'x'.join(map(str, s))}" for n, s in shapes.items())
     asks = f"Your page can do with inputs of these sizes: {spelled}."
-    yield Row("smaller-inputs", title, Apply(shapes=shapes), asks)
+    yield Row("smaller-inputs", f"{title}: {spelled}", Apply(shapes=shapes), asks)
 
 
 def _outputs(facts: Facts) -> Iterator[Row]:

@@ -16,6 +16,8 @@ STEP = 32
 """Sizes of pictures are whole multiples: most networks halve them five times."""
 LEAST = 8
 """An open axis of fewer elements is no size: a batch, a state."""
+LEAST_SIDE = 64
+"""A side of a picture that is shorter stays: a line of text is as high as its network wants it."""
 
 
 def smaller_shapes(dims: Dims, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
@@ -30,6 +32,8 @@ def smaller_shapes(dims: Dims, inputs: Sequence[TensorSpec]) -> dict[str, tuple[
         if isinstance(axis, str) and size >= LEAST
     }
     many = any(sum(axis in now for axis in dims.get(spec.name, ())) > 1 for spec in inputs)
+    if many:
+        now = {axis: size for axis, size in now.items() if size >= LEAST_SIDE}
     new = {axis: _smaller(size, 0.75 if many else 0.5) for axis, size in now.items()}
     shapes = {
         spec.name: tuple(

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from nnjit_studio.advice.records import IMPOSSIBLE, KEPT, Advice, Measurement, Row, is_safe, ranked
+from nnjit_studio.advice.records import (
+    IMPOSSIBLE,
+    KEPT,
+    MEASURED,
+    WAITING,
+    Advice,
+    Measurement,
+    Row,
+    is_safe,
+    ranked,
+)
 from nnjit_studio.verdict.text import kilobytes, milliseconds, times, timing
 
-COLUMNS = ("", "time", "gain", "memory", "download", "largest error", "cosine", "")
+COLUMNS = (
+    "",
+    "time",
+    "untouched then",
+    "gain",
+    "memory",
+    "download",
+    "largest error",
+    "cosine",
+    "",
+)
 
 
 def gain(row: Row) -> str:
@@ -23,6 +43,8 @@ def mark(row: Row) -> str:
     """One or two words on whether it may be applied."""
     if row.state == IMPOSSIBLE:
         return "not here"
+    if row.state != MEASURED:
+        return "not measured"
     if row.refusal:
         return "REFUSED"
     return "asks" if row.asks else ""
@@ -44,6 +66,7 @@ def cells(row: Row) -> tuple[str, ...]:
 def _figures(found: Measurement, stated: str) -> tuple[str, ...]:
     return (
         timing(found.ms, found.busy),
+        milliseconds(found.base_ms.median, 2) if stated else "",
         stated,
         f"{found.memory_mib:.1f} MiB",
         kilobytes(found.download_bytes) if found.download_bytes else "",
@@ -55,12 +78,12 @@ def _figures(found: Measurement, stated: str) -> tuple[str, ...]:
 def sentences(row: Row) -> list[str]:
     """What a user should know of a row before it is applied."""
     said = [row.title + "."]
-    if row.state == IMPOSSIBLE:
-        return [row.title + ":", row.problem]
     if row.asks:
         said.append(f"Asks: {row.asks}")
     if row.note:
         said.append(row.note)
+    if row.state == WAITING:
+        said.append(row.refusal)
     if row.guard.state != KEPT and row.guard.reason:
         said.append(row.guard.reason)
     return said
@@ -69,11 +92,16 @@ def sentences(row: Row) -> list[str]:
 def headline(advice: Advice) -> str:
     """The most that may be said in a few words."""
     if advice.phase:
-        return advice.phase
+        return advice.phase[:1].upper() + advice.phase[1:] + "."
+    if not any(row.measured for row in advice.rows):
+        return f"{advice.model}: no other form of it was measured."
     best = advice.best
     if best is None or best.measured is None or best.measured.stated is None:
-        if any(row.measured and row.measured.stated is None for row in advice.rows):
+        unknown = [row.measured for row in advice.rows if row.measured and not row.measured.stated]
+        if any(found.ratio is not None for found in unknown):
             return "Machine too busy to tell what is faster: close other programs, then run again."
+        if unknown:
+            return "Too few pairs to tell what is faster: give each row more --seconds."
         return f"Nothing here makes {advice.model} faster without asking something of the page."
     text = times(best.measured.stated)
     return f"{best.title}: {text} of the untouched model, --apply {best.name}"
@@ -103,7 +131,11 @@ def table(advice: Advice) -> str:
         rows = [COLUMNS, ("untouched", *_figures(advice.base, ""), "")]
         rows += [cells(row) for row in ranked(advice.rows) if row.state != IMPOSSIBLE]
         lines += ["", *_aligned(rows)]
-    lines += ["", *(f"{row.name}: {' '.join(sentences(row))}" for row in ranked(advice.rows))]
+    here = [row for row in ranked(advice.rows) if row.state != IMPOSSIBLE]
+    elsewhere = [row for row in ranked(advice.rows) if row.state == IMPOSSIBLE]
+    lines += ["", *(f"{row.name}: {' '.join(sentences(row))}" for row in here)] if here else []
+    lines += ["", "Not here:"] if elsewhere else []
+    lines += [f"{row.name} ({row.title}): {row.problem}" for row in elsewhere]
     return "\n".join(lines)
 
 

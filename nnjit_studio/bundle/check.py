@@ -155,11 +155,15 @@ def _fits(step: PlanStep, plan: Plan) -> bool:
     )
 
 
-def generation_problems(facts: Generation, decode: Plan, prefill: Plan | None) -> Iterator[str]:
+def generation_problems(
+    facts: Generation, decode: Plan, prefill: Plan | None, extend: Plan | None = None
+) -> Iterator[str]:
     """What keeps plans and facts from making text together."""
     if bool(facts.rows) != (prefill is not None):
         yield "The bundle's facts of generation and its prefill plan do not fit."
-    for plan, rows in ((decode, 1), (prefill, facts.rows)):
+    if facts.extends != (extend is not None) or (facts.extends and prefill is None):
+        yield "The bundle's facts of generation and its extend plan do not fit."
+    for plan, rows in ((decode, 1), (prefill, facts.rows), (extend, facts.rows)):
         if plan is None:
             continue
         inputs = {port.spec.name: port.spec for port in plan.inputs}
@@ -173,10 +177,13 @@ def generation_problems(facts: Generation, decode: Plan, prefill: Plan | None) -
     given = {port.spec.name: port.spec for port in decode.inputs}
     if any(name not in given for name in wanted) or given[facts.mask].size != facts.capacity:
         yield "The decode plan has no slot, or no mask of its capacity."
-    if prefill is not None and (decode.weights_bytes, decode.state_bytes) != (
-        prefill.weights_bytes,
-        prefill.state_bytes,
-    ):
+    if extend is not None:
+        ports = {port.spec.name: port.spec for port in extend.inputs}
+        behind = ports.get(facts.mask, _NONE).size
+        if facts.slot not in ports or behind != facts.capacity:
+            yield "The extend plan has no slot, or no mask of its capacity."
+    common = {(p.weights_bytes, p.state_bytes) for p in (decode, prefill, extend) if p is not None}
+    if len(common) > 1:
         yield "The plans of the decoder do not share their weights and state."
 
 

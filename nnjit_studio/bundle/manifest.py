@@ -78,7 +78,7 @@ class Manifest:
 
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
-    and ``prefill`` the file of the other one, if there is one. ``gpu_kernels`` are
+    and ``prefill`` and ``extend`` the files of the others, where they exist. ``gpu_kernels`` are
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
     ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
@@ -100,6 +100,7 @@ class Manifest:
     samples: tuple[tuple[TensorSpec, BundleFile], ...] = ()
     generation: Generation | None = None
     prefill: BundleFile | None = None
+    extend: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
     dims: tuple[Dim, ...] = ()
     demo: Demo = NO_DEMO
@@ -113,7 +114,8 @@ class Manifest:
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, *self.weights, *self.engine, *(file for _, file in self.samples)]
-        named += [file for file in (self.prefill, self.tokenizer, self.labels) if file]
+        optional = (self.prefill, self.extend, self.tokenizer, self.labels)
+        named += [file for file in optional if file]
         kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
         return tuple({entry.file: entry for entry in named}.values())
@@ -157,8 +159,11 @@ class Manifest:
                 for k in self.gpu_kernels
             ]
         if self.generation:
-            prefill = asdict(self.prefill) if self.prefill else None
-            data["generation"] = {"facts": asdict(self.generation), "prefill": prefill}
+            files = {"prefill": self.prefill, "extend": self.extend}
+            data["generation"] = {
+                "facts": asdict(self.generation),
+                **{plan: asdict(file) if file else None for plan, file in files.items()},
+            }
         return data
 
     def _weights_json(self) -> dict[str, Any]:
@@ -224,6 +229,7 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     if "generation" in data:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
+        fields["extend"] = text.get("extend")  # older bundles have none
     more = data.get("candidates") or {}
     kernels, trials, share = (
         more.get(n, d) for n, d in (("kernels", []), ("trials", []), ("share", ""))

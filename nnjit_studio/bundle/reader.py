@@ -242,26 +242,28 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         yield from open_problems(open_plan, kernels, pointers)
     if manifest.dims != (open_plan.dims if open_plan else ()):
         yield "The open dimensions of the manifest are not those of the plan."
-    prefill = _read_plan(archive, manifest.prefill) if manifest.prefill else None
-    if prefill is not None:
-        yield from plan_problems(prefill, kernels, pointers, layouts)
+    prefill, extend = (
+        _read_plan(archive, file) if file else None for file in (manifest.prefill, manifest.extend)
+    )
+    others = [p for p in (prefill, extend) if p is not None]
+    for other in others:
+        yield from plan_problems(other, kernels, pointers, layouts)
     if manifest.candidates:
-        plans = [p for p in (plan, prefill) if p is not None]
         ours = {w: pointers[w] for w in kernels if w in pointers}
         yield from candidate_problems(
-            manifest.candidates, manifest.trials, manifest.share, ours, plans
+            manifest.candidates, manifest.trials, manifest.share, ours, [plan, *others]
         )
         if manifest.dims:
             yield "Candidates of a model for any size cannot be tried."
     if manifest.generation is not None:
-        yield from generation_problems(manifest.generation, plan, prefill)
+        yield from generation_problems(manifest.generation, plan, prefill, extend)
     if manifest.gpu_kernels:
         for kernel in manifest.gpu_kernels:
             if kernel.settings != DEFAULT_SETTINGS:
                 GpuCandidate.parse(kernel.settings)
         files = {file.file for kernel in manifest.gpu_kernels for file in kernel.tiers.values()}
         documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
-        plans = [p.on_gpu for p in (plan, prefill) if p is not None]
+        plans = [p.on_gpu for p in (plan, *others)]
         yield from kernel_problems(manifest.gpu_kernels, documents, plans)
     if plan.weights_bytes != manifest.weights_bytes:
         yield "The weights and the plan differ in size."

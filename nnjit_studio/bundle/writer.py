@@ -37,7 +37,7 @@ from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing
 
 PLAN_FILE = "plan.json"
-PREFILL_FILE = "prefill.json"
+PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
 TOKENIZER_FILE = "tokenizer.json"
 LABELS_FILE = "labels.txt"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -135,6 +135,8 @@ class BundleParts:
     """Of a decoder."""
     prefill: Plan | None = None
     """Of a decoder."""
+    extend: Plan | None = None
+    """Of a decoder."""
     open_plan: OpenPlan | None = None
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
@@ -148,7 +150,7 @@ class BundleParts:
 
     @property
     def plans(self) -> list[Plan]:
-        return [self.plan, *([self.prefill] if self.prefill else [])]
+        return [plan for plan in (self.plan, self.prefill, self.extend) if plan is not None]
 
 
 def write_bundle(
@@ -174,7 +176,7 @@ def write_bundle(
         When something is missing or does not fit, or the file cannot be
         written. A bundle that was at ``out`` is then still there.
     """
-    plan, prefill = parts.plan, parts.prefill
+    plan = parts.plan
     with replacing(out, "The bundle", BundleError) as part:
         starts = {b.offset for p in parts.plans for b in p.buffers if b.region == "weight"}
         shards = cut(parts.weights, starts, parts.shard_bytes)
@@ -193,7 +195,8 @@ def write_bundle(
             tuned_on=tuned_on,
             samples=_add_samples(contents, parts),
             generation=parts.generation,
-            prefill=_add(contents, PREFILL_FILE, _json(prefill.to_json())) if prefill else None,
+            prefill=_add_plan(contents, PREFILL_FILE, parts.prefill),
+            extend=_add_plan(contents, EXTEND_FILE, parts.extend),
             gpu_kernels=_add_gpu_kernels(contents, parts),
             dims=parts.open_plan.dims if parts.open_plan else (),
             demo=page.demo,
@@ -214,6 +217,10 @@ def write_bundle(
                 "Tune or export the model again.",
             )
     return out
+
+
+def _add_plan(contents: dict[str, bytes], name: str, plan: Plan | None) -> BundleFile | None:
+    return None if plan is None else _add(contents, name, _json(plan.to_json()))
 
 
 def _write_zip(

@@ -16,6 +16,7 @@ from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, FILE, POSITIVE, group, option, verb
 from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.generation.beside import Spelling, Tokenizer, stop_tokens
 from nnjit_studio.generation.prompts import parse_ids, read_ids
 from nnjit_studio.generation.texts import collect, compare, token_json, tokens_per_s
 from nnjit_studio.model import GenerationRequest, ImportOptions, Sampling, Token
@@ -28,15 +29,28 @@ from nnjit_studio.workbench import Workbench, jobs
 class TextOptions:
     """The prompt, the decoder's plans, how to go on, and what else is done with the text."""
 
+    text: str = option(
+        "", "The prompt as text, by the tokenizer.json next to the model.", flag="--prompt"
+    )
     ids: str = option("", "Token ids of the prompt: 1,2,3.")
     ids_file: Path | None = option(
         None, "A file of prompt ids, separated by commas or white space.", type=FILE
     )
     tokens: int = option(64, "Tokens to generate.", type=COUNT)
     top_k: int = option(1, "Sample among so many most likely tokens; 1 is greedy.", type=COUNT)
+    top_p: float = option(
+        1.0,
+        "Sample among the likeliest that have this share together.",
+        type=click.FloatRange(0, 1, min_open=True),
+    )
     temperature: float = option(1.0, type=POSITIVE)
+    repetition_penalty: float = option(
+        1.0, "Above 1, tokens that the text has become less likely.", type=POSITIVE
+    )
     seed: int = option(0, show_default=True)
-    stop: str = option("", "Token ids that end the text.")
+    stop: str = option(
+        "", "Token ids that end the text; those of the model's configuration by default."
+    )
     capacity: int | None = option(None, "Tokens that the KV cache holds.", type=click.IntRange(2))
     prefill_rows: int = option(
         128, "Prompt tokens that are read at once; 1 reads them one by one.", type=COUNT
@@ -61,14 +75,23 @@ class TextOptions:
         None, "Append the results of --soak to this file, as a dated section.", type=FILE
     )
 
-    def prompt(self) -> list[int]:
-        return [] if self.soak is not None else prompt_ids(self.ids, self.ids_file)
+    def prompt(self, tokenizer: Tokenizer | None) -> list[int]:
+        if self.soak is not None:
+            return []
+        if tokenizer is not None and not self.ids and self.ids_file is None:
+            return _not_empty(tokenizer.encode(self.text))
+        return prompt_ids(self.ids, self.ids_file, self.text)
 
-    def sampling(self) -> Sampling:
-        if self.check and self.top_k > 1:
-            raise UserError("Only greedy tokens can be compared.", "Leave out --top-k or --check.")
-        stop = tuple(parse_ids(self.stop, "--stop"))
-        return Sampling(self.tokens, self.top_k, self.temperature, self.seed, stop)
+    def sampling(self, model: Path) -> Sampling:
+        stop = tuple(parse_ids(self.stop, "--stop")) if self.stop else stop_tokens(model)
+        draws = self.top_k, self.temperature, self.seed
+        sampling = Sampling(self.tokens, *draws, stop, self.top_p, self.repetition_penalty)
+        if self.check and not sampling.greedy:
+            raise UserError(
+                "Only greedy tokens can be compared.",
+                "Leave out --top-k and --repetition-penalty, or --check.",
+            )
+        return sampling
 
     def request(self) -> GenerationRequest:
         prefill = str(self.prefill) if self.prefill else ""
@@ -87,10 +110,11 @@ def generate(
 ) -> None:
     """Generate text with MODEL, a decoder that was exported with past keys and values.
 
-    Takes and prints token ids; tokenising is up to the caller. With --check, greedy tokens must
-    equal those of native ONNX Runtime, except for ties.
+    Takes and prints token ids, or text with --prompt. With --check, greedy tokens must equal
+    those of native ONNX Runtime, except for ties.
     """
-    prompt, sampling = options.prompt(), options.sampling()
+    tokenizer = Tokenizer(model) if options.text else None
+    prompt, sampling = options.prompt(tokenizer), options.sampling(model)
     with workbench(target, importing) as opened:
         bench = opened.bench
 
@@ -103,7 +127,8 @@ def generate(
             bench.model.register_best()
             if options.soak is not None:
                 return run_soak(bench, options.soak, options.check, as_json)
-            return make_text(bench, prompt, sampling, options, as_json)
+            spelling = Spelling(tokenizer) if tokenizer else None
+            return make_text(bench, prompt, sampling, Shown(options, as_json, spelling))
 
         summary = opened.run(work)
     text = as_text if options.soak is None else long_run.soak_text
@@ -119,19 +144,29 @@ def generate(
         )
 
 
-def make_text(
-    bench: Workbench, prompt: list[int], sampling: Sampling, options: TextOptions, as_json: bool
-) -> dict[str, Any]:
-    """One text, each token as it comes; its summary."""
+@dataclass(frozen=True)
+class Shown:
+    """How a text is shown, and what else is done with it."""
 
-    def show(token: Token, index: int) -> None:
-        if as_json:
+    options: TextOptions
+    as_json: bool
+    spelling: Spelling | None
+
+    def token(self, token: Token, index: int) -> None:
+        new = self.spelling.add(token.id) if self.spelling else f"{token.id} "
+        if self.as_json:
             print_json(token_json(token, index))
         else:
-            click.echo(f"{token.id} ", nl=False)
+            click.echo(new, nl=False)
 
-    made, ended = collect(bench.model.generate(prompt, sampling), show)
-    if not as_json:
+
+def make_text(
+    bench: Workbench, prompt: list[int], sampling: Sampling, shown: Shown
+) -> dict[str, Any]:
+    """One text, each token as it comes; its summary."""
+    options = shown.options
+    made, ended = collect(bench.model.generate(prompt, sampling), shown.token)
+    if not shown.as_json:
         click.echo()
     summary: dict[str, Any] = {
         "event": "summary",
@@ -143,6 +178,8 @@ def make_text(
         "memory_bytes": ended.memory_bytes,
         "capacity": bench.model.decoder.capacity,
     }
+    if shown.spelling is not None:
+        summary["text"] = shown.spelling.text
     if options.bundle is not None:
         note(f"wrote {jobs.export(bench.model, options.bundle)}")
     if options.check:
@@ -182,13 +219,18 @@ def tune(bench: Workbench, seconds: float, as_json: bool) -> None:
             raise NnjitError(event.error["error"], event.error["hint"])
 
 
-def prompt_ids(text: str, path: Path | None) -> list[int]:
+def prompt_ids(ids: str, path: Path | None, text: str = "") -> list[int]:
     """The prompt, from its option or its file."""
-    if (path is None) == (not text):
-        raise UserError("The prompt is given once.", "Use --ids 1,2,3 or --ids-file FILE.")
-    ids = read_ids(path) if path is not None else parse_ids(text, "--ids")
+    if text or (path is None) == (not ids):
+        raise UserError(
+            "The prompt is given once.", "Use --prompt TEXT, --ids 1,2,3 or --ids-file FILE."
+        )
+    return _not_empty(read_ids(path) if path is not None else parse_ids(ids, "--ids"))
+
+
+def _not_empty(ids: list[int]) -> list[int]:
     if not ids:
-        raise UserError("The prompt is empty.", "Give at least one token id.")
+        raise UserError("The prompt is empty.", "Give at least one token.")
     return ids
 
 

@@ -42,6 +42,19 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(_number(n) for n in text.split(","))
 
 
+def sizes_of_options(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """The callback of ``[NAME=]N,N,...``: sizes by their dimension's name, which may be empty."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        if name in found:
+            raise click.BadParameter(f"{name or 'the open dimension'} has its sizes twice")
+        found[name] = _shape(value)
+    return found
+
+
 def _importing(
     no_winograd: bool = False,
     weights: str = "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,18 +28,20 @@ from nnjit_studio.analysis.profile.compare import as_csv, as_markdown
 from nnjit_studio.analysis.profile.compare import as_text as comparison_text
 from nnjit_studio.analysis.profile.memory import as_text as memory_text
 from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
-from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.import_options import IMPORTING, sizes_of_options
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, group, option, same, verb
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 from nnjit_studio.records.backend import WASM
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import write_json
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.open_model import Feeds
 
 TABLES = {"text": comparison_text, "markdown": as_markdown, "csv": as_csv}
 
@@ -55,6 +58,13 @@ class ProfileOptions:
         None,
         "Write milliseconds per ONNX node, as node data of Model Explorer.",
         flag="--model-explorer",
+    )
+    sizes: Mapping[str, tuple[int, ...]] = option(
+        None,
+        "Latency and memory at these sizes of an open dimension, from one import.",
+        multiple=True,
+        metavar="[NAME=]N,N,...",
+        callback=sizes_of_options,
     )
     forecast: bool = option(False, "Only predict the memory that the model takes; needs no page.")
     other: Path | None = option(
@@ -86,6 +96,9 @@ def profile(
         print_forecast(model, importing, as_json)
         return
     feeds = load_inputs(options.inputs)
+    if options.sizes:
+        print_sizes(model, feeds, options, (importing, target), as_json)
+        return
     for out in filter(None, (options.trace, options.save, options.explorer)):
         out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
@@ -112,6 +125,31 @@ def write_files(found: ModelProfile, options: ProfileOptions) -> None:
         if path is not None:
             write_json(path, form(found))
             note(f"wrote {path}")
+
+
+def print_sizes(
+    model: Path,
+    feeds: Feeds | None,
+    options: ProfileOptions,
+    settings: tuple[ImportOptions, TargetOptions],
+    as_json: bool,
+) -> None:
+    """A row for each size; nothing of it is a profile of steps."""
+    if options.trace or options.explorer or options.forecast:
+        raise UserError(
+            "With --sizes there are no times of steps.",
+            "Leave out --trace, --model-explorer and --forecast, or profile one size with --dim.",
+        )
+    importing, target = settings
+    with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
+        bench = opened.bench
+        found = opened.run(
+            lambda: jobs.profile_sizes(bench, model, options.sizes, feeds, note, options.runs)
+        )
+    if options.save is not None:
+        write_json(options.save, found.to_json())
+        note(f"wrote {options.save}")
+    answer(as_json, found.to_json(), found.as_text())
 
 
 def print_comparison(before: Path, after: Path, table: str, as_json: bool) -> None:

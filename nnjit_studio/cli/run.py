@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nnjit_studio.bundle import (
 )
 from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
+from nnjit_studio.bundle.sizes import check_budget
 from nnjit_studio.cli.common import (
     INPUTS,
     JSON,
@@ -142,6 +144,9 @@ def export(
         "array; labels, boxes, similarity, waveform, numbers.",
         multiple=True,
     ),
+    budget_mb: float = option(
+        0.0, "Fail, and write nothing, where the bundle is larger: MB of 1,000,000 bytes."
+    ),
     sign: Path | None = option(
         None, "Sign with the Ed25519 key of this PEM file; a missing file is made.", type=PATH
     ),
@@ -170,26 +175,36 @@ def export(
     )
     tuned = 0
     try:
-        path = None
-        if not (webgpu or candidates):
-            path = _any_size(bench, model, output, feeds, kinds, shard_bytes)
-        if path is None:
-            bench.open_offline(model, note, feeds)
-            path = jobs.export(
-                bench.model, output, True, webgpu, candidates, share, kinds, shard_bytes
-            )
-            tuned = sum(c is not None for c in bench.model.choose_known().values())
+        with _within(budget_mb, output) as out:
+            path = None
+            if not (webgpu or candidates):
+                path = _any_size(bench, model, out, feeds, kinds, shard_bytes)
+            if path is None:
+                bench.open_offline(model, note, feeds)
+                jobs.export(bench.model, out, True, webgpu, candidates, share, kinds, shard_bytes)
+                tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
     if signer is not None:
-        write_seal(path, signer)
-    report = whole(verify_bundle(path))
+        write_seal(output, signer)
+    report = whole(verify_bundle(output))
     key = report.seal.key if report.seal else ""
-    document = {"ok": True, "path": str(path), "tuned": tuned, "files": report.files, "key": key}
+    document = {"ok": True, "path": str(output), "tuned": tuned, "files": report.files, "key": key}
     signed = f", signed with {key}" if key else ""
     answer(
-        as_json, document, f"wrote {path}: {report.files} files, {tuned} tuned workloads{signed}"
+        as_json, document, f"wrote {output}: {report.files} files, {tuned} tuned workloads{signed}"
     )
+
+
+@contextmanager
+def _within(budget_mb: float, output: Path) -> Iterator[Path]:
+    """Where to write the bundle, which takes its place only if the budget holds; 0 for none."""
+    if not budget_mb:
+        yield output
+        return
+    with replacing(output, "The bundle", BundleError) as part:
+        yield part
+        check_budget(part, budget_mb)
 
 
 def _any_size(

@@ -20,6 +20,7 @@ from nnjit_studio.cli.common import (
     print_json,
     say,
 )
+from nnjit_studio.cli.commons.known import Known
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
@@ -29,7 +30,7 @@ from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
-from nnjit_studio.tuner.events import Event, Failed, Finished
+from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.plan_forms import tune_plan
 
@@ -69,6 +70,12 @@ class SessionOptions:
     )
     budget: float = same(BUDGET)
     full_speed: bool = option(False, "Tune at full speed, whatever it costs the serving model.")
+    commons: str = option(
+        "",
+        "Ask this server of the commons what is fast on such a device, and measure that first; "
+        "the question names no kernel.",
+        flag="--from",
+    )
     inputs: Path | None = same(INPUTS)
     plot: Path | None = option(
         None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=FILE
@@ -102,8 +109,11 @@ def tune(
                 for event in tune_plan(bench.model, seconds * PLAN_SHARE):
                     tell(event, as_json)
                 seconds = max(seconds - (time.monotonic() - began_s), 0.0)
+            known = Known.ask(options.commons, bench.page.connect()) if options.commons else None
             for event in bench.tuning.start(seconds, quick, options.exhaustive):
                 tell(event, as_json)
+                if known and isinstance(event, SessionStarted):
+                    note(known.request(event.workloads, bench.tuning.request))
                 if isinstance(event, Failed):
                     raise failure(event.error)
 

@@ -43,6 +43,11 @@ def parse_ids(text: str, where: str) -> list[int]:
     return ids
 
 
+def in_letters(text: str) -> bool:
+    """Whether a prompt is words for a tokenizer, and not token ids."""
+    return any(not (c.isdigit() or c.isspace() or c in ",-") for c in text)
+
+
 def why_no_decoder(graph: Graph) -> str:
     """A sentence where no input of a graph can hold past keys or values; empty where one may."""
     specs = [graph.tensors[name] for name in graph.inputs]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.generation.beside import Spelling, Tokenizer, stop_tokens
 from nnjit_studio.generation.texts import compare
 from nnjit_studio.model import Generated, GenerationRequest, Sampling, Token
 from nnjit_studio.records.backend import Backend
@@ -21,12 +22,17 @@ CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class TextRequest:
-    """A text to make: the decoder's file, the prompt's ids, how to go on."""
+    """A text to make: the decoder's file, the prompt's ids, how to go on.
+
+    With ``text`` the ids are made of it, by the tokenizer in the decoder's folder. Without stop
+    tokens those of the configuration there are taken.
+    """
 
     path: Path
     ids: tuple[int, ...]
     sampling: Sampling
     plans: GenerationRequest
+    text: str = ""
 
 
 class TextEvent:
@@ -44,10 +50,11 @@ class TextBegun(TextEvent):
 
 @dataclass(frozen=True)
 class TokenMade(TextEvent):
-    """``index`` counts the new tokens from 0."""
+    """``index`` counts the new tokens from 0; ``letters`` are new ones of a text in letters."""
 
     index: int
     token: Token
+    letters: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,14 +87,13 @@ class TextSession:
         ModelError, UserError, PageError
             When the model is no decoder, saying what to export.
         """
-        if not request.ids:
-            raise UserError("The prompt is empty.", "Give at least one token id.")
+        request, spelling = with_tokens(request)
         self._open(request, on_phase)
         facts = self._model.decoder
         rows = facts.rows if self._model.current.other_plans else 0
         yield TextBegun(request, facts.capacity, rows)
         on_phase("making text")
-        yield from self._tokens(request)
+        yield from self._tokens(request, spelling)
 
     def check(self, on_phase: OnPhase) -> dict[str, Any]:
         """Compare the last text's tokens with the greedy choices of native ONNX Runtime.
@@ -105,8 +111,11 @@ class TextSession:
         if self._last is None or not self._last[1]:
             raise UserError("There is no text to compare.", "Make one first.")
         request, made = self._last
-        if request.sampling.top_k > 1:
-            raise UserError("Only greedy tokens can be compared.", "Set top-k to 1.")
+        if not request.sampling.greedy:
+            raise UserError(
+                "Only greedy tokens can be compared.",
+                "Set top-k and the repetition penalty to 1.",
+            )
         page = self._page
         with (
             page.cancellable("The comparison", on_phase) as phase,
@@ -134,7 +143,7 @@ class TextSession:
             model.register_best(phase)
         self._key = key
 
-    def _tokens(self, request: TextRequest) -> Iterator[TextEvent]:
+    def _tokens(self, request: TextRequest, spelling: Spelling | None) -> Iterator[TextEvent]:
         made: list[Token] = []
         self._last = (request, made)
         stream = self._model.generate(request.ids, request.sampling)
@@ -147,7 +156,27 @@ class TextSession:
                     yield TextEnded(ended.reason, ended.tokens, ended.memory_bytes)
                     return
                 made.append(token)
-                yield TokenMade(len(made) - 1, token)
+                letters = spelling.add(token.id) if spelling else ""
+                yield TokenMade(len(made) - 1, token, letters)
         finally:
             stream.close()
         yield TextEnded(CANCELLED, len(made), self._page.runner.memory_bytes)
+
+
+def with_tokens(request: TextRequest) -> tuple[TextRequest, Spelling | None]:
+    """A request in token ids, and what spells new ones where it came in letters.
+
+    Raises
+    ------
+    UserError
+        When the prompt is empty, or there is no tokenizer for it.
+    """
+    spelling, ids, sampling = None, request.ids, request.sampling
+    if request.text:
+        tokenizer = Tokenizer(request.path)
+        spelling, ids = Spelling(tokenizer), tuple(tokenizer.encode(request.text))
+    if not ids:
+        raise UserError("The prompt is empty.", "Give at least one token id.")
+    if not sampling.stop_tokens:
+        sampling = replace(sampling, stop_tokens=stop_tokens(request.path))
+    return replace(request, ids=ids, sampling=sampling), spelling

@@ -10,8 +10,9 @@ class Generation:
     """How a token loop feeds a decoder with a KV cache.
 
     The *decode* plan takes one token; the *prefill* plan, where there is one,
-    the whole prompt at once. Both have the same weights file and the same
-    state: the cache, whose slots are the positions of the text.
+    the first tokens of a prompt at once, and the *extend* plan those behind them.
+    All have the same weights file and the same state: the cache, whose slots are
+    the positions of the text.
     """
 
     capacity: int
@@ -31,6 +32,9 @@ class Generation:
     last: str = ""
     """The prefill plan's input ``[1]``, i64: the row whose logits it gives; empty when it gives
     those of every row."""
+    extends: bool = False
+    """Whether a third plan reads ``rows`` tokens behind those in the cache. Its mask is
+    ``[1, capacity]``: the slots but for the last ``rows``, then its own tokens."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,9 @@ class Sampling:
 
     ``top_k`` 1 is greedy: the largest logit, of equal ones the lowest id. Else
     one of the ``top_k`` likeliest is drawn by the softmax of its logits over
-    ``temperature``; equal seeds give equal draws.
+    ``temperature``, of these the fewest that have ``top_p`` of the weight together; equal seeds
+    give equal draws. A ``repetition_penalty`` divides the logits above 0 of tokens that the text
+    has already, and multiplies those below, before either.
     """
 
     max_tokens: int
@@ -61,6 +67,13 @@ class Sampling:
     temperature: float = 1.0
     seed: int = 0
     stop_tokens: tuple[int, ...] = ()
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+
+    @property
+    def greedy(self) -> bool:
+        """Whether each token is the likeliest of the model's own logits."""
+        return self.top_k == 1 and self.repetition_penalty == 1
 
 
 @dataclass(frozen=True)

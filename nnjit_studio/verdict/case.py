@@ -149,10 +149,14 @@ def shipped_bytes(served: Iterable[tuple[str, Path]]) -> int:
     paths = {
         path: path.stat().st_mtime_ns
         for address, path in served
-        if not address.startswith(NOT_SHIPPED[:-1])
-        and not {path.name, path.parent.name} & {NOT_SHIPPED[-1], SHARDS}
+        if not address.startswith(NOT_SHIPPED[:-1]) and not is_weights(path)
     }
     return sum(_compressed(path, changed) for path, changed in paths.items())
+
+
+def is_weights(path: Path) -> bool:
+    """Whether a file of a bundle holds weights, all of them or a part."""
+    return bool({path.name, path.parent.name} & {NOT_SHIPPED[-1], SHARDS})
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +20,7 @@ from nnjit_studio.tuner.events import Event
 from nnjit_studio.workbench.open_model import Feeds, OpenModel, example_feeds
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
-from nnjit_studio.workbench.runners import GpuGone
+from nnjit_studio.workbench.runners import GpuGone, tiers_of_backend
 from nnjit_studio.workbench.shared_weights import choose_together
 from nnjit_studio.workbench.stored_best import stored_best
 
@@ -189,7 +190,10 @@ class ModelOnPage:
         backend = backend or self.page.backend
         model, database = self.current.on(backend), self.page.database
         if model.shares_weights:
-            return choose_together(model, self.page.connect(), self.page.compiler, database)
+            device = self.page.connect()
+            if self.page.backend.is_gpu and not backend.is_gpu:  # Wasm kernels for a bundle
+                device = replace(device, gpu=None, tiers=tiers_of_backend(backend))
+            return choose_together(model, device, self.page.compiler, database)
         mine = self.chosen if backend == self.page.backend else {}
         here = self.page.here(backend)
         return {
@@ -247,10 +251,10 @@ class ModelOnPage:
         feeds = {**example_feeds(runner.inputs), **self.feeds}
         return runner.infer({spec.name: feeds[spec.name] for spec in runner.inputs}, runs)
 
-    def infer_on(self, name: str, feeds: Feeds) -> Inference:
+    def infer_on(self, name: str, feeds: Feeds, runs: int = 1) -> Inference:
         """Run a program of the open model, by the page's name, on these inputs."""
         runner = self.page.runner.for_plan(name) if name else self.page.runner
-        return runner.infer(feeds)
+        return runner.infer(feeds, runs)
 
     def tap(self, taps: Sequence[Tap]) -> list[bytes]:
         """Run the open model once on its feeds; the bytes that the taps name."""

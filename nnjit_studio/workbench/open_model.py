@@ -37,7 +37,9 @@ Feeds = Mapping[str, NDArray[Any]]
 MAIN = ""
 """The page's name of the plan that runs when none is named."""
 PREFILL = "prefill"
-"""The page's name of a decoder's plan that takes a whole prompt."""
+"""The page's name of a decoder's plan that takes the first tokens of a prompt."""
+EXTEND = "extend"
+"""The page's name of a decoder's plan that takes tokens behind those."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def size_name(position: int) -> str:
 def import_decoder(
     page: EnginePage, path: Path, request: GenerationRequest, on_phase: OnPhase = quiet
 ) -> OpenModel:
-    """Import a decoder: its decode program, then its prefill program if it has one.
+    """Import a decoder: its decode program, then those that read prompts.
 
     Raises
     ------
@@ -184,7 +186,7 @@ def import_decoder(
     with _importing(page, weights):
         request = replace(request, half_weights=page.importing.half_weights)
         facts, programs = page.process.import_generation(path, weights, request, on_phase)
-        named = dict(zip((MAIN, PREFILL), programs, strict=False))
+        named = dict(zip((MAIN, PREFILL, EXTEND), programs, strict=False))
         opened = OpenModel(path, named, generation=facts).on(page.backend)
         _check_fits(opened)
     return opened

@@ -16,8 +16,10 @@ export const PAGE_BYTES = 65536;
 
 /** The name of the plan that runs when none is named. */
 export const MAIN = "main";
-/** The name of a decoder's plan that takes a whole prompt. */
+/** The name of a decoder's plan that takes the first tokens of a prompt. */
 export const PREFILL = "prefill";
+/** The name of a decoder's plan that takes tokens behind those. */
+export const EXTEND = "extend";
 
 /** `[0, WEIGHTS_BASE)` is never used, so that a null pointer hits nothing. */
 export const WEIGHTS_BASE = 1024;

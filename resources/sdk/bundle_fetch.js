@@ -1,6 +1,6 @@
 /** The files of a bundle: fetched, and compared with their manifest. */
 import { EngineError } from "../engine/errors.js";
-import { PREFILL } from "../engine/plan.js";
+import { EXTEND, PREFILL } from "../engine/plan.js";
 
 export const MANIFEST_VERSION = 2;
 /** Before weights came in several files. */
@@ -22,9 +22,10 @@ export async function fetchBundle(base) {
   const manifest = readManifest(await download(base, "manifest.json"));
   /** @type {Plan} */
   const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
-  const { prefill } = manifest.generation ?? {};
   /** @type {Record<string, Plan>} */
-  const others = prefill ? { [PREFILL]: parse(await fetchFile(base, prefill), prefill.file) } : {};
+  const others = {};
+  const { prefill, extend } = manifest.generation ?? {};
+  for (const [name, entry] of /** @type {const} */ ([[PREFILL, prefill], [EXTEND, extend]])) if (entry) others[name] = parse(await fetchFile(base, entry), entry.file);
   if (manifest.weights.nbytes !== plan.weights_bytes)
     throw new EngineError(
       `The bundle's plan wants ${plan.weights_bytes} bytes of weights, its manifest lists ${manifest.weights.nbytes}.`,

@@ -11,6 +11,8 @@ export { EngineError, MANIFEST_VERSION };
 /** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
 /** @import { Bundle, Generation, Plan, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
 /** @import { Choice, Opened } from "./providers.js" */
+/** @import { TuneOptions } from "./tuning/moments.js" */
+/** @import { Tuning, TuningReport } from "./tuning/tuning.js" */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
 /** Dtypes by ONNX Runtime's names. @type {Record<string, string>} */
@@ -92,6 +94,8 @@ export class InferenceSession {
   #threads;
   #generating = false;
   /** @type {Promise<Choice> | null} */ #next = null;
+  #tunes = false;
+  /** @type {Tuning | null} */ #tuning = null;
 
   /**
    * @param {Bundle} bundle
@@ -155,6 +159,7 @@ export class InferenceSession {
    */
   async #steady(call) {
     const opened = this.#opened;
+    this.#tuning?.standAside();
     try {
       return await call(opened.engine);
     } catch (e) {
@@ -187,7 +192,9 @@ export class InferenceSession {
    */
   async run(feeds, fetches) {
     const inputs = Object.entries(feeds).map(toBytes);
+    const start = performance.now();
     const { outputs } = await this.#steady((engine) => engine.infer(inputs));
+    this.#tuning?.took(inputs, performance.now() - start);
     const { engine } = this.#opened;
     const recycle = "recycle" in engine ? engine.recycle.bind(engine) : undefined;
     const all = Object.fromEntries(outputs.map((o) => [o.name, fromBytes(o, recycle)]));
@@ -268,8 +275,37 @@ export class InferenceSession {
     return { runs_ms, steps: steps.map(({ node, workload }, i) => ({ node, workload, ms: steps_ms[i], threads: steps_threads[i] })) };
   }
 
+  /**
+   * Goes on with tuning in this page while it is idle, with the candidates of the bundle
+   * (`nnjit export --candidates`). Nothing is tuned unless a page asks for it.
+   * @param {TuneOptions} [options]
+   * @returns {Promise<TuningReport>} when this visit's budget is used or nothing is left to try
+   */
+  async tune(options = {}) {
+    const { engine } = this.#opened;
+    if (!this.manifest.candidates || !("inside" in engine))
+      throw new EngineError("This session has no kernels to try.", "Export the bundle with --candidates, and run it on wasm.");
+    if (this.#tunes) throw new EngineError("This session is tuned already.", "Ask tuningReport() how far it is.");
+    this.#tunes = true;
+    const { Tuning } = await import("./tuning/tuning.js"); // only bundles with candidates hold it
+    const { tier, threads } = this;
+    try {
+      this.#tuning = await Tuning.start({ bundle: this.#bundle, engine, tier, threads }, options);
+    } catch (e) {
+      this.#tunes = false; // the options were refused
+      throw e;
+    }
+    return this.#tuning.done;
+  }
+
+  /** How far tuning is and what it gained: a plain object; null where it was not asked for. @returns {TuningReport | null} */
+  tuningReport() {
+    return this.#tuning?.report() ?? null;
+  }
+
   /** Frees memory and kernels, and ends the threads. */
   async release() {
+    this.#tuning?.stop();
     this.#opened.close();
   }
 }

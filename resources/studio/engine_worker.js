@@ -39,9 +39,9 @@ async function start({ backend = "wasm", implementation = "navigator", bridge, d
  * Posts each token as soon as it is known.
  * @param {Header} header
  */
-async function stream({ id, facts, ids, max_tokens, top_k, temperature, seed, stop_tokens }) {
+async function stream({ id, facts, ids, max_tokens, top_k, top_p, repetition_penalty, temperature, seed, stop_tokens }) {
   generation = new AbortController();
-  const options = { maxTokens: max_tokens, topK: top_k, temperature, seed, stopTokens: stop_tokens, signal: generation.signal };
+  const options = { maxTokens: max_tokens, topK: top_k, topP: top_p, repetitionPenalty: repetition_penalty, temperature, seed, stopTokens: stop_tokens, signal: generation.signal };
   try {
     const tokens = generate(engine, facts, ids, options);
     for (let made = 0; ; made++) {

@@ -24,7 +24,7 @@ const FIELDS = {
   rival_drop: {},
   ahead: { blob: "number", nbytes: "number", offset: "number" },
   serve: { inputs: "array", interval_ms: "number", budget: "number?" },
-  generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", temperature: "number", seed: "number", stop_tokens: "array" },
+  generate: { facts: "object", ids: "array", max_tokens: "number", top_k: "number", top_p: "number", repetition_penalty: "number", temperature: "number", seed: "number", stop_tokens: "array" },
   generate_stop: {},
   pulse: { flops_per_iteration: "number", backend: "backend?", implementation: "implementation?" },
   served: { hold: "boolean?", budget: "number?" },

@@ -103,7 +103,10 @@
  * @property {string} positions may be empty
  * @property {string} slot
  * @property {string} last may be empty
+ * @property {boolean} [extends] whether a third plan reads `rows` tokens behind those in the cache
  */
+/** @typedef {{role: string, dtype: string, nbytes: number, pack: [number, number] | null, low: number, high: number}} TrialArg */
+/** Random memory where candidates of a workload are judged (nnjit_studio/bundle/manifest.py). @typedef {{workload: string, args: TrialArg[], tolerance: number}} TrialMemory */
 /** One file, or several whose contents follow one another. @typedef {FileEntry | {nbytes: number, shards: FileEntry[]}} Weights */
 /**
  * @typedef {object} Manifest
@@ -114,9 +117,10 @@
  * @property {Weights} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
+ * @property {{kernels: KernelEntry[], trials: TrialMemory[], share: string}} [candidates] to be tried in the page
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
  * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size
- * @property {{facts: Generation, prefill: FileEntry | null}} [generation] of a decoder
+ * @property {{facts: Generation, prefill: FileEntry | null, extend?: FileEntry | null}} [generation] of a decoder
  * @property {{inputs: (TensorSpec & FileEntry)[]}} [samples]
  * @property {{inputs: {name: string, kind: string}[], outputs: {name: string, kind: string}[]}} [demo] what the page shows
  * @property {FileEntry} [tokenizer]

@@ -14,13 +14,16 @@ from nnjit_studio.advice.records import (
     IMPOSSIBLE,
     KEPT,
     MEASURED,
+    MEASURING,
     UNJUDGED,
+    WAITING,
     Advice,
     Guard,
     Measurement,
     OutputError,
     Row,
     ranked,
+    stopped,
 )
 from nnjit_studio.advice.text import table
 from nnjit_studio.model import GivenShapes, ImportOptions
@@ -51,6 +54,17 @@ def test_what_may_be_applied_stands_first() -> None:
     assert replace(ADVICE, rows=(SAME, SLOW, WRONG, ASKS)).best is None
     assert [r.outcome for r in (FAST, SAME, SLOW)] == ["faster", "not told apart", "slower"]
     assert WRONG.refusal and NOT_HERE.refusal and not FAST.refusal
+
+
+def test_of_a_cancelled_list_the_finished_rows_stay() -> None:
+    left = stopped(replace(ADVICE, rows=(FAST, replace(SLOW, state=MEASURING)), phase="measuring"))
+    assert [row.state for row in left.rows] == [MEASURED, WAITING]
+    assert left.rows[1].measured is None and left.rows[1].refusal
+    assert (
+        "Stopped" in table(left)
+        and "not measured" in table(left)
+        and "It was not measured." in table(left)
+    )
 
 
 def test_a_busy_machine_has_no_ratio() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.samples.builder import LOWEST, Builder
 
@@ -109,3 +109,63 @@ def _input(b: Builder, name: str, dtype: int, *dims: int | str) -> str:
 def _output(b: Builder, name: str, value: str, *dims: int | str) -> None:
     b.nodes.append(helper.make_node("Identity", [value], [name]))
     b.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, dims))
+
+
+def merged(path: Path) -> Path:
+    """Write the same network as optimum merges its two forms: an If on ``use_cache_branch``."""
+    whole = onnx.load(decoder(path))
+    graph = whole.graph
+    without = onnx.GraphProto()
+    without.CopyFrom(graph)
+    _forget_past(without)
+    branches = []
+    for inner, name in ((graph, "with_past"), (without, "no_past")):
+        nodes = []
+        for node in inner.node:
+            mine = onnx.NodeProto()
+            mine.CopyFrom(node)
+            _rename(mine, f"{name}/", {p.name for p in graph.input} | _weights(graph))
+            nodes.append(mine)
+        ports = [helper.make_tensor_value_info(f"{name}/{o.name}", 1, None) for o in graph.output]
+        branches.append(helper.make_graph(nodes, name, [], ports))
+    choose = helper.make_node(
+        "If", ["use_cache_branch"], [o.name for o in graph.output], "optimum::if",
+        then_branch=branches[0], else_branch=branches[1],
+    )  # fmt: skip
+    del graph.node[:]
+    graph.node.append(choose)
+    port = helper.make_tensor_value_info("use_cache_branch", TensorProto.BOOL, [1])
+    graph.input.append(port)
+    onnx.save(whole, str(path))
+    return path
+
+
+def without_past(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The form that reads a prompt, in place: no past goes in."""
+    _forget_past(model.graph)
+    ports = [p for p in model.graph.input if not p.name.startswith("past_key_values")]
+    del model.graph.input[:]
+    model.graph.input.extend(ports)
+    return model
+
+
+def _weights(graph: onnx.GraphProto) -> set[str]:
+    return {t.name for t in graph.initializer}
+
+
+def _rename(node: onnx.NodeProto, prefix: str, outer: set[str]) -> None:
+    for names in (node.input, node.output):
+        names[:] = [n if n in outer or not n else f"{prefix}{n}" for n in names]
+
+
+def _forget_past(graph: onnx.GraphProto) -> None:
+    """The form without a past: its rows are the new ones, their number before is 0."""
+    for node in graph.node:
+        if node.op_type == "Concat" and node.input[0].startswith("past_key_values"):
+            node.op_type = "Identity"
+            del node.input[0], node.attribute[:]
+        if node.op_type == "Shape" and node.input[0].startswith("past_key_values"):
+            node.op_type = "Constant"
+            del node.input[:]
+            zeros = numpy_helper.from_array(np.zeros(4, np.int64))
+            node.attribute.append(helper.make_attribute("value", zeros))

@@ -19,6 +19,7 @@ from nnjit_studio.generation.session import (
     TextRequest,
     TextSession,
     TokenMade,
+    with_tokens,
 )
 from nnjit_studio.model import (
     Generated,
@@ -192,3 +193,19 @@ def test_a_graph_without_room_for_a_past_is_known_for_none() -> None:
     past = TensorSpec("past", (1, 2, 7, 8), "f32")
     decoder = Graph("d", ("past",), (), (), {"past": past})
     assert why_no_decoder(decoder) == ""
+
+
+def test_words_become_ids_and_the_files_of_the_folder_count(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    library = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({"a": 4, "b": 6, "?": 0}, unk_token="?")
+    )
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    library.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [6]}')
+    words = replace(request(path=str(tmp_path / "d.onnx")), ids=(), text="a b a")
+    whole, spelling = with_tokens(words)
+    assert (whole.ids, whole.sampling.stop_tokens) == ((4, 6, 4), (6,))
+    assert spelling is not None and spelling.add(4) == "a"
+    own = replace(words, sampling=Sampling(3, stop_tokens=(1,)))
+    assert with_tokens(own)[0].sampling.stop_tokens == (1,)

@@ -13,12 +13,14 @@ from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+from advices import ADVICE
 from PySide6.QtWidgets import QLabel
 from verdicts import FASTER, NO_PEER
 from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
-from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, TensorDiff
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
 from nnjit_studio.analysis.kernel import inspect_kernel
 from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
@@ -52,6 +54,8 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.workbench.jobs.diff import TensorValues
+from nnjit_studio.workbench.jobs.page_form import PageForm
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class FakeModel:
     packable: frozenset[str] = frozenset()
     generation: None = None
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
+
+    feeds: dict = field(default_factory=dict)
 
     @property
     def opened(self):
@@ -431,6 +437,7 @@ class FakeWorkbench:
         self.inspect_error: Exception | None = None
         self.kept: list[tuple[str, str]] = []
         self.backend = WASM
+        self.importing, self.threads, self.hold_advice = ImportOptions(), 1, False
         self.backends: list[Backend] = []
         self.database = FakeRecords(self)
         self.job_error: Exception | None = None
@@ -586,6 +593,35 @@ class FakeWorkbench:
         if self.job_error is not None:
             raise self.job_error
         yield found
+
+    def advise(self, visits, options):
+        """Plays a list in two steps; with ``hold_advice`` it waits for cancel between them."""
+        self.cancelled.clear()
+        yield replace(ADVICE, phase="measuring: Weights in f16")
+        while self.hold_advice:
+            if self.cancelled.wait(0.01):
+                raise UserError("The advice was cancelled.")
+        yield ADVICE
+
+    def tensor(self, name, on_phase):
+        node = next(n for n in self.model.graph.nodes if name in n.outputs)
+        spec = TensorSpec(name, (2, 3, 4), "f32")
+        values = np.arange(24, dtype=np.float32).reshape(spec.shape)
+        row = compare(Placed(spec, node, 0, 0, 0), values, values + 0.5)
+        return TensorValues(name, node.name, values, values + 0.5, row)
+
+    def apply_row(self, row, out, force):
+        out.write_bytes(b"made by a recipe")
+        return out
+
+    def take_form(self, form):
+        before = PageForm.of(self)
+        self.importing, self.threads = form.importing, form.threads
+        self.backend = form.backend
+        return before
+
+    def webgpu(self):
+        return Backend("webgpu", "navigator")
 
     def connect(self):
         self._work("the look", lambda text: None, "")

@@ -9,7 +9,7 @@ from gui_fakes import FakeTexts
 from PySide6.QtCore import Qt
 
 from nnjit_studio.errors import ModelError
-from nnjit_studio.generation.session import TokenMade
+from nnjit_studio.generation.session import TextBegun, TokenMade
 from nnjit_studio.model import Token
 from nnjit_studio.ui.state.text_state import TextState
 
@@ -99,7 +99,7 @@ def test_a_greedy_text_is_checked_on_request(qtbot, window, texts, decoder):
 def test_a_model_without_a_past_is_told_with_what_to_export(
     qtbot, window, texts, decoder, model_file
 ):
-    assert window.text.out.placeholderText() == "Type a prompt of token ids, then start."
+    assert window.text.out.placeholderText() == "Type a prompt, then start."
     with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     assert "tiny is no decoder" in window.text.out.placeholderText()
@@ -111,7 +111,7 @@ def test_a_model_without_a_past_is_told_with_what_to_export(
 
 @pytest.mark.parametrize(
     ("prompt", "said"),
-    [("", "prompt is empty"), ("1 x", "something else than numbers"), ("-1", "negative")],
+    [("", "prompt is empty"), ("-1", "negative"), ("1,-", "something else than numbers")],
 )
 def test_a_wrong_prompt_is_one_sentence(window, texts, decoder, prompt, said):
     fill(window, decoder, prompt)
@@ -171,3 +171,21 @@ def test_rates_need_a_second_token():
     assert state.rate == state.recent_rate == 0.4, "one slow token is the latest time"
     state.take(TokenMade(2, Token(1, 500.0, 0.1)))
     assert state.recent_rate == 2.0 and state.rate == pytest.approx(2000 / 3000)
+
+
+def test_words_go_as_they_are_and_letters_come_back(qtbot, window, texts, decoder):
+    fill(window, decoder, "Once upon 2 times")
+    form = window.text.form
+    form.top_k.setValue(9)
+    form.top_p.setValue(0.5)
+    form.penalty.setValue(1.5)
+    request = form.request(None)
+    assert (request.ids, request.text) == ((), "Once upon 2 times")
+    assert (request.sampling.top_p, request.sampling.repetition_penalty) == (0.5, 1.5)
+    state = window.session.state.text
+    state.take(TextBegun(request, 64, 0))
+    for i, letters in enumerate(("Once", "", " é")):
+        state.take(TokenMade(i, Token(i, 1.0, 0.5), letters))
+    window.text.refresh(frozenset({"text"}))
+    assert window.text.out.toPlainText() == "Once é"
+    assert not state.may_be_checked

@@ -11,6 +11,7 @@ const BELOW = {
   types: [],
   engine: ["types"],
   sdk: ["engine", "types"],
+  check: [],
   demo: ["sdk", "engine", "types"],
   runtime: ["sdk", "engine", "types"],
   live: ["types"],

@@ -19,6 +19,7 @@ from nnjit_studio.ui.widgets.panel import Panel
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.themes import Themes
+from nnjit_studio.verdict.measure import Visits
 
 
 class KernelTables(QObject):
@@ -86,6 +87,8 @@ class Host(QObject):
     """The graph is to select a node of this workload, by its key."""
     actions: Mapping[str, QAction]
     docks: Docks
+    visits: Visits | None = None
+    """Opens pages that nobody sees; None where a window has none."""
 
     def __init__(
         self, window: QWidget, session: StudioSession, settings: QSettings, themes: Themes

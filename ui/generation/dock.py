@@ -1,4 +1,4 @@
-"""Text of a decoder: a prompt of token ids, new tokens as they are made, and their rate."""
+"""Text of a decoder: a prompt of words or ids, new tokens as they are made, and their rate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scrol
 from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
-EMPTY = "Type a prompt of token ids, then start."
+EMPTY = "Type a prompt, then start."
 ENDS = {
     "length": "all tokens made",
     "stop": "the model ended it",
@@ -61,7 +61,7 @@ class TextPanel(Panel):
             "the first token, which waits for the prompt, does not count",
         )
         self.checked = QLabel(wordWrap=True)
-        self.out = named(QPlainTextEdit(readOnly=True), "New tokens' ids")
+        self.out = named(QPlainTextEdit(readOnly=True), "New tokens")
         form = self.form
         for button, field in (
             (form.decoder_button, form.decoder), (form.prefill_button, form.prefill),
@@ -148,7 +148,9 @@ class TextPanel(Panel):
         if fresh := state.tokens[self._shown :]:
             cursor = self.out.textCursor()
             cursor.movePosition(QTextCursor.MoveOperation.End)
-            cursor.insertText("".join(f"{t.id} " for t in fresh))
+            spelled = state.letters[self._shown :]
+            words = state.request is not None and state.request.text
+            cursor.insertText("".join(spelled if words else (f"{t.id} " for t in fresh)))
             bar = self.out.verticalScrollBar()
             bar.setValue(bar.maximum())
             self._shown = len(state.tokens)

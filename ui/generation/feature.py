@@ -15,7 +15,7 @@ TEXT: Feature[TextPanel] = Feature(
     "text", "Text", _make,
     actions=(
         Action(
-            "text", "&Inspect", "Make te&xt", "F9", tip="Continue a prompt of token ids",
+            "text", "&Inspect", "Make te&xt", "F9", tip="Continue a prompt",
             command="nnjit generate MODEL --ids 1,2,3", place=1,
             do=lambda host: TEXT.show(host).form.prompt.setFocus(),
         ),

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.generation.prompts import parse_ids, read_ids
+from nnjit_studio.generation.prompts import in_letters, parse_ids, read_ids
 from nnjit_studio.generation.session import TextRequest
 from nnjit_studio.model import GenerationRequest, Sampling
 from nnjit_studio.ui.widgets.labels import quiet
@@ -44,9 +44,9 @@ class TextForm(Panel):
         )
         self.decoder_button = push_button("…", "Choose the decoder")
         self.prompt = named(
-            QTextEdit(acceptRichText=False, placeholderText="Token ids: 15496, 11, 995"),
+            QTextEdit(acceptRichText=False, placeholderText="Once upon a time, or ids: 15496, 11"),
             "Prompt",
-            "Token ids, separated by commas or white space; the Studio has no tokeniser",
+            "Words, by the tokenizer.json next to the decoder; or token ids, separated by commas",
         )
         self.prompt.setTabChangesFocus(True)
         height = self.prompt.fontMetrics().lineSpacing() * PROMPT_LINES + 12
@@ -60,6 +60,16 @@ class TextForm(Panel):
             QDoubleSpinBox(minimum=0.01, maximum=100.0, singleStep=0.1, value=1.0),
             "Temperature",
             "Logits are divided by it before one is drawn; greedy tokens do not depend on it",
+        )
+        self.top_p = named(
+            QDoubleSpinBox(minimum=0.01, maximum=1.0, singleStep=0.05, value=1.0),
+            "Top-p",
+            "Draw one of the likeliest tokens that have this share together; 1 is all of top-k",
+        )
+        self.penalty = named(
+            QDoubleSpinBox(minimum=0.1, maximum=10.0, singleStep=0.1, value=1.0),
+            "Repetition penalty",
+            "Above 1, tokens that the text has become less likely",
         )
         self.seed = named(_number(0, MOST_SEED, 0), "Seed", "Equal seeds give equal draws")
         self.capacity = named(
@@ -81,12 +91,14 @@ class TextForm(Panel):
         form.addRow("Prompt", _across(self.prompt, self.prompt_button))
         form.addRow("New tokens", _across(self.tokens, quiet(QLabel("cache")), self.capacity))
         form.addRow("Top-k", _across(self.top_k, quiet(QLabel("temperature")), self.temperature))
+        form.addRow("Top-p", _across(self.top_p, quiet(QLabel("repetition")), self.penalty))
         form.addRow("Seed", self.seed)
         form.addRow("Prefill", _across(self.prefill, self.prefill_button))
         for field in (self.decoder, self.prefill):
             field.textChanged.connect(lambda _: self.changed.emit())
         self.prompt.textChanged.connect(self.changed)
-        for number in (self.tokens, self.top_k, self.seed, self.capacity, self.temperature):
+        numbers = self.tokens, self.top_k, self.seed, self.capacity
+        for number in (*numbers, self.temperature, self.top_p, self.penalty):
             number.valueChanged.connect(lambda _: self.changed.emit())
         self.top_k.valueChanged.connect(self._follow)
         self._follow()
@@ -112,8 +124,10 @@ class TextForm(Panel):
         chosen = self.decoder.text().strip()
         if not chosen and opened is None:
             raise UserError("No decoder is chosen.", "Open a model, or choose a decoder's file.")
-        ids = parse_ids(self.prompt.toPlainText(), "The prompt")
-        if not ids:
+        prompt = self.prompt.toPlainText()
+        words = prompt if in_letters(prompt) else ""
+        ids = [] if words else parse_ids(prompt, "The prompt")
+        if not (ids or words):
             raise UserError("The prompt is empty.", "Give at least one token id.")
         path = Path(chosen) if chosen or opened is None else opened
         prefill = self.prefill.text().strip()
@@ -123,15 +137,25 @@ class TextForm(Panel):
         return TextRequest(
             path,
             tuple(ids),
-            Sampling(
-                self.tokens.value(), self.top_k.value(), self.temperature.value(), self.seed.value()
-            ),
+            self._sampling(),
             GenerationRequest(self.capacity.value() or None, PREFILL_ROWS, prefill),
+            words,
+        )
+
+    def _sampling(self) -> Sampling:
+        return Sampling(
+            self.tokens.value(),
+            self.top_k.value(),
+            self.temperature.value(),
+            self.seed.value(),
+            top_p=self.top_p.value(),
+            repetition_penalty=self.penalty.value(),
         )
 
     def _follow(self) -> None:
         draws = self.top_k.value() > 1
         self.temperature.setEnabled(draws)
+        self.top_p.setEnabled(draws)
         self.seed.setEnabled(draws)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from nnjit_studio.advice.records import Advice, Row
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
@@ -19,12 +20,14 @@ from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.samples import first
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
+from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
 from nnjit_studio.ui.widgets.worker import Worker
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.workbench import Workbench, jobs
+from nnjit_studio.workbench.jobs.page_form import PageForm
 from nnjit_studio.workbench.open_model import Feeds
 
 log = logging.getLogger(__name__)
@@ -64,6 +67,8 @@ class StudioSession(QObject):
     """What the kernel database has of the open model's workloads, newest first."""
     verdict_told = Signal(object)
     """``Verdict``: What is known of the open model in each engine, while that is measured."""
+    advice_told = Signal(object)
+    """``Advice``: What is known of other forms of the open model, while they are measured."""
     device_changed = Signal(object)
     """``MeasuredDevice or None``: The measurements of this device were read or taken again."""
 
@@ -81,6 +86,7 @@ class StudioSession(QObject):
         self._stopping = False
         self._then: Callable[[], object] | None = None
         self._unasked = False
+        self._forms = Forms(workbench)
         self._next: tuple[str, str, Work] | None = None
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
@@ -137,9 +143,23 @@ class StudioSession(QObject):
         """Write the sample model, if need be, and open it; False when another job is running."""
 
         def work(emit: Callable[[Any], None]) -> Any:
+            self._forms.leave()
             return self._open(first.sample_model(phases(emit)), emit)
 
         return self._start("open", "Opening the sample model", work)
+
+    def open_form(self, path: Path, form: PageForm, feeds: Feeds, made: Row | None = None) -> bool:
+        """Open the open model again, imported and run in another way; on failure it stays as it is.
+
+        Another model is opened as before all this. ``made`` is the row that makes the file first.
+        """
+
+        def work(emit: Callable[[Any], None]) -> Any:
+            if made is not None:
+                self.workbench.run(jobs.apply_row, made, path, True)
+            return self._forms.open(form, lambda: self._open(path, emit, feeds))
+
+        return self._start("open", "Opening the model in another form", work)
 
     def read_records(self) -> bool:
         """Read the kernel database in the second worker, also while tuning."""
@@ -249,6 +269,7 @@ class StudioSession(QObject):
             self.refreshed.emit(changes)
 
     def _read(self, path: Path, answer: Answer, emit: Callable[[Any], None]) -> Any:
+        self._forms.leave()
         found = self.workbench.run(jobs.survey, path)
         emit(found)
         feeds = answer(found)
@@ -292,6 +313,7 @@ class StudioSession(QObject):
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]
+        told += [item.phase for item in items if isinstance(item, Advice) and item.phase]
         if told:
             self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:
@@ -305,6 +327,8 @@ class StudioSession(QObject):
                 self.imported.emit(item.model)
             elif isinstance(item, Verdict):
                 self.verdict_told.emit(item)
+            elif isinstance(item, Advice):
+                self.advice_told.emit(item)
             elif isinstance(item, Phase):
                 log.info("%s", item.text)
             elif isinstance(item, ev.Event):

@@ -22,6 +22,7 @@ class TextState:
     def _begin(self, begun: TextBegun | None) -> None:
         self.begun = begun
         self.tokens: list[Token] = []
+        self.letters: list[str] = []
         self.ended: TextEnded | None = None
         self.checked: Mapping[str, Any] | None = None
 
@@ -31,6 +32,7 @@ class TextState:
                 self._begin(event)
             case TokenMade():
                 self.tokens.append(event.token)
+                self.letters.append(event.letters)
             case TextEnded():
                 self.ended = event
 
@@ -61,5 +63,5 @@ class TextState:
     @property
     def may_be_checked(self) -> bool:
         """Whether it ended and is greedy: only then ONNX Runtime would choose alike."""
-        greedy = self.request is not None and self.request.sampling.top_k == 1
+        greedy = self.request is not None and self.request.sampling.greedy
         return greedy and self.ended is not None and bool(self.tokens)

@@ -14,7 +14,12 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
 
-BUTTONS = {"export": "Export", "layout_compare": "Compare", "report": "Report"}
+BUTTONS = {
+    "advise": "Make it faster",
+    "export": "Export",
+    "layout_compare": "Compare",
+    "report": "Report",
+}
 """Names of the next steps, by their actions."""
 REASONS = {
     "time": "the time was used up",
@@ -59,7 +64,9 @@ class SessionCard(QFrame):
         self.warning = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter), "Machine")
         self.warning.setObjectName("badge")
         self.title.setTextFormat(Qt.TextFormat.PlainText)
-        self.buttons = [_button(name, actions[action]) for action, name in BUTTONS.items()]
+        self.buttons = [
+            _button(name, actions[action]) for action, name in BUTTONS.items() if action in actions
+        ]
         close = push_button("Close", "Close the result", act=lambda: self._put(False))
         first = hbox(self.title, self.warning, (self.worth, 1), spacing=12)
         second = hbox((self.tried, 2), (self.left, 3), spacing=12)

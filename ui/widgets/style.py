@@ -137,6 +137,7 @@ def _buttons(t: Theme) -> str:
     QPushButton:flat:hover {{ background: {t.accent_soft}; }}
     QPushButton#primary {{ background: {t.accent}; color: {t.on_accent};
         border: 1px solid {t.accent}; font-weight: 600; }}
+    QPushButton#danger {{ color: {t.bad}; border: 1px solid {t.bad}; background: {t.bad_soft}; }}
     QPushButton#primary:focus {{ border: 2px solid {t.text}; }}
     QPushButton#primary:disabled {{ background: {t.grey_soft}; color: {t.edge};
         border-color: {t.line}; }}

@@ -314,7 +314,7 @@ class TablePanel(Panel):
                 i, self._in_middle if column.middle else self._at_end
             )
 
-    def row_at(self, index: QModelIndex) -> Any:
+    def row_at(self, index: Index) -> Any:
         """The row of an index of the view."""
         return self.model.rows[self.proxy.mapToSource(index).row()]
 

@@ -45,7 +45,7 @@ COLUMN, DRAWER, TILE = 380, 290, 190
 LEAST = QSize(320, 150)
 """Pixels of a view that do not scroll away."""
 LEAST_OF = {
-    STAGE: QSize(320, 210), PLOTS: QSize(320, 196), BOTTOM: QSize(320, 196), RIGHT: LEAST,
+    STAGE: QSize(320, 180), PLOTS: QSize(320, 196), BOTTOM: QSize(320, 196), RIGHT: LEAST,
 }  # fmt: skip
 """Of one in each place: those of stage and drawer have tools and rows of a table."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnjit_studio.ui.advice.feature import ADVICE
 from nnjit_studio.ui.commands.actions import ActionSpec, ordered
 from nnjit_studio.ui.device.feature import DEVICE
 from nnjit_studio.ui.diff.feature import BACKENDS, DIFF
@@ -14,6 +15,7 @@ from nnjit_studio.ui.kernel.feature import KERNEL
 from nnjit_studio.ui.log.feature import LOG
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import DATABASE
+from nnjit_studio.ui.tensors.feature import TENSORS
 from nnjit_studio.ui.tuning.feature import LATENCY, ROUNDS, SPACE, TUNING
 from nnjit_studio.ui.wasm.feature import WASM
 from nnjit_studio.ui.widgets.panel import Panel
@@ -70,8 +72,8 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, PROFILE, KERNEL, DIFF, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, DATABASE, BACKENDS,
-    DEVICE, LOG,
+    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE,
+    DATABASE, BACKENDS, DEVICE, LOG,
 )  # fmt: skip
 """Those of one place are tabs in this order."""
 

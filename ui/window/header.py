@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QPushButton, QWidget
 
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.outcomes import FASTER, SLOWER
@@ -87,6 +87,7 @@ class Header(QFrame):
         stop: QAction,
         badges: Callable[[], Sequence[tuple[str, str]]],
         backend: QWidget,
+        faster: QAction | None = None,
     ) -> None:
         super().__init__()
         self.setObjectName("header")
@@ -111,6 +112,7 @@ class Header(QFrame):
             (vbox(self.model, self.details, spacing=3), 4),
             (vbox(self.phase, self.progress, self.detail, spacing=3), 3),
             vbox(self.button, backend, spacing=3),
+            *([_action_button(faster)] if faster is not None else []),
             on=self,
             margins=(14, 6, 14, 6),
             spacing=16,
@@ -241,6 +243,18 @@ class Header(QFrame):
         self.progress.setRange(0, most)
         self.progress.setValue(value)
         self.progress.setUpdatesEnabled(True)
+
+
+def _action_button(action: QAction) -> QPushButton:
+    button = push_button(action.iconText(), action.iconText(), act=action.trigger)
+    button.setEnabled(action.isEnabled())
+
+    def follow() -> None:
+        button.setEnabled(action.isEnabled())
+        button.setToolTip(action.toolTip())
+
+    action.changed.connect(follow)
+    return button
 
 
 def _phases(import_ms: Mapping[str, float]) -> str:

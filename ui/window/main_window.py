@@ -70,6 +70,7 @@ class StudioWindow(QMainWindow):
         self.themes = Themes(app, self)
         self.themes.choose(str(self.settings.value("theme", "system")))
         self.host = Host(self, self.session, self.settings, self.themes)
+        self.host.visits = visits
         self.host.log_lines.install()
         self.message = self.host.message
         self._closed = False
@@ -114,7 +115,8 @@ class StudioWindow(QMainWindow):
     def _build_top(self, workbench: Workbench) -> None:
         self.backend = BackendChoice(self.session, self.settings)
         tune, stop = self.actions_by_id["tune"], self.actions_by_id["stop"]
-        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend)
+        faster = self.actions_by_id.get("advise")
+        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, faster)
         self.card = SessionCard(self.session, self.actions_by_id)
         top = QWidget()
         panel = VerdictPanel(self.themes.current)

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 
@@ -28,6 +29,7 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
     UnsupportedOpError
         When a node uses a form that its rule does not cover.
     """
+    reshape_tables(model)
     if not any(rule_of(node) for node in model.graph.node):
         return model
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+from nnjit_studio.compiler.onnx_file.arrays import array_of
 
 _FP4 = (0.0, 0.0052083333, 0.6666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
 _NF4 = (
@@ -23,6 +25,36 @@ _NF4 = (
     0.7229568362236023, 1.0,
 )  # fmt: skip
 """The values of bitsandbytes' two formats (QLoRA, arXiv 2305.14314, appendix E)."""
+
+
+def reshape_tables(model: onnx.ModelProto) -> None:
+    """Give GatherBlockQuantized its table as a constant, in place.
+
+    Exporters give words and logits one weight, and reshape it for the words.
+    """
+    graph: Any = model.graph
+    weights = {t.name: t for t in graph.initializer}
+    sizes = weights | {
+        n.output[0]: n.attribute[0].t
+        for n in graph.node
+        if n.op_type == "Constant" and n.attribute[0].name == "value"
+    }
+    readers = {n.input[0] for n in graph.node if n.op_type == "GatherBlockQuantized"}
+    nodes = []
+    for node in graph.node:
+        known = len(node.input) == 2 and node.input[0] in weights and node.input[1] in sizes
+        turned = node.op_type == "Reshape" and node.output[0] in readers and known
+        size = [int(n) for n in array_of(sizes[node.input[1]])] if turned else [0]
+        if min(size) < 1:
+            nodes.append(node)
+            continue
+        table = onnx.TensorProto()  # a copy that may still be mapped from its file
+        table.CopyFrom(weights[node.input[0]])
+        table.name, table.dims[:] = node.output[0], size
+        graph.initializer.append(table)
+    if len(nodes) < len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 def matmul_nbits(r: Rewriter) -> bool:

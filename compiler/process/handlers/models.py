@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from nnjit_studio.compiler.any_size.arrays import runs_on
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
@@ -47,7 +48,8 @@ def look_at_file(state: State, request: SurveyRequest) -> Survey:
 @handles(ImportGenerationRequest)
 def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGeneration:
     built = import_generation(request.path, request.weights, request.wanted, state.phase)
-    plans = [described(b, request.weights) for b in (built.decode, built.prefill) if b is not None]
+    forms = (built.decode, built.prefill, built.extend)
+    plans = [described(b, request.weights) for b in forms if b is not None]
     programs = {key: program for _, found in plans for key, program in found.items()}
     models = tuple(model for model, _ in plans)
     return ImportedGeneration(state.keep(programs), built.facts, models)
@@ -64,8 +66,10 @@ def import_for_sizes(state: State, request: ImportSizesRequest) -> ImportedSizes
 
 @handles(ImportAnySizeRequest)
 def import_for_any_size(state: State, request: ImportAnySizeRequest) -> ImportedAnySize:
-    path, weights = request.path, request.weights
-    made = import_any(path, weights, request.inputs, request.half_weights, state.phase)
+    path, weights, feeds = request.path, request.weights, request.inputs
+    if request.guessed and not runs_on(path, feeds):
+        feeds = {}
+    made = import_any(path, weights, feeds, request.half_weights, state.phase)
     if made is None:
         return ImportedAnySize("")
     code = tuple(

@@ -10,8 +10,10 @@ from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, no
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import COUNT, POSITIVE, group, option, same, verb
+from nnjit_studio.cli.verbs import COUNT, PATH, POSITIVE, argument, group, option, same, verb
+from nnjit_studio.cli.verdict.bundles import BUNDLE_LIMITS, compare_bundles
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.doctor.deployment.versions import Limits
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
@@ -54,16 +56,24 @@ class BrowserVisits:
 def compare(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
+    other: Path | None = argument(required=False, type=PATH),
+    limits: Limits = BUNDLE_LIMITS,
     options: CompareOptions = group(CompareOptions),
     target: TargetOptions = target_options("target", "threads", "no_sandbox", "database"),
     as_json: bool = JSON,
 ) -> None:
     """Compare MODEL with ONNX Runtime Web: speed, memory, cold start, size, outputs.
 
+    With OTHER, both are bundles of one model, which run in turns in one page: time, size by part
+    and the difference of their outputs. Ends with 1 where OTHER exceeds a limit.
+
     Both run in turns in one page, called as a page would call them: ours with its first kernels,
     and with the best that tuning has found if `nnjit tune` has run. The ratio comes with the
     99.9 % interval of its pairs, and is left out where the machine is too busy to tell.
     """
+    if other is not None:
+        compare_bundles(model, other, limits, options.seconds, target, as_json)
+        return
     peer = find(options.peers, options.peer_folder)
     feeds = load_inputs(options.inputs)
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:

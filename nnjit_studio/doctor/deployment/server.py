@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,6 +68,28 @@ def unpacked(bundle: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a folder on a free port of 127.0.0.1 for as long as this lasts; yields its address."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = _server(folder)
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _server(folder: Path) -> uvicorn.Server:
+    config = uvicorn.Config(
+        application(folder), log_config=None, access_log=False, server_header=False
+    )
+    return uvicorn.Server(config)
+
+
 def serve(folder: Path, port: int, said: Callable[[str], None]) -> None:
     """Serve a folder on 127.0.0.1 until the user interrupts; ``said`` gets its address.
 
@@ -86,7 +109,4 @@ def serve(folder: Path, port: int, said: Callable[[str], None]) -> None:
             ) from e
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         said(f"{address} (Ctrl+C ends it)")
-        config = uvicorn.Config(
-            application(folder), log_config=None, access_log=False, server_header=False
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        _server(folder).run(sockets=[listener])

@@ -115,6 +115,8 @@ class Extras:
     ----------
     switches
         Of Chromium's command line.
+    firefox_switches
+        Of Firefox's command line.
     preferences
         Of Firefox.
     on_output
@@ -124,6 +126,7 @@ class Extras:
     switches: tuple[str, ...] = ()
     preferences: Mapping[str, bool | int | str] = field(default_factory=dict)
     on_output: Callable[[str], None] | None = None
+    firefox_switches: tuple[str, ...] = ()
 
 
 NO_EXTRAS = Extras()
@@ -138,9 +141,9 @@ def command_line(
     gpu: str = "",
     extra: tuple[str, ...] = (),
 ) -> list[str]:
-    """The program and its switches, with ``extra`` ones for Chromium; the address comes last."""
+    """The program and its switches, with ``extra`` ones of its kind; the address comes last."""
     if browser.kind == "firefox":
-        switches = _firefox_switches(profile, headless)
+        switches = [*_firefox_switches(profile, headless), *extra]
     else:
         switches = [*_chromium_switches(profile, no_sandbox, headless, gpu), *extra]
     return [str(browser.path), *switches, url]

@@ -61,7 +61,9 @@ class Instance:
             if browser.kind == "firefox":
                 write_firefox_preferences(self.profile, how.gpu, how.extras.preferences)
             page = _start_page(self.profile, url)
-            start = how.no_sandbox, how.headless, how.gpu, how.extras.switches
+            firefox = browser.kind == "firefox"
+            extra = how.extras.firefox_switches if firefox else how.extras.switches
+            start = how.no_sandbox, how.headless, how.gpu, extra
             command = command_line(browser, page, self.profile, *start)
             self._watch = _Watch(browser, command, how, on_exit)
         except BaseException:

@@ -1,17 +1,20 @@
 """Jobs on the open model, one function each; :meth:`Workbench.run` is the window's way to them."""
 
-from nnjit_studio.workbench.jobs.advice import advise
+from nnjit_studio.workbench.jobs.advice import advise, apply_row
 from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel, try_candidate
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
-from nnjit_studio.workbench.jobs.diff import diff
+from nnjit_studio.workbench.jobs.diff import diff, tensor
 from nnjit_studio.workbench.jobs.export import export, export_any_size, report
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
+from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
+from nnjit_studio.workbench.jobs.sizes import profile_sizes
 from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
     "advise",
+    "apply_row",
     "compare_backends",
     "diff",
     "explain",
@@ -21,11 +24,14 @@ __all__ = [
     "measure_device",
     "onnx_attributes",
     "profile",
+    "profile_sizes",
     "records",
     "report",
     "run_kernel",
     "run_natively",
     "survey",
+    "take_form",
+    "tensor",
     "try_candidate",
     "use_backend",
     "verdict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
@@ -13,11 +14,13 @@ from nnjit_studio.advice.measure import Form, Found, measure
 from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import IMPOSSIBLE, MEASURED, MEASURING, Advice, Row, with_row
 from nnjit_studio.advice.rows import Facts, rows_of
+from nnjit_studio.advice.together import together
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.records.backend import WASM
+from nnjit_studio.support.files import replacing
 from nnjit_studio.verdict.measure import Visits
-from nnjit_studio.workbench.advice_forms import Made, derived, form_of, untouched
+from nnjit_studio.workbench.advice_forms import BASE, Made, derived, form_of, untouched
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
 
@@ -92,10 +95,41 @@ def advise(
             rate=found.measured.rate,
             browser=found.browser,
         )
-        for row in advice.rows:
-            if row.state != IMPOSSIBLE:
-                advice = yield from _one(advice, row, place)
+        waiting = [row for row in advice.rows if row.state != IMPOSSIBLE]
+        for i, row in enumerate(waiting):
+            advice = yield from _one(advice, row, place, f"{i + 1} of {len(waiting)}, ")
+        if whole := together(advice.rows):
+            advice = replace(advice, rows=(*advice.rows, whole))
+            advice = yield from _one(advice, whole, place)
     yield replace(advice, phase="")
+
+
+def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = False) -> Path | None:
+    """Write the file of a row that is applied by one; None where options apply it.
+
+    Raises
+    ------
+    UserError
+        When the guard refuses it and it is not forced, no place for its file was named, one was
+        named for none, or it cannot be written.
+    """
+    if row.refusal and (row.state == IMPOSSIBLE or not force):
+        hint = "" if row.state == IMPOSSIBLE else "Force it, or accept a larger error."
+        raise UserError(f"{row.name} is not applied: {row.refusal}", hint)
+    recipe = row.apply.recipe
+    if recipe is None:
+        if out is not None:
+            raise UserError(
+                f"{row.name} is applied by options, and makes no file.", "Leave out the file."
+            )
+        return None
+    if out is None:
+        raise UserError(f"{row.name} is another file.", "Name it: -o OUT.onnx.")
+    with model.page.working(), tempfile.TemporaryDirectory(prefix="nnjit-advice-") as folder:
+        made = derived(model, recipe, Path(folder) / "made.onnx")
+        with replacing(out) as place:
+            shutil.copyfile(made, place)
+    return out
 
 
 def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
@@ -114,7 +148,7 @@ def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
 
 
 def _wanted(rows: tuple[Row, ...], only: tuple[str, ...]) -> tuple[Row, ...]:
-    unknown = set(only) - {row.name for row in rows}
+    unknown = set(only) - {row.name for row in rows} - {BASE}
     if unknown:
         raise UserError(
             f"This model has no advice {min(unknown)!r}.",
@@ -154,10 +188,12 @@ def _first(advice: Advice, place: _Place) -> Generator[Advice, None, Found]:
     return found
 
 
-def _one(advice: Advice, row: Row, place: _Place) -> Generator[Advice, None, Advice]:
+def _one(
+    advice: Advice, row: Row, place: _Place, count: str = ""
+) -> Generator[Advice, None, Advice]:
     """Make and measure one row; the advice with it."""
     row = replace(row, state=MEASURING)
-    advice = replace(with_row(advice, row), phase=f"making: {row.title}")
+    advice = replace(with_row(advice, row), phase=f"{count}making: {row.title}")
     yield advice
     found, problem, layer = Found(), "", ""
     try:
@@ -166,7 +202,7 @@ def _one(advice: Advice, row: Row, place: _Place) -> Generator[Advice, None, Adv
         for found in place.measure(made.form):
             if found.measured:
                 row = replace(row, measured=found.measured)
-                advice = replace(with_row(advice, row), phase=f"measuring: {row.title}")
+                advice = replace(with_row(advice, row), phase=f"{count}measuring: {row.title}")
                 yield advice
         problem = found.refused
         if found.measured and not problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,67 @@ def diff_tensors(
         same |= _as_sensitive(model, rows, [r for r in beyond if r.tensor not in same], reference)
         rows = [replace(row, inherited=row.tensor in same) for row in rows]
     return Diff(graph.name, tolerance, tuple(sorted(rows, key=rank)), tuple(missing))
+
+
+@dataclass(frozen=True)
+class TensorValues:
+    """A tensor of the last run with the open model's inputs, and what ONNX Runtime has for it."""
+
+    name: str
+    node: str
+    """The step that computes it; empty for an input of the model."""
+    values: NDArray[Any]
+    reference: NDArray[Any] | None = None
+    difference: TensorDiff | None = None
+    why: str = ""
+    """Why there is no reference."""
+
+
+def tensor(model: ModelOnPage, name: str, on_phase: OnPhase = quiet) -> TensorValues:
+    """Run the open model once and fetch a tensor, with its reference where there is one.
+
+    Parameters
+    ----------
+    name
+        Of a tensor: an input, or what a step computes.
+
+    Raises
+    ------
+    UserError
+        When no model is open, no step computes that tensor, or it was cancelled.
+    PageError, CompileError
+    """
+    if name in model.current.graph.inputs:
+        return TensorValues(name, "", model.feeds[name], why="it is an input")
+    page = model.page
+    with page.cancellable("The tensor", on_phase) as phase, page.compiler_killed_on_cancel():
+        if not model.registered:
+            model.register_best(phase)
+        placed = {t.spec.name: t for t in _tensors(model.current.graph, model.current.plan)}
+        if name not in placed:
+            raise UserError(f"No step leaves the tensor {name!r} behind.", "Choose another one.")
+        found = placed[name]
+        phase(f"fetching {name}")
+        (values,) = _page_tensors(model, [found])
+        try:
+            phase("asking native ONNX Runtime")
+            nodes = page.process.open_reference(model.current.path)
+            parts = _parts(name, {t for _, outputs in nodes for t in outputs})
+            if not parts:
+                why = "the ONNX file has no such tensor"
+                return TensorValues(name, found.node.name, values, why=why)
+            expected = page.process.reference_tensors(model.feeds, parts)
+        except UserError as error:
+            if page.cancelled:
+                raise
+            return TensorValues(name, found.node.name, values, why=error.error)
+    wanted = _joined([expected[part] for part in parts], found.spec)
+    if wanted.size != values.size:
+        why = f"its shape is {wanted.shape} in ONNX Runtime"
+        return TensorValues(name, found.node.name, values, why=why)
+    row = compare(found, values, wanted)
+    reference = wanted.reshape(values.shape)
+    return TensorValues(name, found.node.name, values, reference, row)
 
 
 def _agrees(

@@ -24,10 +24,11 @@ from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
+from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import PREFILL, Feeds
+from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
@@ -74,31 +75,31 @@ def export(
     BundleError
         When it cannot be written.
     """
-    opened, target = model.current, model.page.target
+    opened, target = model.current.on(WASM), model.page.target
     if is_lab(target):
         raise UserError(
             f"Results of the target {target} do not enter a bundle.",
             "Tune without --lab, then export.",
         )
     static = opened.generation is None
-    kernels = model.kernels(TIERS, WASM if static else None)
+    kernels = model.kernels(TIERS, WASM)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
     spare = _candidates(model, candidates, share) if candidates else Candidates()
-    plan, other = opened.on(WASM).plan, opened.on(Backend("webgpu")).plan
+    plan, other = opened.plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
-    chosen = plan if static else opened.plan
     if opened.generation and tokenizer_beside(opened.path):
         kinds = {opened.generation.ids: TEXT, **(kinds or {})}
-    page = page_parts(opened.path, chosen.input_specs, chosen.output_specs, kinds)
+    page = page_parts(opened.path, plan.input_specs, plan.output_specs, kinds)
     parts = BundleParts(
-        chosen,
+        plan,
         opened.weights,
         [*kernels, *on_gpu],
         engine_files(not static, bool(on_gpu), tuning=bool(candidates), text=bool(page.tokenizer)),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
+        extend=opened.other_plans.get(EXTEND),
         figures=_figures(model),
         page=page,
         candidates=spare,
@@ -139,7 +140,8 @@ def export_any_size(
     """
     weights, half = page.weights_file(), page.importing.half_weights
     with page.working():
-        made = page.process.import_any_size(path, weights, feeds or {}, half, on_phase)
+        arrays = feeds or _guessed(page, path)
+        made = page.process.import_any_size(path, weights, arrays, half, on_phase, feeds is None)
     if made is None:
         return None
     plan = made.plan.at(made.plan.example)
@@ -171,6 +173,15 @@ def _candidates(model: ModelOnPage, count: int, share: str) -> Candidates:
             "Export it without --candidates.",
         )
     return found
+
+
+def _guessed(page: EnginePage, path: Path) -> Feeds:
+    """Inputs of sizes that their names and the file's notes suggest; none where they hold text."""
+    try:
+        (found,) = sized(page.process.survey(path), {})
+    except UserError:
+        return {}
+    return found.arrays
 
 
 def _verdict(model: ModelOnPage) -> Verdict | None:

@@ -1,11 +1,14 @@
 /** The token loop of a decoder with a KV cache: prefill, then one run of the decode plan a token. */
 import { EngineError } from "../errors.js";
-import { ARRAYS, MAIN, outputOf, PREFILL } from "../plan.js";
+import { sampler } from "./sampler.js";
+import { ARRAYS, EXTEND, MAIN, outputOf, PREFILL } from "../plan.js";
 
 /**
  * @typedef {object} Options
  * @property {number} [maxTokens] new tokens at most; until the cache is full when absent
  * @property {number} [topK] how many of the likeliest to draw from; 1 (the default) is greedy
+ * @property {number} [topP] of those the fewest that have this share of the weight; 1 when absent
+ * @property {number} [repetitionPenalty] makes tokens of the text less likely where above 1; 1 when absent
  * @property {number} [temperature] divides the logits before the draw; 1 when absent
  * @property {number} [seed] of the draws: equal seeds give equal texts
  * @property {readonly number[]} [stopTokens] end the text; they are yielded too
@@ -36,7 +39,7 @@ import { ARRAYS, MAIN, outputOf, PREFILL } from "../plan.js";
 export async function* generate(engine, facts, prompt, options = {}) {
   const { maxTokens = Infinity, stopTokens = [], signal } = options;
   const text = new Text(engine, facts);
-  const pick = sampler(options);
+  const pick = sampler(options, prompt);
   checkPrompt(prompt, facts, text.vocabulary);
   if (!(maxTokens >= 1)) throw new EngineError(`maxTokens is ${maxTokens}.`, "Ask for at least 1 token.");
   let start = performance.now();
@@ -55,12 +58,16 @@ export async function* generate(engine, facts, prompt, options = {}) {
   }
 }
 
+/** A run of several rows takes about as long as its rows over this many steps of one token. */
+const ROWS_PER_STEP = 8;
+
 /** What is in the cache, and the inputs that follow from it. */
 class Text {
   #engine;
   #facts;
   #decode;
   #step;
+  /** @type {Feeds | undefined} of the extend plan */ #behind;
   /** @type {Float32Array} */ #logits = new Float32Array(0);
   length = 0;
 
@@ -81,8 +88,9 @@ class Text {
    * @returns {Promise<Float32Array>} logits of what follows it
    */
   async read(prompt) {
-    const { rows } = this.#facts;
+    const { rows, extends: more } = this.#facts;
     let logits = rows ? await this.#prefill(prompt.slice(0, rows)) : null;
+    while (more && prompt.length - this.length > rows / ROWS_PER_STEP) logits = await this.#extend(prompt);
     for (const id of prompt.slice(this.length)) logits = await this.add(id);
     return /** @type {Float32Array} */ (logits);
   }
@@ -101,6 +109,29 @@ class Text {
     for (let i = 0; i < ids.length; i++) this.#decode.set(mask, i, 1);
     this.length = ids.length;
     return this.#row(await this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
+  }
+
+  /**
+   * The next tokens of a prompt at once. Near the cache's end some are read again, because all rows have to fit.
+   * @param {readonly number[]} prompt
+   */
+  async #extend(prompt) {
+    const { capacity, rows, ids: name, mask, positions, slot, last, logits } = this.#facts;
+    const feeds = (this.#behind ??= new Feeds(this.#engine.plans[EXTEND]));
+    const start = Math.min(this.length, capacity - rows);
+    const count = Math.min(prompt.length - start, rows);
+    for (let i = 0; i < start; i++) feeds.set(mask, i, 1);
+    for (let i = 0; i < rows; i++) {
+      feeds.set(name, i, i < count ? prompt[start + i] : 0);
+      feeds.set(mask, capacity - rows + i, i < count ? 1 : 0);
+      if (positions) feeds.set(positions, i, start + i);
+    }
+    feeds.set(slot, 0, start);
+    if (last) feeds.set(last, 0, count - 1);
+    await this.#engine.stepper(feeds.tensors, EXTEND)();
+    for (let i = this.length; i < start + count; i++) this.#decode.set(mask, i, 1);
+    this.length = start + count;
+    return this.#row(await this.#engine.output(logits, EXTEND), last ? 0 : count - 1);
   }
 
   /**
@@ -155,76 +186,6 @@ function checkPrompt(prompt, { capacity }, vocabulary) {
     throw new EngineError(`The prompt has ${prompt.length} tokens, the model's cache holds ${capacity}.`, "Shorten it, or import with a larger --capacity.");
   const wrong = prompt.find((id) => !(Number.isInteger(id) && id >= 0 && id < vocabulary));
   if (wrong !== undefined) throw new EngineError(`${wrong} is no token of this model.`, `Its tokens are 0 to ${vocabulary - 1}.`);
-}
-
-/**
- * How the next token follows from logits.
- * @param {Options} options
- * @returns {(logits: Float32Array) => {id: number, margin: number}}
- */
-export function sampler({ topK = 1, temperature = 1, seed = 0 }) {
-  if (!(Number.isInteger(topK) && topK >= 1)) throw new EngineError(`topK is ${topK}.`, "Use 1 for greedy, or more to draw.");
-  if (!(temperature > 0 && temperature < Infinity)) throw new EngineError(`The temperature is ${temperature}.`, "Use a number above 0.");
-  if (!Number.isSafeInteger(seed)) throw new EngineError(`The seed is ${seed}.`, "Use a whole number.");
-  const random = randomNumbers(seed);
-  return (logits) => {
-    const best = largest(logits, Math.min(Math.max(topK, 2), logits.length));
-    const lead = best.length > 1 ? logits[best[0]] - logits[best[1]] : Infinity;
-    if (Number.isNaN(lead)) throw new EngineError("The model's logits are not numbers.", "Compare it with its native runtime: nnjit generate --check.");
-    const id = topK === 1 ? best[0] : draw(best.slice(0, topK), logits, temperature, random());
-    return { id, margin: lead };
-  };
-}
-
-/**
- * Indices of the k largest, the largest first; of equal ones the lower index first.
- * @param {Float32Array} values
- * @param {number} k
- */
-function largest(values, k) {
-  /** @type {number[]} */
-  const best = [];
-  let least = -Infinity;
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    // written so that what is no number comes in, and is found by the caller
-    if (best.length === k && value <= least) continue;
-    let at = best.length === k ? k - 1 : best.length;
-    for (; at > 0 && !(values[best[at - 1]] >= value); at--) best[at] = best[at - 1];
-    best[at] = i;
-    least = values[best[best.length - 1]];
-  }
-  return best;
-}
-
-/**
- * One of the candidates, each with the weight of its softmax.
- * @param {number[]} candidates the likeliest first
- * @param {Float32Array} logits
- * @param {number} temperature
- * @param {number} at in [0, 1)
- */
-function draw(candidates, logits, temperature, at) {
-  const weights = candidates.map((i) => Math.exp((logits[i] - logits[candidates[0]]) / temperature));
-  let left = at * weights.reduce((a, b) => a + b, 0);
-  const found = candidates.find((_, i) => (left -= weights[i]) < 0);
-  return found ?? candidates[0];
-}
-
-/**
- * Numbers in [0, 1): a Weyl sequence through a 32-bit mixer (splitmix32).
- * @param {number} seed
- */
-function randomNumbers(seed) {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x9e3779b9) | 0;
-    let t = state ^ (state >>> 16);
-    t = Math.imul(t, 0x21f0aaad);
-    t ^= t >>> 15;
-    t = Math.imul(t, 0x735a2d97);
-    return ((t ^ (t >>> 15)) >>> 0) / 2 ** 32;
-  };
 }
 
 /** @type {MessageChannel | null} one for all texts: a browser keeps the memory of each for long */

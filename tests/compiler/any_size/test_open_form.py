@@ -11,10 +11,11 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from run_open import OpenRunner
 
 from nnjit_studio.compiler.any_size import kernels
 from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.numbers import OpenRunner, check_numbers, difference
+from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS
@@ -91,7 +92,7 @@ def checked(
     assert made is not None and made.notes == ()
     session = onnxruntime.InferenceSession(path)
     for tier in TIERS:
-        runner = OpenRunner(made, folder / "w.bin", tier)
+        runner = OpenRunner(made.plan, made.kernels, folder / "w.bin", tier)
         for shape in shapes:
             x = rand(*shape)
             sizes = {
@@ -181,3 +182,27 @@ def test_what_is_made_for_one_size_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, nodes, ["n"], weights)
     with pytest.raises(ModelError, match="any size"):
         import_any(path, tmp_path / "w.bin", {"x": rand(9)})
+
+
+def test_numbers_that_differ_from_onnx_runtime_are_refused(tmp_path: Path) -> None:
+    path, weights, feeds = layers(tmp_path), tmp_path / "w.bin", {"x": rand(3, 20)}
+    made = import_any(path, weights, feeds)
+    assert made is not None
+    at = [{"batch": 1}, {"batch": 10}]
+    trial = Trial(path, feeds)
+    assert check_numbers(made.plan, made.kernels, weights, trial, at, False) < 1e-5
+    damaged = np.fromfile(weights, np.float32)
+    damaged[::-1].tofile(weights)
+    with pytest.raises(ModelError, match=r"y differs from ONNX Runtime's by .* at batch=1"):
+        check_numbers(made.plan, made.kernels, weights, trial, at, False)
+
+
+def test_the_difference_of_outputs() -> None:
+    a = np.array([1.0, -4.0, np.nan], np.float32)
+    assert difference(a, a) == 0
+    assert difference(a + np.float32(0.4), a) == pytest.approx(0.1)
+    assert difference(np.array([1.0, -4.0, 0.0], np.float32), a) == np.inf
+    ids = np.arange(200)
+    assert difference(np.where(ids == 7, 8, ids), ids) == 0
+    assert difference(ids[::-1], ids) == np.inf
+    assert difference(np.zeros(0), np.zeros(0)) == 0

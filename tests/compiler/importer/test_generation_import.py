@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grouped_models
 import numpy as np
 import onnx
 import pytest
-from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder
+from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder, merged, without_past
+from grouped_models import grouped
 from onnx import helper
 
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
+from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GenerationRequest, Plan
@@ -160,3 +163,62 @@ def test_equal_weights_of_two_plans_have_one_place_each(tmp_path: Path) -> None:
     data = np.fromfile(tmp_path / "w.bin", np.float32)
     assert data.nbytes == store.nbytes
     assert (data[first[2] // 4 :][:32] == 2).all()
+
+
+@pytest.mark.parametrize("bits", [0, 4])
+def test_grouped_attention_becomes_three_plans_over_one_cache(tmp_path: Path, bits: int) -> None:
+    built = imported(grouped(tmp_path / "m.onnx", bits, half=bits > 0), tmp_path, rows=8)
+    facts, extend = built.facts, built.extend.plan
+    assert (facts.capacity, facts.rows, facts.extends, facts.positions) == (
+        grouped_models.POSITIONS, 8, True, "position_ids",
+    )  # fmt: skip
+    for built_plan, rows in ((built.decode, 1), (built.prefill, 8), (built.extend, 8)):
+        plan = built_plan.plan
+        assert appends(plan) == [
+            (True, rows, facts.capacity), (False, rows, facts.capacity),
+        ] * grouped_models.LAYERS  # fmt: skip
+        assert plan.outputs[0].spec.shape == (1, 1, grouped_models.VOCABULARY)
+        assert plan.state_bytes == built.decode.plan.state_bytes
+    sizes = {p.spec.name: p.spec.shape for p in extend.inputs}
+    assert sizes["attention_mask"] == (1, facts.capacity)
+    # Heads share keys and values: the cache has them once.
+    width = grouped_models.SHARED * grouped_models.DEPTH
+    assert extend.state_bytes == 2 * grouped_models.LAYERS * facts.capacity * width * 4
+
+
+def test_each_plan_of_a_merged_decoder_takes_its_branch(tmp_path: Path) -> None:
+    path = merged(tmp_path / "m.onnx")
+    built = imported(path, tmp_path, rows=8)
+    assert (built.facts.rows, built.facts.capacity, built.extend) == (8, POSITIONS, None)
+    plain = imported(decoder(tmp_path / "p.onnx"), tmp_path, rows=8)
+    for mine, theirs in ((built.decode, plain.decode), (built.prefill, plain.prefill)):
+        assert mine.plan.inputs == theirs.plan.inputs
+        assert mine.programs.keys() == theirs.programs.keys()
+    text = [3, 1, 4, 1, 5, 9]
+    choices = [NativeDecoder(p, text).compare([7, 8]) for p in (path, tmp_path / "p.onnx")]
+    assert choices[0] == choices[1]
+
+
+def test_the_form_without_a_past_lies_next_to_that_with_it(tmp_path: Path) -> None:
+    path = decoder(tmp_path / "decoder_with_past_model.onnx")
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(model, path)
+    assert imported(path, tmp_path).prefill is None, "made for one token"
+    other = onnx.load(decoder(tmp_path / "decoder_model.onnx"))
+    onnx.save(without_past(other), tmp_path / "decoder_model.onnx")
+    built = imported(path, tmp_path, rows=8)
+    assert (built.facts.rows, built.extend) == (8, None)
+    assert appends(built.prefill.plan)[0] == (True, 8, POSITIONS)
+
+
+def test_a_table_that_words_share_with_logits_is_a_constant_of_its_own(tmp_path: Path) -> None:
+    """Reshaped from a weight that is too large to be folded, in real files."""
+    model = onnx.load(grouped(tmp_path / "m.onnx", 4))
+    reshape_tables(model)
+    assert not [n for n in model.graph.node if n.op_type == "Reshape"]
+    weights = {t.name: t for t in model.graph.initializer}
+    (rows,) = (n for n in model.graph.node if n.op_type == "GatherBlockQuantized")
+    table, head = weights[rows.input[0]], weights["lm_head.MatMul.weight_Q4"]
+    assert list(table.dims) == [grouped_models.VOCABULARY, grouped_models.WIDTH // 2]
+    assert table.raw_data == head.raw_data

@@ -31,6 +31,7 @@ const look = setInterval(() => {
   send(text);
 }, 50);
 """
+UNBUILT = ("plain", "tuned")
 TOKENS, WIDTH, WORDS = 128, 8, 50
 
 
@@ -41,7 +42,8 @@ def minilm_like() -> onnx.ModelProto:
         helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
         helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
         helper.make_node("Unsqueeze", ["mask", "last"], ["column"]),
-        helper.make_node("Mul", ["rows", "column"], ["last_hidden_state"]),
+        helper.make_node("Mul", ["rows", "column"], ["masked"]),
+        helper.make_node("MatMul", ["masked", "mixed"], ["last_hidden_state"]),
     ]
     ids = [
         helper.make_tensor_value_info(name, TensorProto.INT64, [1, TOKENS])
@@ -51,6 +53,7 @@ def minilm_like() -> onnx.ModelProto:
     weights = [
         numpy_helper.from_array(table, "table"),
         numpy_helper.from_array(np.array([2], np.int64), "last"),
+        numpy_helper.from_array(np.eye(WIDTH, dtype=np.float32), "mixed"),
     ]
     graph = helper.make_graph(nodes, "minilm", ids, [out], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -88,7 +91,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle")
     onnx.save(minilm_like(), folder / "minilm.onnx")
-    exported = nnjit("export", folder / "minilm.onnx", "-o", folder / "minilm.zip")
+    exported = nnjit(
+        "export", folder / "minilm.onnx", "-o", folder / "minilm.zip", "--candidates", 4
+    )
     assert exported.returncode == 0, exported.stderr
     return folder / "minilm.zip"
 
@@ -97,17 +102,17 @@ def build(example: str, package: Path, bundle: Path, folder: Path) -> Path:
     """The files of an example with what the guide installs; the folder to serve."""
     examples = dict(EXAMPLE.findall((ROOT / "docs/web.md").read_text()))
     mine = {name: text for name, text in examples.items() if name.startswith(f"{example}/")}
-    shared = {} if example == "plain" else {"vite.config.js": examples["vite/vite.config.js"]}
+    shared = {} if example in UNBUILT else {"vite.config.js": examples["vite/vite.config.js"]}
     for name, text in {**{n.split("/", 1)[1]: t for n, t in mine.items()}, **shared}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (folder / "package.json").write_text('{ "type": "module" }')
     run("npm", "install", "--offline", "--no-audit", "--no-fund", package, cwd=folder)
-    models = folder / ("models" if example == "plain" else "public/models")
+    models = folder / ("models" if example in UNBUILT else "public/models")
     with zipfile.ZipFile(bundle) as archive:
         archive.extractall(models / "minilm")
-    if example == "plain":
+    if example in UNBUILT:
         return folder
     for name in ("vite", "react", "react-dom", "scheduler", "onnxruntime-common"):
         (folder / "node_modules" / name).symlink_to(ROOT / "node_modules" / name)
@@ -115,7 +120,7 @@ def build(example: str, package: Path, bundle: Path, folder: Path) -> Path:
     return folder / "dist"
 
 
-@pytest.mark.parametrize("example", ["plain", "vite", "react", "ort"])
+@pytest.mark.parametrize("example", ["plain", "tuned", "vite", "react", "ort"])
 def test_an_example_of_the_guide_runs(
     example: str, package: Path, bundle: Path, tmp_path: Path
 ) -> None:
@@ -128,7 +133,7 @@ def test_an_example_of_the_guide_runs(
     assert installed
     for browser in installed:
         with (
-            serve(site, isolated=example != "plain") as (url, reports),
+            serve(site, isolated=example not in UNBUILT) as (url, reports),
             browsers.launch(browser, f"{url}/index.html", bool(SANDBOX)),
         ):
             assert reports.get(timeout=LONG_S) == expected, browser.name

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
-import { generate, sampler } from "../../../resources/engine/generation/generate.js";
+import { generate } from "../../../resources/engine/generation/generate.js";
+import { sampler } from "../../../resources/engine/generation/sampler.js";
 import { append, arena, back, C, decode, embed, expected, FACTS, port, prefill, score, state, V } from "../decoder.js";
 import { bytesOf, f32, floats, header, rowAddKernel } from "../wasm.js";
 
@@ -179,4 +180,25 @@ test("top-k draws from the k likeliest by their softmax, the same for the same s
   assert.ok(share(draws(1, 0.1), 1) > 0.99);
   for (const [name, bad] of [["topK", 0], ["temperature", 0], ["seed", 0.5]])
     assert.throws(() => sampler({ [name]: bad }), new RegExp(name, "i"));
+});
+
+test("top-p leaves the fewest that have its share", () => {
+  const logits = Float32Array.of(0, Math.log(6), -9, Math.log(3));
+  const drawn = (topP) => {
+    const pick = sampler({ topK: 4, topP, seed: 3 });
+    return new Set(Array.from({ length: 2000 }, () => pick(logits).id));
+  };
+  assert.deepEqual(drawn(0.5), new Set([1]));
+  assert.deepEqual([...drawn(0.85)].sort(), [1, 3]);
+  assert.deepEqual([...drawn(0.95)].sort(), [0, 1, 3]);
+  for (const bad of [0, 1.5, NaN]) assert.throws(() => sampler({ topP: bad }), /topP/);
+});
+
+test("a repetition penalty is for tokens of the prompt and of the text, whatever their sign", () => {
+  const pick = sampler({ repetitionPenalty: 2 }, [0]);
+  const logits = Float32Array.of(5, 3, -1, 2);
+  assert.deepEqual([pick(logits).id, pick(logits).id, pick(logits).id], [1, 0, 0]); // 5/2, then 3/2
+  assert.deepEqual(Array.from(logits), [5, 3, -1, 2]);
+  assert.equal(sampler({ repetitionPenalty: 3 }, [0])(Float32Array.of(-1, -2)).id, 1);
+  assert.throws(() => sampler({ repetitionPenalty: 0 }), /penalty/);
 });

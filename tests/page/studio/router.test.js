@@ -238,7 +238,7 @@ test("after close the workers are ended and nothing is sent", async () => {
 });
 
 test("tokens go to the hub as they come, a stop does not wait for their end", async () => {
-  const generate = { type: "generate", facts: {}, ids: [1], max_tokens: 2, top_k: 1, temperature: 1, seed: 0, stop_tokens: [] };
+  const generate = { type: "generate", facts: {}, ids: [1], max_tokens: 2, top_k: 1, top_p: 1, repetition_penalty: 1, temperature: 1, seed: 0, stop_tokens: [] };
   let worker;
   let running;
   const { ask, sent, workers } = office((call) => {

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.cli.common import JSON, answer, note
+from nnjit_studio.cli.foreign_wasm.compile_cost import CompileOptions, compile_cost
+from nnjit_studio.cli.foreign_wasm.page import PageOptions, show_page
 from nnjit_studio.cli.import_options import SHAPES
-from nnjit_studio.cli.inspection.compile_cost import CompileOptions, compile_cost
-from nnjit_studio.cli.inspection.page import PageOptions, show_page
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import FILE, argument, group, option, verb
 from nnjit_studio.errors import UserError

@@ -11,6 +11,8 @@ import onnx
 from nnjit_studio.errors import ModelError
 
 IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
+GROUPED = "GroupQueryAttention"
+"""ONNX Runtime's operator that joins past and new rows itself."""
 _TOKEN_AXIS = 2
 EXPORT_AGAIN = (
     "Export the decoder with past keys and values, an attention mask and position ids, "
@@ -70,11 +72,11 @@ def find_decoder(model: onnx.ModelProto) -> Decoder:
     graph = model.graph
     weights = {t.name for t in graph.initializer}
     inputs = {i.name: i for i in graph.input if i.name not in weights}
-    pasts = tuple(_pasts(graph, inputs))
+    pasts = (*_pasts(graph, inputs), *_grouped_pasts(graph, inputs))
     if not pasts:
         raise ModelError(
             "The model has no past keys and values: no input is joined with new rows "
-            "by a Concat on axis 2 whose result is an output.",
+            "by a Concat on axis 2, or by GroupQueryAttention, whose result is an output.",
             EXPORT_AGAIN,
         )
     for name, part in ((IDS, "takes no tokens"), (MASK, "hides no empty slots of a cache")):
@@ -83,7 +85,8 @@ def find_decoder(model: onnx.ModelProto) -> Decoder:
     known = {IDS, MASK, POSITIONS, *(p.input for p in pasts)}
     for name in inputs.keys() - known:
         raise ModelError(f"The input {name!r} plays no known part in a decoder.", EXPORT_AGAIN)
-    if POSITIONS not in inputs and not _counts(graph, MASK):
+    placed = POSITIONS in inputs or _turns(graph) or _counts(graph, MASK)
+    if not placed:
         raise ModelError(
             f"The model has no input {POSITIONS!r} and does not count its mask: "
             "its positions were fixed when it was exported.",
@@ -133,6 +136,37 @@ def _pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
         yield Past(past, given[0], heads, width)
 
 
+def _grouped_pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
+    """Keys and values that GroupQueryAttention joins; it says how many heads they have."""
+    outputs = {o.name for o in graph.output}
+    widths = {i.name: _size(i, 2) for i in graph.value_info}
+    tables = {t.name: t.dims for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type != GROUPED or len(node.input) < 5 or len(node.output) < 3:
+            continue
+        sizes = {a.name: a.i for a in node.attribute}
+        heads, shared = int(sizes["num_heads"]), int(sizes["kv_num_heads"])
+        parts = heads if node.input[1] else heads + 2 * shared
+        whole = widths.get(node.input[0])
+        table = tables.get(node.input[7]) if len(node.input) > 7 else None
+        for past, output in zip(node.input[3:5], node.output[1:3], strict=True):
+            if past not in inputs or output not in outputs:
+                continue
+            width = _size(inputs[past], 3) or (whole // parts if whole else None)
+            width = width or (2 * int(table[1]) if table else None)
+            if width is None:
+                raise ModelError(f"The width of the past {past!r} is not known.", EXPORT_AGAIN)
+            yield Past(past, output, shared, width)
+
+
+def _turns(graph: Any) -> bool:
+    """Whether attention turns its queries and keys by positions that it counts itself."""
+    return any(
+        node.op_type == GROUPED and any(a.name == "do_rotary" and a.i for a in node.attribute)
+        for node in graph.node
+    )
+
+
 def _axis(node: Any) -> int:
     return next(int(a.i) for a in node.attribute if a.name == "axis")
 
@@ -161,6 +195,8 @@ def _table_rows(graph: Any) -> int | None:
     sizes = {t.name: t.dims[0] for t in graph.initializer if len(t.dims) == 2}
     reached = {POSITIONS}
     for node in graph.node:
+        if node.op_type == GROUPED and len(node.input) > 7 and node.input[7] in sizes:
+            return int(sizes[node.input[7]])
         if node.op_type == "Gather" and node.input[1] in reached and node.input[0] in sizes:
             return int(sizes[node.input[0]])
         moves = node.op_type in _POSITIONAL and any(name in reached for name in node.input)

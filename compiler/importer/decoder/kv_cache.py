@@ -19,7 +19,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.decoder import (
+from nnjit_studio.compiler.importer.decoder.parts import (
     EXPORT_AGAIN,
     IDS,
     MASK,
@@ -83,19 +83,7 @@ def decode_over_cache(model: onnx.ModelProto, decoder: Decoder, capacity: int) -
     graph = _Rewriting(model)
     columns = set()
     for past in decoder.pasts:
-        node = graph.producer(past.output)
-        if node is None or node.op_type != "Concat" or len(node.input) != 2:
-            raise ModelError(
-                f"The output {past.output!r} is no longer a Concat once shapes are fixed.",
-                EXPORT_AGAIN,
-            )
-        other = [n for n in graph.readers(node.input[0]) if n is not node]
-        if other or graph.source(node.input[0]) != past.input:
-            name = other[0].name if other else node.input[0]
-            raise ModelError(
-                f"The past {past.input!r} is read by more than its Concat: {name!r}.",
-                EXPORT_AGAIN,
-            )
+        node = graph.join_of(past)
         if graph.reads_as_columns(node.output[0], (1, past.heads, capacity, past.width)):
             columns.add(past.input)
         graph.append(node, past, past.input in columns)
@@ -138,6 +126,39 @@ def prefill_over_cache(
     return last
 
 
+def extend_over_cache(
+    model: onnx.ModelProto, decoder: Decoder, layout: CacheLayout, rows: int
+) -> str:
+    """Let a run over ``rows`` tokens behind a past of the other slots write into the cache.
+
+    Attention reads these slots and the new rows behind them, so that the model's own causal mask
+    is right whatever the slot; past slots from that on have to be hidden by the attention mask.
+
+    Returns
+    -------
+    str
+        As of :func:`prefill_over_cache`.
+    """
+    graph = _Rewriting(model)
+    outputs = {o.name: o for o in model.graph.output}
+    for past in decoder.pasts:
+        node = graph.join_of(past)
+        kept, columns = f"{past.output}//cache", past.input in layout.columns
+        graph.nodes.append(
+            helper.make_node(
+                APPEND_OP, [past.input, node.input[1], SLOT], [kept], kept, domain=DOMAIN,
+                columns=int(columns),
+            )
+        )  # fmt: skip
+        outputs[past.output].name = kept
+        graph.read_slots(node, past, layout.capacity - rows, columns)
+    last = graph.gather_last(decoder.logits)
+    graph.add_input(SLOT, TensorProto.INT64, (1,))
+    graph.set_caches(decoder, layout)
+    graph.finish(model)
+    return last
+
+
 class _Rewriting:
     """A graph of fixed shapes while its nodes change."""
 
@@ -167,6 +188,28 @@ class _Rewriting:
     def constant(self, name: str) -> NDArray[Any] | None:
         tensor = self.constants.get(name)
         return None if tensor is None else array_of(tensor)
+
+    def join_of(self, past: Past) -> Any:
+        """The Concat of a past and its new rows, the past's only reader.
+
+        Raises
+        ------
+        ModelError
+        """
+        node = self.producer(past.output)
+        if node is None or node.op_type != "Concat" or len(node.input) != 2:
+            raise ModelError(
+                f"The output {past.output!r} is no longer a Concat once shapes are fixed.",
+                EXPORT_AGAIN,
+            )
+        other = [n for n in self.readers(node.input[0]) if n is not node]
+        if other or self.source(node.input[0]) != past.input:
+            name = other[0].name if other else node.input[0]
+            raise ModelError(
+                f"The past {past.input!r} is read by more than its Concat: {name!r}.",
+                EXPORT_AGAIN,
+            )
+        return node
 
     def reads_as_columns(self, name: str, shape: tuple[int, ...]) -> bool:
         """Let attention read ``[1, heads, width, tokens]`` where all it does is to transpose.
@@ -237,6 +280,22 @@ class _Rewriting:
         )
         self.nodes[self.nodes.index(concat)] = node
 
+    def read_slots(self, join: Any, past: Past, count: int, columns: bool) -> None:
+        """Join the first slots of a cache, in place of a past."""
+        slots = f"{past.input}//slots"
+        bounds = []
+        for name, value in (("begin", 0), ("end", count), ("axis", 3 if columns else 2)):
+            bounds.append(f"{slots}/{name}")
+            array = np.array([value], np.int64)
+            self.graph.initializer.append(numpy_helper.from_array(array, bounds[-1]))
+        nodes = [helper.make_node("Slice", [past.input, *bounds], [slots], slots)]
+        if columns:
+            rows = f"{past.input}//rows"
+            nodes.append(helper.make_node("Transpose", [slots], [rows], rows, perm=[0, 1, 3, 2]))
+        at = self.nodes.index(join)
+        self.nodes[at:at] = nodes
+        join.input[0] = nodes[-1].output[0]
+
     def without_empty(self, name: str) -> str:
         """The new rows alone, where they were joined with an empty past."""
         node = self.producer(name)
@@ -262,11 +321,7 @@ class _Rewriting:
                 return ""
             name = live[0]
             node = self.producer(name)
-        weight = node.input[1] if node is not None and node.op_type == "MatMul" else ""
-        before = self.producer(weight) if weight else None
-        if before is not None and before.op_type == "Transpose":
-            weight = before.input[0]
-        if len(getattr(self.constants.get(weight), "dims", ())) != 2:
+        if node is None or not self._meets_weight(node):
             return ""
         row = f"{node.input[0]}//last"
         gather = helper.make_node("Gather", [node.input[0], LAST], [row], row, axis=1)
@@ -274,6 +329,16 @@ class _Rewriting:
         node.input[0] = row
         self.add_input(LAST, TensorProto.INT64, (1,))
         return LAST
+
+    def _meets_weight(self, node: Any) -> bool:
+        """Whether a node is a product of rows and a matrix that is a weight."""
+        if node.op_type == "MatMulNBits":
+            return True
+        weight = node.input[1] if node.op_type == "MatMul" else ""
+        before = self.producer(weight) if weight else None
+        if before is not None and before.op_type == "Transpose":
+            weight = before.input[0]
+        return len(getattr(self.constants.get(weight), "dims", ())) == 2
 
     def add_input(self, name: str, dtype: int, shape: tuple[int, ...]) -> None:
         self.graph.input.append(helper.make_tensor_value_info(name, dtype, shape))

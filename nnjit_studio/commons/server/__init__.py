@@ -1,0 +1,1 @@
+"""The server of the commons; needs the packages of the extra ``server``."""

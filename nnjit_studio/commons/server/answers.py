@@ -1,0 +1,104 @@
+"""What the server tells: one document per kind of device, with every kernel that is believed.
+
+A device asks for its kind and gets all kernels, so that a question betrays no shape.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+
+import msgspec
+
+from nnjit_studio.commons.report import Place
+from nnjit_studio.commons.rule import FEWEST, Ballot, Belief, two_levels
+from nnjit_studio.commons.server.store import Store
+
+FRESH_S = 60
+"""Seconds that an answer stays before the rule is applied again."""
+_MOST_ANSWERS = 4096
+_MOST_OF_A_SOURCE = 20
+"""Ballots of one source that the rule looks at; they have one voice together anyway."""
+
+
+@dataclass(frozen=True)
+class KernelAnswer:
+    """Believed settings of one kernel."""
+
+    kind: str
+    dims: str
+    dtype: str
+    layout: str
+    belief: Belief
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A published document and the digest that it is kept under."""
+
+    document: bytes
+    digest: str
+
+
+def kernels_of(home: Place, voices: list[tuple[Place, Ballot]]) -> list[KernelAnswer]:
+    """Apply the rule to every kernel of a family, as one kind of device sees it."""
+    family: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
+    exact: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
+    heard: dict[tuple[object, ...], int] = defaultdict(int)
+    for place, ballot in voices:
+        workload = (place.kind, place.dims, place.dtype, place.layout)
+        same = (place.device, place.version) == (home.device, home.version)
+        heard[workload, ballot.source, same] += 1
+        if heard[workload, ballot.source, same] > _MOST_OF_A_SOURCE:
+            continue
+        family[workload].append(ballot)
+        if same:
+            exact[workload].append(ballot)
+    answers = []
+    for asked, ballots in sorted(family.items()):
+        belief = two_levels(exact[asked], ballots)
+        if belief is not None and belief.best and belief.sources >= FEWEST:
+            answers.append(KernelAnswer(*asked, belief))
+    return answers
+
+
+class Answers:
+    """Answers in memory, made anew when they are no longer fresh; safe between threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._held: OrderedDict[Place, tuple[float, Answer]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def held(self, home: Place) -> Answer | None:
+        """An answer that is fresh, without any work."""
+        with self._lock:
+            found = self._held.get(home)
+        return found[1] if found and time.monotonic() - found[0] < FRESH_S else None
+
+    def make(self, home: Place) -> Answer:
+        """Apply the rule and publish what it says."""
+        answer = render(home, kernels_of(home, self._store.voices(home)))
+        self._store.publish(answer.digest, answer.document.decode(), int(time.time()))
+        with self._lock:
+            self._held[home] = time.monotonic(), answer
+            self._held.move_to_end(home)
+            while len(self._held) > _MOST_ANSWERS:
+                self._held.popitem(last=False)
+        return answer
+
+
+def render(home: Place, kernels: list[KernelAnswer]) -> Answer:
+    """The document, in one spelling."""
+    asked = {n: getattr(home, n) for n in HOME_FIELDS}
+    document = msgspec.json.encode({"format": 1, "device": asked, "kernels": kernels})
+    return Answer(document, hashlib.sha256(document).hexdigest())
+
+
+HOME_FIELDS = (
+    "primitives", "family", "device", "engine", "version", "tier", "threads", "compiler",
+)  # fmt: skip
+"""What a device asks with."""

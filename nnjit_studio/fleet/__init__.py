@@ -1,0 +1,1 @@
+"""Many models on many machines: one verb for each, its figures and its kernel records back."""

@@ -1,0 +1,75 @@
+"""A model at several sizes of its open dimensions, from one import, in one page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
+from nnjit_studio.model.memory import forecast
+from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.workbench.inputs.sizes import sized
+from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, STEP_QUANTA, WARM_MS
+from nnjit_studio.workbench.open_model import Feeds, size_name
+from nnjit_studio.workbench.phases import OnPhase, quiet
+from nnjit_studio.workbench.workbench import Workbench
+
+WARM_RUNS, MOST_WARM_RUNS = 10, 1000
+
+
+def profile_sizes(
+    bench: Workbench,
+    path: Path,
+    wanted: Mapping[str, Sequence[int]],
+    feeds: Feeds | None = None,
+    on_phase: OnPhase = quiet,
+    runs: int = PROFILE_RUNS,
+) -> SizesProfile:
+    """Run a model at several sizes in turns, each with its best known kernels.
+
+    Parameters
+    ----------
+    wanted, feeds
+        As of :func:`nnjit_studio.workbench.inputs.sizes.sized`.
+
+    Raises
+    ------
+    ModelError, UserError
+        When sizes and model do not fit together.
+    PageError, CompileError
+    """
+    page, model = bench.page, bench.model
+    given = None if feeds is None else dict(feeds)
+    at = sized(page.process.survey(path), wanted, given)
+    opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
+    on_phase("compiling kernels")
+    model.register_best()
+    names = [size_name(i) for i in range(len(at))]
+    on_phase("warming up")
+    device = page.connect()
+    least_ms = STEP_QUANTA * device.timer_quantum_ms
+
+    def sample(i: int, count: int) -> float:
+        """Mean of so many runs: a run that is shorter than the page's clock tells has no time."""
+        return sum(model.infer_on(names[i], at[i].arrays, count).runs_ms) / count
+
+    first, counts = [], []
+    for i in range(len(at)):
+        first.append(sample(i, 1))
+        sample(i, max(2, min(MOST_WARM_RUNS, round(WARM_MS / max(first[i], 0.1)))))
+        once = max(sample(i, WARM_RUNS), least_ms / MOST_WARM_RUNS)
+        counts.append(max(1, math.ceil(least_ms / once)))
+    times: list[list[float]] = [[] for _ in at]
+    on_phase("timing every size, in turns")
+    for turn in range(runs):
+        for k in range(len(at)):
+            i = (turn + k) % len(at)
+            times[i].append(sample(i, counts[i]))
+    rows = []
+    for name, each, samples, first_ms in zip(names, at, times, first, strict=True):
+        found = forecast(opened.program(name).plan)
+        memory = found.wasm_bytes, found.peak_live_bytes
+        rows.append(SizeRow(each.sizes, Estimate.of(samples), first_ms, *memory))
+    facts = device.target, device.user_agent, device.threads, device.best_tier
+    return SizesProfile(opened.graph.name, *facts, tuple(rows), notes)

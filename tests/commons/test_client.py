@@ -1,0 +1,172 @@
+"""A device's side, against a real server in this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import uvicorn
+from click.testing import CliRunner
+from reports import GOOD, OTHER, PLACE, finding, key_of, report
+from test_database import record
+
+from nnjit_studio.cli.commons import share as verbs
+from nnjit_studio.cli.commons.known import Known, parts_of
+from nnjit_studio.commons.client import Sharing, ask, findings_of, place_of, send
+from nnjit_studio.commons.report import read_signed, sign
+from nnjit_studio.commons.server.app import ServerOptions, Service, application
+from nnjit_studio.commons.server.store import Store
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.device.host import host_profile
+from nnjit_studio.errors import CommonsError
+from nnjit_studio.records import TuningRecord
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.7 Safari/537.36"
+HOST = host_profile()
+SAMPLES = tuple(1 + n / 100 for n in range(20))
+
+
+def tuned() -> list[TuningRecord]:
+    """A default and two candidates of one session, as the database has them."""
+    base = record()
+    key = replace(
+        base.key, kind="matmul", dims="384x768x768", dtype="f32", layout="row-major+bias",
+        device_id=HOST.device_id, target="chromium", tier="relaxed-simd", compiler_version="9",
+        primitive_vector=HOST.primitive_vector,
+    )  # fmt: skip
+    whole = replace(base, key=key, browser=AGENT, samples_ms=SAMPLES, note="secret", tags="mine")
+    half = tuple(s / 2 for s in SAMPLES)
+    return [
+        replace(whole, settings="default", state="default", created="2026-11-23T10:00:00+00:00"),
+        replace(whole, settings=OTHER, state="slower", created="2026-11-23T10:00:05+00:00"),
+        replace(
+            whole, settings=GOOD, state="won", samples_ms=half, created="2026-11-23T10:00:09+00:00"
+        ),
+    ]
+
+
+class Web:
+    """A server on this machine, with what it was sent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(f"sqlite:///{folder / 'commons.db'}")
+        self.bodies: list[bytes] = []
+        config = uvicorn.Config(
+            self._app, port=0, log_level="critical", lifespan="off", interface="asgi3"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        while not self._server.started:
+            assert self._thread.is_alive()
+            time.sleep(0.01)
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.address = f"http://127.0.0.1:{port}"
+        self._inner = application(Service(self.store, ServerOptions(self.address)))
+
+    async def _app(self, scope, receive, send) -> None:  # type: ignore[no-untyped-def]
+        async def heard():  # type: ignore[no-untyped-def]
+            message = await receive()
+            self.bodies.append(message.get("body", b""))
+            return message
+
+        await self._inner(scope, heard, send)
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self.store.close()
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    made = Web(tmp_path)
+    yield made
+    made.close()
+
+
+def test_findings_hold_a_session_and_nothing_else_of_the_records() -> None:
+    (found,) = findings_of(tuned(), HOST)
+    assert [t.settings for t in found.best] == [GOOD, OTHER]
+    assert found.default.low_ms < found.default.ms < found.default.high_ms
+    assert (found.place.engine, found.place.version) == ("chromium", 156)
+    assert "secret" not in str(found) and "Mozilla" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"target": "chromium+flat"}, {"tier": "wgsl"}, {"device_id": "f" * 16}],
+)
+def test_what_is_not_of_this_device_stays(changes: dict[str, str]) -> None:
+    from nnjit_studio.records.lab import LABS
+
+    if "target" in changes:
+        changes = {"target": f"chromium+{next(iter(LABS))}"}
+    others = [replace(r, key=replace(r.key, **changes)) for r in tuned()]
+    assert findings_of(others, HOST) == []
+    assert findings_of(tuned()[1:], HOST) == [], "without its default a time compares with nothing"
+
+
+def test_the_bytes_that_are_shown_are_the_bytes_that_travel(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Sharing(tmp_path / "mine")
+    monkeypatch.setattr(verbs, "sharing", lambda: own)
+    database = tmp_path / "kernels.db"
+    with KernelDatabase.open(database) as known:
+        for each in tuned():
+            known.commit_record(each)
+    arguments = ["send", web.address, "--database", str(database)]
+    run = CliRunner()
+    refused = run.invoke(verbs.share, arguments, input="n\n")
+    assert "byte for byte" in refused.stderr and web.bodies == [] and own.sent() == []
+    agreed = run.invoke(verbs.share, arguments, input="y\n")
+    assert agreed.exit_code == 0, agreed.output
+    shown = agreed.stdout.splitlines()[0]
+    assert b"".join(web.bodies) == shown.encode() == str(own.sent()[0]["document"]).encode()
+    assert read_signed(shown.encode()).report.number == 1
+    assert web.store.counts()["ballots"] == 1
+    assert json.loads(run.invoke(verbs.share, ["log", "--json"]).stdout) == own.sent()
+
+
+def test_one_switch_stops_it(tmp_path: Path) -> None:
+    own = Sharing(tmp_path / "mine")
+    own.switch(False)
+    with pytest.raises(CommonsError, match="switched off"):
+        own.prepare("https://commons.example.org", [finding()], 1)
+    own.switch(True)
+    assert own.prepare("https://commons.example.org", [finding()], 1)
+
+
+def test_a_cold_device_gets_what_others_found(web: Web) -> None:
+    (mine,) = findings_of(tuned(), HOST)
+    for n in range(1, 7):
+        best = tuple(replace(t, ms=t.ms + n * 1e-6) for t in mine.best)
+        made = report(server=web.address, findings=(replace(mine, best=best),))
+        web.store.accept(read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
+    told = ask(web.address, mine.place)
+    known = Known(told)
+    asked: list[tuple[str, str]] = []
+    said = known.request(
+        ["matmul:384x768x768:f32+bias#0a", "softmax:1x2:f32#0b"],
+        lambda key, settings: asked.append((key, settings)) is None,
+    )
+    assert [settings for _, settings in asked] == [GOOD, OTHER] and "1 of 2" in said
+    assert parts_of("matmul:1x2x3:f32#0c") == ("matmul", "1x2x3", "f32", "row-major")
+
+
+def test_a_refusal_is_told_in_the_servers_words(web: Web) -> None:
+    old = report(server=web.address, created=1)
+    with pytest.raises(CommonsError, match="expired"):
+        send(web.address, sign(old, key_of(1)))
+    with pytest.raises(CommonsError, match="cannot be reached"):
+        ask("http://127.0.0.1:9", PLACE)
+
+
+def test_an_unknown_browser_has_no_place() -> None:
+    assert place_of(tuned()[0].key, HOST, "curl/8") is None

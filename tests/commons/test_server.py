@@ -1,0 +1,214 @@
+"""The server on SQLite and on a real PostgreSQL, through its own routes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from reports import GOOD, NOW, PLACE, SERVER, finding, key_of, report
+from starlette.testclient import TestClient
+
+from nnjit_studio.commons.report import read_signed, sign
+from nnjit_studio.commons.server.answers import HOME_FIELDS
+from nnjit_studio.commons.server.app import ServerOptions, Service, application
+from nnjit_studio.commons.server.store import MOST_A_DAY, QuotaError, Store
+from nnjit_studio.commons.server.tables import metadata
+from nnjit_studio.commons.server.throttle import Throttle
+from nnjit_studio.commons.server.transfer import export_commons, import_commons
+from nnjit_studio.errors import CommonsError
+
+ASKED = {name: str(getattr(PLACE, name)) for name in HOME_FIELDS}
+OPTIONS = ServerOptions(SERVER, admin_token="open sesame", rate=1000, burst=10_000)
+
+
+def client(store: Store, address: str = "192.0.2.1", **changes: object) -> TestClient:
+    options = replace(OPTIONS, **changes)  # type: ignore[arg-type]
+    service = Service(store, options, clock=lambda: NOW)
+    return TestClient(application(service), client=(address, 5000))
+
+
+def fill(store: Store, devices: int = 7, first: int = 1) -> None:
+    for n in range(first, first + devices):
+        signed = read_signed(sign(report(ms=10 + n / 100), key_of(n)))
+        assert store.accept(signed, store.source(f"10.0.{n}.1"), NOW)
+
+
+def test_the_schema_is_what_the_steps_make(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    again = Store(store.engine.url.render_as_string(hide_password=False))
+    assert again.source("10.0.0.1") == store.source("10.0.0.2"), "one secret, one block"
+    again.close()
+
+
+def test_a_report_counts_once_and_is_acknowledged_again(store: Store) -> None:
+    data = sign(report(), key_of(1))
+    web = client(store)
+    first, second = (web.post("/reports", content=data) for _ in range(2))
+    assert (first.status_code, first.json()["new"]) == (200, True)
+    assert (second.status_code, second.json()["new"]) == (200, False)
+    other = web.post("/reports", content=sign(report(ms=3.0), key_of(1)))
+    assert other.status_code == 400 and "sent before" in other.json()["error"]
+    assert store.counts() == {"devices": 1, "places": 1, "ballots": 1, "snapshots": 0}
+    assert web.post("/reports", content=sign(report(number=2), key_of(1))).json()["new"]
+    assert store.counts()["ballots"] == 1, "a device has one voice on a key"
+
+
+def test_the_same_report_many_times_at_once_counts_once(store: Store) -> None:
+    signed = read_signed(sign(report(), key_of(1)))
+    with ThreadPoolExecutor(8) as pool:
+        new = list(pool.map(lambda _: store.accept(signed, "s", NOW), range(24)))
+    assert new.count(True) == 1 and store.counts()["ballots"] == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"{}", "known form"),
+        (sign(report(created=NOW - 30 * 86400), key_of(1)), "expired"),
+        (sign(report(server="https://other.example.org"), key_of(1)), "another server"),
+        (sign(report(), key_of(1)).replace(b":20.0,", b":20.05,"), "signature"),
+        (b" " * 200_000, "too large"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_one_sentence(store: Store, data: bytes, why: str) -> None:
+    answer = client(store).post("/reports", content=data)
+    assert answer.status_code in (400, 413) and not answer.json()["ok"]
+    assert why in answer.json()["error"] and answer.json()["error"].endswith(".")
+    assert store.counts()["ballots"] == 0
+
+
+def test_a_kernel_is_told_from_five_sources_on(store: Store) -> None:
+    fill(store, 4)
+    fill(store, 0)
+    with client(store) as web:
+        assert web.get("/kernels", params=ASKED).json()["kernels"] == []
+    fill(store, 3, first=5)
+    with client(store) as web:
+        told = web.get("/kernels", params=ASKED)
+        kernel = told.json()["kernels"][0]
+        assert kernel["dims"] == PLACE.dims and kernel["belief"]["best"][0]["settings"] == GOOD
+        assert kernel["belief"]["best"][0]["speedup"] == pytest.approx(2.0)
+        assert set(told.json()["device"]) == set(HOME_FIELDS), "a question betrays no shape"
+        like = web.get("/kernels", params={**ASKED, "device": "f" * 16}).json()["kernels"][0]
+        assert like["belief"]["of_family"]
+        assert web.get("/kernels", params={**ASKED, "tier": "simd128"}).json()["kernels"] == []
+
+
+def test_answers_can_be_cached_for_ever(store: Store) -> None:
+    fill(store)
+    web = client(store)
+    told = web.get("/kernels", params=ASKED)
+    tag, where = told.headers["etag"], told.headers["content-location"]
+    known = web.get("/kernels", params=ASKED, headers={"If-None-Match": tag})
+    assert known.status_code == 304 and known.content == b""
+    kept = web.get(where)
+    assert kept.content == told.content and "immutable" in kept.headers["cache-control"]
+    assert web.get("/snapshots/" + "0" * 64 + ".json").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "changed", [{}, {"version": "x"}, {"device": "../etc"}, {"threads": "0"}, {"more": "1"}]
+)
+def test_a_question_is_whole(store: Store, changed: dict[str, str]) -> None:
+    asked = {**ASKED, **changed} if changed else {}
+    answer = client(store).get("/kernels", params=asked)
+    assert answer.status_code == 400 and answer.json()["error"].endswith(".")
+
+
+def test_sources_devices_and_the_whole_server_have_limits(store: Store) -> None:
+    slow = client(store, rate=0.001, burst=2)
+    sent = [slow.post("/reports", content=b"{}") for _ in range(3)]
+    assert [r.status_code for r in sent] == [400, 400, 429] and sent[2].headers["retry-after"]
+    busy = client(store, at_once=0).post("/reports", content=b"{}")
+    assert busy.status_code == 503 and busy.headers["retry-after"]
+    for number in range(1, MOST_A_DAY + 1):
+        assert store.accept(read_signed(sign(report(number), key_of(1))), "s", NOW)
+    over = read_signed(sign(report(MOST_A_DAY + 1), key_of(1)))
+    with pytest.raises(QuotaError):
+        store.accept(over, "s", NOW)
+    assert store.accept(over, "s", NOW + 86_400)
+
+
+def test_a_source_gets_its_share_back_in_time() -> None:
+    now = [0.0]
+    throttle = Throttle(1, 2, clock=lambda: now[0])
+    assert [throttle.take("a") for _ in range(3)] == [True, True, False]
+    assert throttle.take("b")
+    now[0] = 1.0
+    assert throttle.take("a") and not throttle.take("a")
+
+
+def test_addresses_are_not_kept(store: Store) -> None:
+    fill(store)
+    with store.engine.connect() as connection:
+        names = [t.name for t in metadata.sorted_tables]
+        kept = str([connection.execute(sa.text(f"SELECT * FROM {n}")).all() for n in names])
+    assert "10.0." not in kept and "192.0.2" not in kept
+    assert store.source("10.0.1.1") == store.source("10.0.1.9") != store.source("10.0.2.1")
+    assert store.source("2001:db8:1::1") == store.source("2001:db8:1:ff::2")
+
+
+def test_the_admin_page_needs_its_token(store: Store) -> None:
+    fill(store)
+    web = client(store)
+    assert web.get("/admin").status_code == 401
+    wrong = base64.b64encode(b"admin:open").decode()
+    assert web.get("/admin", headers={"Authorization": f"Basic {wrong}"}).status_code == 401
+    right = base64.b64encode(b"admin:open sesame").decode()
+    page = web.get("/admin", headers={"Authorization": f"Basic {right}"})
+    assert page.status_code == 200 and GOOD in page.text and "2.00x" in page.text
+    assert "script" not in page.text and "default-src 'none'" in str(page.headers)
+    assert "--tuned" in web.get("/admin.css").text
+    assert client(store, admin_token="").get("/admin").status_code == 404
+
+
+def test_health_metrics_and_the_description(store: Store) -> None:
+    fill(store, 1)
+    web = client(store)
+    web.post("/reports", content=b"{}")
+    assert web.get("/health").json() == {"ok": True, "ballots": 1}
+    assert 'nnjit_reports_total{outcome="refused"} 1.0' in web.get("/metrics").text
+    told = web.get("/openapi.json").json()
+    assert told["openapi"] == "3.1.0" and set(told["paths"]) == {
+        "/reports", "/kernels", "/snapshots/{digest}.json", "/health", "/metrics",
+    }  # fmt: skip
+    assert "SignedReport" in told["components"]["schemas"]
+
+
+def test_old_ballots_are_forgotten(store: Store) -> None:
+    fill(store, 2)
+    assert store.prune(NOW) == 0 and store.prune(NOW + 1) == 2
+    assert store.counts() == {"devices": 0, "places": 0, "ballots": 0, "snapshots": 0}
+
+
+def test_the_commons_travel_as_one_file(store: Store, tmp_path: Path) -> None:
+    fill(store)
+    rare = report(findings=(finding(replace(PLACE, dims="7x7x7")),))
+    store.accept(read_signed(sign(rare, key_of(50))), "s", NOW)
+    file = tmp_path / "commons.jsonl"
+    assert export_commons(store, file) == 7
+    text = file.read_text()
+    assert json.loads(text.splitlines()[0])["licence"] == "CC0-1.0"
+    assert "7x7x7" not in text, "a rare shape stays here"
+    other = Store(f"sqlite:///{tmp_path / 'other.db'}")
+    assert import_commons(other, file, NOW) == import_commons(other, file, NOW) == 7
+    told = client(other).get("/kernels", params=ASKED).json()["kernels"][0]
+    assert told["belief"]["best"][0]["settings"] == GOOD
+    file.write_text(text + '{"place": 1}\n')
+    with pytest.raises(CommonsError, match="Line 9"):
+        import_commons(other, file, NOW)
+    other.close()
+
+
+def test_a_url_that_names_no_database() -> None:
+    for wrong in ("nonsense", "sqlite:////no/such/folder/x.db"):
+        with pytest.raises(CommonsError, match="cannot be opened"):
+            Store(wrong)

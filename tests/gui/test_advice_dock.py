@@ -1,0 +1,149 @@
+"""“Make it faster”: a ranked table, one click to apply or put back, and two for what is red."""
+
+from __future__ import annotations
+
+import pytest
+from advices import ADVICE
+from gui_window import StudioWindow, wait_job
+from test_window import open_it
+
+from nnjit_studio.ui.advice.lines import (
+    ANYWAY,
+    APPLY,
+    BLOCKED,
+    FASTER,
+    IN_USE,
+    NOT_HERE,
+    OVER,
+    PUT_BACK,
+    SMALLER,
+)
+
+
+@pytest.fixture
+def window(qtbot, workbench, settings):
+    from gui_fakes import engine_label, finish
+
+    made = StudioWindow(workbench, engine_label, settings, visits=Visits())
+    made.verdict._visits = None
+    qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
+    made.show()
+    return made
+
+
+class Visits:
+    def shut_down(self):
+        pass
+
+
+@pytest.fixture
+def advised(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    wait_job(qtbot, window, "advise", lambda: window.actions_by_id["advise"].trigger() is None)
+    return window
+
+
+def lines(window):
+    return {line.name: line for line in window.advice.model.rows}
+
+
+def press(qtbot, window, name):
+    """Press a row's button and wait until the model is open again."""
+    wait_job(qtbot, window, "open", lambda: window.advice.buttons[name].click() is None)
+
+
+def test_rows_are_ranked_and_say_what_they_are(advised):
+    found = lines(advised)
+    assert list(found) == [
+        "", "direct", "int8", "cut", "f16-weights", "threads", "4-bit", "webgpu",
+    ]  # fmt: skip
+    assert [line.verdict for line in found.values()][1:] == [
+        FASTER, FASTER, FASTER, SMALLER, FASTER, OVER, NOT_HERE,
+    ]  # fmt: skip
+    assert {advised.advice.buttons[n].text() for n in ("int8", "cut")} == {APPLY}
+    texts = {name: button.text() for name, button in advised.advice.buttons.items()}
+    assert texts["direct"] == texts["threads"] == APPLY and texts["4-bit"] == BLOCKED
+    assert advised.advice.buttons["direct"].objectName() == "primary"
+    assert "No adapter" in found["webgpu"].note
+    advised.advice.view.grab()  # the bars
+    copied = advised.advice.as_text(range(8), "excel-tab")
+    assert "time and interval" in copied and "16 ms [15.7..16.3]" in copied
+
+
+def test_one_click_applies_and_another_puts_back(qtbot, advised, workbench):
+    first = workbench.importing
+    press(qtbot, advised, "f16-weights")
+    assert workbench.importing.half_weights and lines(advised)["f16-weights"].verdict == IN_USE
+    press(qtbot, advised, "threads")
+    assert workbench.threads == 2 and workbench.importing.half_weights
+    assert "Two headers." in advised.message.text.text()
+    assert advised.advice.buttons["threads"].text() == PUT_BACK
+    press(qtbot, advised, "f16-weights")
+    assert workbench.threads == 2 and not workbench.importing.half_weights
+    press(qtbot, advised, "threads")
+    assert (workbench.importing, workbench.threads) == (first, 1)
+
+
+def test_a_red_row_is_applied_by_a_second_click_alone(qtbot, advised, workbench):
+    advised.advice.buttons["4-bit"].click()
+    qtbot.waitUntil(lambda: advised.advice.buttons["4-bit"].text() == ANYWAY)
+    assert not workbench.importing.ways and "0.03 of its largest" in advised.advice.caption.text()
+    press(qtbot, advised, "4-bit")
+    assert workbench.importing.ways == {"q": "4"}
+
+
+def test_a_row_that_is_another_file_opens_that(qtbot, advised, workbench, tmp_path):
+    workbench.database.path = tmp_path / "kernels.db"
+    press(qtbot, advised, "int8")
+    (made,) = (tmp_path / "advice").iterdir()
+    assert made.name.endswith("-int8.onnx") and lines(advised)["int8"].verdict == IN_USE
+    assert "cut" not in advised.advice.buttons, "one such row at a time"
+    made.unlink()
+    press(qtbot, advised, "f16-weights")
+    assert not made.exists() and workbench.importing.half_weights, "it is made once"
+    press(qtbot, advised, "int8")
+    assert advised.advice.in_use == ["f16-weights"] and "cut" in advised.advice.buttons
+
+
+def test_another_limit_judges_again(advised):
+    advised.advice.limit.setText("0.1")
+    advised.advice.limit.editingFinished.emit()
+    assert lines(advised)["4-bit"].verdict == FASTER
+    advised.advice.limit.setText("1e-5")
+    advised.advice.limit.editingFinished.emit()
+    assert lines(advised)["f16-weights"].verdict == OVER
+
+
+def test_another_model_has_nothing_of_what_was_applied(qtbot, advised, workbench, model_file):
+    press(qtbot, advised, "f16-weights")
+    open_it(qtbot, advised, model_file)
+    assert not workbench.importing.half_weights
+    assert advised.advice.result is None and not advised.advice.in_use
+
+
+def test_what_cannot_be_opened_is_not_in_use(qtbot, advised, workbench):
+    from nnjit_studio.errors import UserError
+
+    workbench.open_error = UserError("No.", "Yes.")
+    with qtbot.waitSignal(advised.session.problem):
+        advised.advice.buttons["direct"].click()
+    assert lines(advised)["direct"].verdict == FASTER and workbench.importing.winograd
+
+
+def test_it_is_the_next_step_after_a_session(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    wait_job(qtbot, window, "tune", window.start_tuning)
+    assert window.card.buttons[0].text() == "Make it faster"
+    wait_job(qtbot, window, "advise", lambda: window.card.buttons[0].click() is None)
+    assert window.docks["advice"].seen and window.advice.result == ADVICE
+
+
+def test_a_stopped_list_keeps_what_was_measured(qtbot, window, workbench, model_file):
+    open_it(qtbot, window, model_file)
+    workbench.hold_advice = True
+    window.actions_by_id["advise"].trigger()
+    qtbot.waitUntil(lambda: window.advice.model.rowCount() == 8)
+    assert not any(b.isEnabled() for b in window.advice.buttons.values())
+    with qtbot.waitSignal(window.session.problem):
+        window.advice.button.click()
+    assert window.advice.model.rowCount() == 8 and window.advice.buttons["direct"].isEnabled()

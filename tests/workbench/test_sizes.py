@@ -1,0 +1,79 @@
+"""Inputs at several sizes, and the table of what they cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
+from nnjit_studio.errors import UserError
+from nnjit_studio.model import Graph
+from nnjit_studio.model.survey import InputPort, Survey
+from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.workbench.inputs.sizes import sized
+
+
+def survey(*inputs: InputPort) -> Survey:
+    return Survey(Path("m.onnx"), "0", 0, 17, inputs, Graph("m", (), (), (), {}), (), {})
+
+
+TEXT = survey(
+    InputPort("ids", "int64", ("batch", "sequence")),
+    InputPort("mask", "int64", ("batch", "sequence")),
+)
+PICTURE = survey(InputPort("x", "float32", (1, 3, "height", "width"), channels=3, window=2))
+
+
+def test_sizes_without_a_name_are_of_the_dimension_that_is_no_batch() -> None:
+    found = sized(TEXT, {"": (1, 16)})
+    assert [each.sizes for each in found] == [
+        {"batch": 1, "sequence": 1}, {"batch": 1, "sequence": 16}
+    ]  # fmt: skip
+    assert found[1].arrays["mask"].shape == (1, 16)
+    assert sized(survey(InputPort("x", "float32", ("n", 4))), {"": (7,)})[0].sizes == {"n": 7}
+
+
+def test_several_dimensions_change_together() -> None:
+    found = sized(PICTURE, {"height": (32, 64), "width": (96,)})
+    assert [each.arrays["x"].shape for each in found] == [(1, 3, 32, 96), (1, 3, 64, 96)]
+
+
+def test_given_arrays_lend_their_numbers_and_their_other_sizes() -> None:
+    ids = np.arange(6).reshape(2, 3)
+    (found,) = sized(TEXT, {"sequence": (4,)}, {"ids": ids, "mask": np.ones_like(ids)})
+    assert found.sizes == {"batch": 2, "sequence": 4}
+    assert found.arrays["ids"].tolist() == [[0, 1, 2, 3], [4, 5, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "told"),
+    [
+        (PICTURE, {"": (32,)}, "several open dimensions: height, width"),
+        (PICTURE, {"depth": (32,)}, "depth is no open dimension"),
+        (PICTURE, {"height": (32, 64), "width": (32, 64, 96)}, "different numbers of sizes"),
+        (TEXT, {"": (1,), "sequence": (2,)}, "sequence has its sizes twice"),
+        (survey(InputPort("x", "float32", (1, 4))), {"": (1,)}, "leaves no size open"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    model: Survey, wanted: dict[str, tuple[int, ...]], told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        sized(model, wanted)
+
+
+def test_the_table_names_what_changes_alone() -> None:
+    rows = tuple(
+        SizeRow(
+            {"batch": 1, "sequence": n}, Estimate(n, n / 2, n * 2, 5), 3.0 * n, n << 20, n << 19
+        )
+        for n in (16, 64)
+    )
+    text = SizesProfile("m", "chromium", "", 2, "simd128", rows, ("A note.",)).as_text()
+    head, _, columns, first, second, *_ = text.splitlines()
+    assert head == "m at batch=1, chromium, simd128, threads 2"
+    assert columns.split()[:2] == ["sequence", "ms"]
+    assert first.split() == ["16", "16.000", "8.000", "to", "32.000", "48.000", "16.0", "8.0"]
+    assert second.split()[0] == "64" and text.endswith("A note.")

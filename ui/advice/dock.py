@@ -1,0 +1,252 @@
+"""“Make it faster”: every change that was measured, the best first, with one click to apply it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QDoubleValidator
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
+
+from nnjit_studio.advice.errors import judge
+from nnjit_studio.advice.options import AdviceOptions
+from nnjit_studio.advice.records import MAX_ERROR, MEASURED, UNJUDGED, Advice, Row
+from nnjit_studio.advice.text import headline
+from nnjit_studio.ui.advice.bars import TimeBars
+from nnjit_studio.ui.advice.lines import (
+    ANYWAY,
+    APPLY,
+    BLOCKED,
+    BUTTON,
+    COLUMNS,
+    INTERVAL,
+    PUT_BACK,
+    TIME,
+    Line,
+    lines_of,
+)
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.dock.job_table import JobTable
+from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.widgets.panel import named, push_button
+from nnjit_studio.ui.widgets.tables import OwnOrder
+from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.jobs.page_form import PageForm
+from nnjit_studio.workbench.open_model import Feeds
+
+JOB = "advise"
+EMPTY = (
+    "Nothing measured yet: “Make it faster” measures other forms of the model, each in turns with "
+    "the one that runs now."
+)
+NO_PAGE = "This window opens no pages of its own, which advice needs."
+ROW_HEIGHT = 34
+FOLDER = "advice"
+"""Beside the database: files that rows made."""
+
+
+class AdvicePanel(JobTable):
+    """A list of advice, live while it is measured; rows that the guard refuses ask twice."""
+
+    result: Advice | None
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._armed = host, ""
+        self.in_use: list[str] = []
+        self._before: list[str] = []
+        self._first: PageForm | None = None
+        self._feeds: Feeds = {}
+        self._reopens = False
+        self.buttons: dict[str, QPushButton] = {}
+        super().__init__(host, "Make it faster", COLUMNS, JOB, EMPTY)
+        own = OwnOrder()
+        own.setSourceModel(self.model)
+        self.proxy = own
+        self.view.setModel(own)
+        self.view.setSortingEnabled(False)
+        self.view.selectionModel().selectionChanged.connect(self._pick)
+        self.filter.hide()
+        self.view.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+        self.bars = TimeBars(self.view, host.theme, self.row_at)
+        self.view.setItemDelegateForColumn(TIME, self.bars)
+        self.view.setColumnHidden(INTERVAL, True)
+        self.limit = named(
+            QLineEdit(f"{MAX_ERROR:g}"), "Error limit",
+            "Largest error of an output over its largest value; what is beyond it asks twice",
+        )  # fmt: skip
+        self.limit.setValidator(QDoubleValidator(1e-9, 1e3, 9))
+        self.limit.setFixedWidth(70)
+        self.limit.editingFinished.connect(self._judge_again)
+        self.bar.insertWidget(2, QLabel("Error limit"))
+        self.bar.insertWidget(3, self.limit)
+        host.session.advice_told.connect(self._follow_job)
+        host.session.busy_changed.connect(lambda _: self._enable())
+        host.session.problem.connect(lambda problem: self._failed(problem.job))
+
+    @property
+    def threshold(self) -> float:
+        """The error limit of the field."""
+        try:
+            return float(self.limit.text().replace(",", ".")) or MAX_ERROR
+        except ValueError:
+            return MAX_ERROR
+
+    def measure(self) -> bool:
+        """Measure everything; False when another job runs or no page can be opened."""
+        visits = self._host.visits
+        if visits is None:
+            self._host.message.say(NO_PAGE, "bad")
+            return False
+        options = AdviceOptions(max_error=self.threshold)
+        phase = "Measuring what makes the model faster"
+        return self._session.run(
+            Job(JOB, phase, lambda bench, _: bench.run(jobs.advise, visits, options))
+        )
+
+    # Showing
+
+    def fill(self) -> None:
+        advice = self.result
+        lines = list(lines_of(advice, self.in_use, self._armed)) if advice else []
+        known = [line.measured.ms.high for line in lines if line.measured]
+        self.bars.longest_ms = max(known, default=0.0)
+        self.model.set_rows(lines)
+        self._put_buttons(lines)
+
+    def sentence(self) -> str:
+        assert self.result is not None
+        armed = self.result.row(self._armed)
+        if armed is not None:
+            return f"{armed.refusal} Press “{ANYWAY}” if you accept that."
+        return headline(self.result).split(", --apply")[0].rstrip(".") + "."
+
+    def _put_buttons(self, lines: list[Line]) -> None:
+        wanted = {line.name: line.action for line in lines if line.action}
+        if wanted == {name: button.text() for name, button in self.buttons.items()}:
+            return
+        self.buttons = {}
+        for place, line in enumerate(lines):
+            index = self.proxy.index(place, BUTTON)
+            if line.action:
+                self.view.setIndexWidget(index, self._button(line))
+            elif (old := self.view.indexWidget(index)) is not None:
+                old.deleteLater()
+        self._enable()
+
+    def _button(self, line: Line) -> QPushButton:
+        button = push_button(line.action, f"{line.action}: {line.title}", line.note)
+        if line.action == ANYWAY:
+            button.setObjectName("danger")
+        elif line.row is not None and self.result is not None and line.row is self.result.best:
+            button.setObjectName("primary")
+        # A click may replace this very button: it has to end first.
+        button.clicked.connect(lambda: QTimer.singleShot(0, self, lambda: self.act(line.name)))
+        self.buttons[line.name] = button
+        return button
+
+    def _enable(self) -> None:
+        free = not self._session.busy
+        for button in self.buttons.values():
+            button.setEnabled(free)
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        self.bars.theme = theme
+
+    def _follow_job(self, advice: Advice) -> None:
+        if not self.in_use and not self._reopens:
+            self._first = PageForm.of(self._session.workbench.page)
+            self._feeds = dict(self._session.workbench.model.feeds)
+        self._armed = ""
+        self.show_result(advice)
+        self.caption.setText(advice.phase[:1].upper() + advice.phase[1:])
+
+    def _judge_again(self) -> None:
+        """The limit is another one: what was measured stays, what the guard says may not."""
+        advice, limit = self.result, self.threshold
+        if advice is None or advice.threshold == limit or self._session.busy == JOB:
+            return
+        rows = tuple(_judged(row, limit) for row in advice.rows)
+        self._armed = ""
+        self.show_result(replace(advice, rows=rows, threshold=limit))
+
+    # Applying
+
+    def act(self, name: str) -> None:
+        """What the button of a row says."""
+        button, advice = self.buttons.get(name), self.result
+        if button is None or advice is None:
+            return
+        text = button.text()
+        if text == BLOCKED:
+            self._armed = name
+            self.show_result(advice)
+            return
+        self._armed = ""
+        if text in (APPLY, ANYWAY):
+            self._open([*self.in_use, name])
+        elif text == PUT_BACK:
+            self._open([used for used in self.in_use if used != name])
+
+    def _open(self, names: list[str]) -> None:
+        """Open the model again with these rows applied to what it was at first."""
+        session, advice, first = self._session, self.result, self._first
+        if advice is None or first is None:
+            return
+        rows = [row for name in names for row in [advice.row(name)] if row is not None]
+        form = first.with_applied([row.apply for row in rows], session.workbench.page.webgpu())
+        self._host.message.hide()
+        path, made = self._file(Path(advice.path), rows)
+        self._before, self.in_use = self.in_use, names
+        self._reopens = session.open_form(path, form, self._feeds_of(rows), made)
+        if not self._reopens:
+            self.in_use = self._before
+
+    def _file(self, untouched: Path, rows: list[Row]) -> tuple[Path, Row | None]:
+        """The file to open, and the row that has to make it first."""
+        row = next((row for row in rows if row.apply.recipe), None)
+        if row is None:
+            return untouched, None
+        folder = self._session.workbench.database.path.parent / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        there = row.name in self.in_use
+        return folder / f"{untouched.stem}-{row.name}.onnx", None if there else row
+
+    def _feeds_of(self, rows: list[Row]) -> Feeds:
+        """The inputs of when the list was made; none where their sizes change."""
+        if any(row.apply.shapes for row in rows):
+            return {}
+        gone = {n for row in rows if row.apply.recipe for n in row.apply.recipe.constants}
+        return {name: array for name, array in self._feeds.items() if name not in gone}
+
+    def _done(self, job: str, result: object) -> None:
+        if job == "open" and self._reopens:
+            self._reopens = False
+            if self.result is not None:
+                self.show_result(self.result)
+                self._tell_asks(self.result)
+            return
+        if job == "open":
+            self.in_use, self._armed = [], ""
+        # The job returns nothing: the last list that it told is its result.
+        super()._done(job, self.result if job == JOB else result)
+
+    def _tell_asks(self, advice: Advice) -> None:
+        asks = [r.asks for n in self.in_use for r in [advice.row(n)] if r is not None and r.asks]
+        if asks:
+            self._host.message.say(f"In use. Ask of your page: {' '.join(asks)}")
+
+    def _failed(self, job: str) -> None:
+        if job == "open" and self._reopens:
+            self._reopens, self.in_use = False, self._before
+            if self.result is not None:
+                self.show_result(self.result)
+
+
+def _judged(row: Row, limit: float) -> Row:
+    """The row with the guard of another limit; what could not be compared stays unjudged."""
+    if row.state != MEASURED or row.measured is None or row.guard.state == UNJUDGED:
+        return row
+    return replace(row, guard=judge(row.measured, len(row.measured.outputs), limit))

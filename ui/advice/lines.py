@@ -1,0 +1,158 @@
+"""A list of advice as lines of a table: the untouched model first, then every row by its rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nnjit_studio.advice.records import (
+    BROKEN,
+    IMPOSSIBLE,
+    KEPT,
+    MEASURED,
+    MEASURING,
+    Advice,
+    Measurement,
+    Row,
+    ranked,
+)
+from nnjit_studio.advice.text import gain
+from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.verdict.text import kilobytes, times, timing
+
+AS_IT_WAS, IN_USE, OVER, UNJUDGED = "as it was", "in use", "over the error limit", "not judged"
+NOT_HERE, WAITING, MEASURES, SMALLER = "not here", "waiting", "measuring", "smaller"
+FASTER, SLOWER, SAME = "faster", "slower", "not told apart"
+GLYPHS = {
+    AS_IT_WAS: "", IN_USE: "✓", OVER: "✗", UNJUDGED: "?", NOT_HERE: "·", WAITING: "·",
+    MEASURES: "…", SMALLER: "▼", FASTER: "▲", SLOWER: "▼", SAME: "≈",
+}  # fmt: skip
+TONES = {
+    IN_USE: "good", FASTER: "good", SMALLER: "good", OVER: "bad", SLOWER: "bad", UNJUDGED: "warn",
+}  # fmt: skip
+LESS = 0.95
+"""A download or memory below this share of the untouched model's is called smaller."""
+APPLY, PUT_BACK, BLOCKED, ANYWAY = "Apply", "Put back", "Blocked…", "Apply anyway"
+
+
+@dataclass(frozen=True)
+class Line:
+    """The untouched model, or a row of advice."""
+
+    title: str
+    verdict: str
+    measured: Measurement | None = None
+    note: str = ""
+    row: Row | None = None
+    action: str = ""
+    """The text of its button, empty for none."""
+
+    @property
+    def name(self) -> str:
+        return self.row.name if self.row else ""
+
+    @property
+    def red(self) -> bool:
+        """Whether the guard refuses it."""
+        return self.verdict in (OVER, UNJUDGED)
+
+
+def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> Iterator[Line]:
+    """The lines of a list.
+
+    Parameters
+    ----------
+    in_use
+        Names of the rows that are applied.
+    armed
+        Name of a refused row whose first click was made.
+    """
+    yield Line(advice.model, AS_IT_WAS, advice.base, f"On {advice.threads} thread(s).")
+    # Another file is made of the untouched one: a second such row has none to start from.
+    other_file = any(row.apply.recipe for row in advice.rows if row.name in in_use)
+    for row in ranked(advice.rows):
+        used = row.name in in_use
+        verdict = IN_USE if used else _verdict(row, advice.base)
+        note = " ".join(told for told in _to_know(row) if told)
+        action = "" if other_file and row.apply.recipe and not used else _action(row, used, armed)
+        yield Line(row.title, verdict, row.measured, note, row, action)
+
+
+def _to_know(row: Row) -> tuple[str, ...]:
+    if row.state == IMPOSSIBLE:
+        return (row.problem,)
+    asks = f"Asks: {row.asks}" if row.asks else ""
+    return (asks, row.note, row.guard.reason if row.guard.state != KEPT else "")
+
+
+def _verdict(row: Row, base: Measurement | None) -> str:
+    found = row.measured
+    if row.state == IMPOSSIBLE:
+        return NOT_HERE
+    if row.state != MEASURED or found is None:
+        return MEASURES if row.state == MEASURING else WAITING
+    if row.guard.state != KEPT:
+        return OVER if row.guard.state == BROKEN else UNJUDGED
+    less = base is not None and (
+        0 < found.download_bytes < LESS * base.download_bytes
+        or found.memory_mib < LESS * base.memory_mib
+    )
+    if row.outcome != FASTER and row.outcome != SLOWER and less:
+        return SMALLER
+    return row.outcome or gain(row)
+
+
+def _action(row: Row, used: bool, armed: str) -> str:
+    if used:
+        return PUT_BACK
+    if row.state != MEASURED:
+        return ""
+    if row.refusal:
+        return ANYWAY if row.name == armed else BLOCKED
+    return APPLY
+
+
+def _of(value: Callable[[Measurement], Any]) -> Callable[[Line], Any]:
+    return lambda line: value(line.measured) if line.measured else None
+
+
+def _told(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: "" if value is None else write(value)
+
+
+def _gain(line: Line) -> str:
+    stated = line.measured.stated if line.row and line.measured else None
+    return times(stated) if stated else ""
+
+
+def _verdict_words(verdict: str) -> str:
+    return f"{GLYPHS.get(verdict, '')} {verdict}".strip()
+
+
+COLUMNS = (
+    Column("change", lambda line: line.title, width=182,
+           hint=lambda line: f"{line.title}. {line.note}"),
+    Column("", lambda line: line.action, width=104, in_files="action"),
+    Column("time", _of(lambda m: m.ms.median), _told(lambda ms: f"{ms:.3g} ms"), True,
+           "median of runs in turns with the untouched model, with its interval", 222,
+           in_files="time ms"),
+    Column("interval", _of(lambda m: timing(m.ms, m.busy)), _told(str), width=0,
+           in_files="time and interval"),
+    Column("gain", _gain, width=128, tip="times as fast as the untouched model, of pairs",
+           tone=lambda line: TONES.get(line.verdict, "muted")),
+    Column("verdict", lambda line: line.verdict, _verdict_words, width=124,
+           tone=lambda line: TONES.get(line.verdict, "muted")),
+    Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else f"{v:.1e}", True,
+           "largest difference of an output over its largest value", 84,
+           tone=lambda line: "bad" if line.red else ""),
+    Column("memory", _of(lambda m: m.memory_mib), _told(lambda v: f"{v:.3g} MiB"), True,
+           "WebAssembly memory", 76, in_files="memory MiB"),
+    Column("download", _of(lambda m: m.download_bytes or None), _told(kilobytes), True,
+           "weights as they are, the rest compressed", 72, in_files="download bytes"),
+    Column("cosine", _of(lambda m: m.cosine), _told(lambda v: f"{v:.6f}"), True,
+           "the least of all outputs", 76),
+    Column("to know", lambda line: line.note, width=420),
+)  # fmt: skip
+BUTTON, TIME, INTERVAL = 1, 2, 3
+"""Places of columns: with a button, with a bar, hidden in the window."""
