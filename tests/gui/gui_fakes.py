@@ -404,7 +404,7 @@ class FakeWorkbench:
     sandbox = Sandbox("--no-sandbox")
 
     def __init__(self, model: FakeModel) -> None:
-        self.page = self.tuning = self
+        self.page = self.tuning = self.process = self
         self.model = model
         self.script: list[ev.Event] = list(play(model))
         self.hold = False
@@ -622,6 +622,9 @@ class FakeWorkbench:
 
     def webgpu(self):
         return Backend("webgpu", "navigator")
+
+    def confinement(self):
+        return ("files", "network")
 
     def connect(self):
         self._work("the look", lambda text: None, "")

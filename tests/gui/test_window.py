@@ -275,6 +275,7 @@ def test_a_line_without_room_ends_in_an_ellipsis_and_its_tooltip_says_all(
 ):
     open_it(qtbot, window, model_file)
     label = window.header.details
+    label.setFixedWidth(2000)
     qtbot.waitUntil(lambda: label.shown() == label.text())
     label.setFixedWidth(90)
     assert label.shown().endswith("…") and len(label.shown()) < len(label.text())

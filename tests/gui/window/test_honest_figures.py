@@ -68,7 +68,7 @@ def test_a_session_ends_in_a_card(tuned):
     assert card.worth.text().endswith("1.25× (1.24 to 1.26, 12 pairs)")  # noqa: RUF001
     assert card.tried.text() == "16 tried: 2 kept, 2 faster in a duel, 9 slower, 5 not told apart"
     assert "84% of this machine's peak" in card.left.text()
-    assert [b.text() for b in card.buttons] == ["Export", "Compare", "Report"]
+    assert [b.text() for b in card.buttons] == ["Make it faster", "Export", "Compare", "Report"]
     assert all(b.isEnabled() for b in card.buttons)
     show(tuned, ev.SessionStarted(0.0, "m", (), {}))
     assert card.isHidden()
