@@ -101,6 +101,11 @@ export class Device {
   
   store = { load: async (key) => structuredClone(this.#memory.get(key)), save: async (key, known) => void this.#memory.set(key, structuredClone(known)) };
 
+  /** The next visit is the first. */
+  forget() {
+    this.#memory.clear();
+  }
+
   /** Ms of a run for the visitor, without noise. @param {Record<string, string>} settings by workload */
   truth(settings) {
     const { kernels, candidates } = this.bundle.manifest;
@@ -140,7 +145,10 @@ export class Device {
         if (floats(outputs[0].data).some((y, i) => y !== 2 * (i + 1))) wrong++;
         next = clock.ms + GAP_MS * (0.5 + random());
       }
-      if (latencies.length >= inferences) tuning?.stop();
+      if (tuning && latencies.length >= inferences) {
+        tuning.stop();
+        engine.dispose(); // as a released session does, wherever tuning stands
+      }
     };
     const bench = new TrialBench();
     const trials = {

@@ -50,7 +50,6 @@ export class Tuner {
   /** @type {Result[]} */ results = [];
   /** @type {Map<string, Shipped>} by workload */ #running = new Map();
   /** @type {Tensor[] | null} of the page's first inference */ #inputs = null;
-  #trial = "";
   #stopped = false;
   #worker_ms = 0;
   #count = 0;
@@ -105,6 +104,7 @@ export class Tuner {
     this.watch.took(ms);
   }
 
+  /** For good: the engine may be gone from now on. */
   stop() {
     this.#stopped = true;
     this.page.trials.close();
@@ -120,11 +120,10 @@ export class Tuner {
         for (const candidate of this.parts.candidates.filter(({ header }) => header.workload === workload)) await this.#consider(candidate);
       this.state = "done";
     } catch (e) {
-      if (e !== STOPPED) throw e;
+      if (e !== STOPPED && !this.#stopped) throw e; // a released engine fails in its own words
       this.state = this.#stopped ? "stopped" : "budget used";
     } finally {
       this.page.trials.close();
-      if (this.#trial) await this.#undo(); // it has not proved itself yet, and nobody will look
     }
   }
 
@@ -260,17 +259,20 @@ export class Tuner {
     this.#before = this.#of(workload);
     await this.#use(candidate);
     this.watch.swap();
-    this.#trial = workload;
     if (!this.#onTrial(candidate)) this.known.trial = { workload, settings, gain: gainOf(result.inPlace) };
     const { gain } = /** @type {{gain: Gain}} */ (this.known.trial);
-    while (!this.watch.verdict) await this.#turn();
+    try {
+      while (!this.watch.verdict) await this.#turn();
+    } catch (e) {
+      if (!this.#stopped) await this.#undo(); // it has not proved itself yet, and nobody will look
+      throw e;
+    }
     this.known.trial = null;
     if (this.watch.verdict === "worse") {
       await this.#undo();
       this.rolledBack++;
       return again ? "rolled back" : ROLLED_BACK_ONCE;
     }
-    this.#trial = "";
     this.watch.settle(true);
     this.known.won[workload] = settings;
     this.known.gain = /** @type {Gain} */ (gain.map((x, i) => x * this.known.gain[i]));
@@ -278,7 +280,6 @@ export class Tuner {
   }
 
   async #undo() {
-    this.#trial = "";
     if (this.#before) await this.#use(this.#before);
     this.watch.settle(false);
   }

@@ -62,6 +62,18 @@ test("the next visit begins with the winners, and nothing is tried twice", async
   assert.ok(Math.max(...latencies) < 1.1 * 6, String(Math.max(...latencies)));
 });
 
+test("a page may leave at any time, also while a kernel is on trial", async (t) => {
+  const bundle = bundleOf([[{ alone: 4 }, { alone: 2 }, { alone: 5 }]]);
+  const device = new Device(t, new OwnClock(0.001), bundle, 3);
+  const states = [];
+  for (let inferences = 1; inferences <= 60; inferences++) {
+    device.forget();
+    states.push((await device.visit({ inferences })).tuning.report().state);
+  }
+  assert.equal(states[0], "stopped");
+  assert.equal(states.at(-1), "done");
+});
+
 test("a budget ends the work of a visit, and a page that leaves does", async (t) => {
   const device = new Device(t, new OwnClock(0.001), bundleOf(SHAPES), 5);
   const { tuning } = await device.visit({ options: { budgetMs: 50 }, inferences: 100 });
