@@ -74,7 +74,7 @@ def test_a_package_that_does_not_load_is_named(
     monkeypatch.syspath_prepend(str(package.parent))
     process = CompileProcess()
     try:
-        with pytest.raises(UserError, match="package .* does not load: no library") as caught:
+        with pytest.raises(UserError, match="does not load: no library") as caught:
             process.import_model(mlp(tmp_path / "mlp.onnx"), tmp_path / "w.bin")
         assert "Install the Studio again" in caught.value.hint
     finally:
