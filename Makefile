@@ -98,6 +98,13 @@ sdk: .venv/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
 	PATH="$(abspath $(BIN)):$$PATH" node .ci/sdk.mjs $(OUT)
 
+# onnxruntime-web's own tests of its public API against our entry in its place; benchmarks/ort_tests/list.json
+# says which run. ORT is a copy of github.com/microsoft/onnxruntime, which nothing here downloads.
+.PHONY: ort-tests
+ort-tests: node_modules/ready
+	@[ -d "$(ORT)/js/web" ] || { echo "Give a checkout: make ort-tests ORT=path/to/onnxruntime" >&2; exit 2; }
+	PATH="$(abspath $(BIN)):$$PATH" node benchmarks/ort_tests/run.mjs $(ORT) $(OUT)/ort-tests $(BIN)/nnjit
+
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
 	$(BIN)/python -m pytest tests/compiler/whole/test_replay.py --bless -q
