@@ -1,4 +1,4 @@
-"""Runs the program as a user does: `nnjit` in a process of its own."""
+"""Runs the program as a user does: `nnjit` in a process of its own, or what it calls in this one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from nnjit_studio.cli.main import main
 
 NNJIT = [str(Path(sys.executable).with_name("nnjit"))]
 SANDBOX = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
@@ -24,6 +30,15 @@ def nnjit(*arguments: Any, timeout_s: float = LONG_S) -> subprocess.CompletedPro
     return subprocess.run(
         [*NNJIT, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s
     )
+
+
+def nnjit_here(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """The same without a process, whose start takes longer than most verbs that need no page."""
+    words, out, err = [*map(str, arguments)], StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
+        main(words)
+    assert isinstance(end.value.code, int)
+    return subprocess.CompletedProcess(words, end.value.code, out.getvalue(), err.getvalue())
 
 
 def events_until(
