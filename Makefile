@@ -73,6 +73,9 @@ page: page-types
 # A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
 # so that the long files of tests/end2end do not come last.
 WORKERS ?= 2
+# Some machines say that Python writes no bytecode: then each of some hundred processes would compile
+# the sources anew, which is half of its start.
+unit: export PYTHONDONTWRITEBYTECODE :=
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan

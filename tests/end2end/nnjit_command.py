@@ -1,4 +1,4 @@
-"""Runs the program as a user does: `nnjit` in a process of its own, or what it calls in this one."""
+"""Runs the program as a user does: `nnjit` in a process of its own, or its entry point here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -35,7 +36,12 @@ def nnjit(*arguments: Any, timeout_s: float = LONG_S) -> subprocess.CompletedPro
 def nnjit_here(*arguments: Any) -> subprocess.CompletedProcess[str]:
     """The same without a process, whose start takes longer than most verbs that need no page."""
     words, out, err = [*map(str, arguments)], StringIO(), StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
+    with (
+        patch.dict(os.environ),  # a verb may set switches of the engine, which others would find
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
         main(words)
     assert isinstance(end.value.code, int)
     return subprocess.CompletedProcess(words, end.value.code, out.getvalue(), err.getvalue())
