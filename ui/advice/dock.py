@@ -80,8 +80,12 @@ class AdvicePanel(JobTable):
         self.limit.setValidator(QDoubleValidator(1e-9, 1e3, 9))
         self.limit.setFixedWidth(70)
         self.limit.editingFinished.connect(self._judge_again)
-        self.bar.insertWidget(2, QLabel("Error limit"))
-        self.bar.insertWidget(3, self.limit)
+        inputs = push_button(
+            "Inputs…", "Inputs of the model", "Errors are those of the model's inputs: give yours",
+            host.actions["feed"].trigger,
+        )  # fmt: skip
+        for place, widget in enumerate((inputs, QLabel("Error limit"), self.limit), start=2):
+            self.bar.insertWidget(place, widget)
         self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
         self.detail.setContentsMargins(10, 4, 10, 6)
         self.detail.hide()
@@ -239,6 +243,8 @@ class AdvicePanel(JobTable):
                 self.show_result(self.result)
                 self._tell_asks(self.result)
             return
+        if job == "feed":
+            self._feeds = dict(self._session.workbench.model.feeds)
         if job == "open":
             self.in_use, self._armed = [], ""
         # The job returns nothing: the last list that it told is its result.
