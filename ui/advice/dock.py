@@ -251,9 +251,14 @@ class AdvicePanel(JobTable):
         super()._done(job, self.result if job == JOB else result)
 
     def _tell_asks(self, advice: Advice) -> None:
-        asks = [r.asks for n in self.in_use for r in [advice.row(n)] if r is not None and r.asks]
-        if asks:
-            self._host.message.say(f"In use. Ask of your page: {' '.join(asks)}")
+        used = [row for name in self.in_use for row in [advice.row(name)] if row is not None]
+        if not used:
+            return
+        asks = " ".join(row.asks for row in used if row.asks)
+        words = f"In use: {', '.join(row.title for row in used)}."
+        words += f" Ask of your page: {asks}" if asks else ""
+        export = self._host.actions["export"]
+        self._host.message.say(words, steps=[("Export bundle…", export.trigger)])
 
     def _failed(self, job: str) -> None:
         if job == "open" and self._reopens:

@@ -116,8 +116,8 @@ class StudioWindow(QMainWindow):
     def _build_top(self, workbench: Workbench) -> None:
         self.backend = BackendChoice(self.session, self.settings)
         tune, stop = self.actions_by_id["tune"], self.actions_by_id["stop"]
-        faster = self.actions_by_id.get("advise")
-        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, faster)
+        steps = [self.actions_by_id[i] for i in ("advise", "export") if i in self.actions_by_id]
+        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, steps)
         self.card = SessionCard(self.session, self.actions_by_id)
         top = QWidget()
         panel = VerdictPanel(self.themes.current)

@@ -68,4 +68,5 @@ def text_row(port: InputPort, sizes: Sizes, ids: Sequence[int]) -> NDArray[Any]:
         row[:] = np.arange(shape[-1])
     elif "type" not in name:
         row[:taken] = list(ids)[:taken]
-    return np.broadcast_to(row, shape).copy()
+    rows: NDArray[Any] = np.broadcast_to(row, shape).copy()
+    return rows
