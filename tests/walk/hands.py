@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QLineEdit,
+    QPushButton,
     QWidget,
 )
 
@@ -68,6 +69,14 @@ class Hands:
         name = widget.accessibleName() or type(widget).__name__
         self.until(f"{name} can be clicked", lambda: widget.isVisible() and widget.isEnabled(), 5)
         QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=place or widget.rect().center())
+
+    def button(self, name: str) -> QWidget:
+        """The visible button in the window's header that says this."""
+        header = self.window.header
+        found = [b for b in header.findChildren(QPushButton) if b.text() == name and b.isVisible()]
+        if not found:
+            raise NotReached(f"the header has no button {name}")
+        return found[0]
 
     def press(self, keys: str, widget: QWidget | None = None) -> None:
         """A shortcut such as ``Ctrl+E``."""

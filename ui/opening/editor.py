@@ -32,7 +32,7 @@ from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 
 FEED = "feed"
 """Name of the job, and of the action that opens the editor."""
-WIDTH, HEIGHT = 820, 400
+WIDTH, HEIGHT, ROW = 820, 210, 36
 HEADS = ("input", "shape and type", "fed with", "", "its values now")
 SAYS = "Profile, comparison, numerical diff, advice and bundles take these inputs from now on."
 
@@ -65,7 +65,7 @@ class InputEditor(QDialog):
             on=self._pictures, spacing=8,
         )  # fmt: skip
         self._build()
-        self.resize(WIDTH, min(HEIGHT, parent.height()))
+        self.resize(WIDTH, min(HEIGHT + ROW * len(self.rows), parent.height()))
         self._turn()
 
     def _build(self) -> None:

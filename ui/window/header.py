@@ -203,6 +203,8 @@ class Header(QFrame):
         self.figures.setVisible(known and (not self._said_below or self._session.busy == "tune"))
         # Two times side by side are read as a ratio.
         told = gain is not None and gain.told_apart
+        self.before.setVisible(told)
+        self.speedup.setVisible(gain is not None)
         self.before.show_value(text.time(state.before_ms if told else None))
         ends = f"{text.time(found.low)} to {text.time(found.high)}" if found else ""
         self.now.show_value(text.time(found.ms if found else None), ends)
