@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
 
@@ -29,6 +29,7 @@ from nnjit_studio.ui.advice.lines import (
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import named, push_button
 from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
@@ -81,6 +82,11 @@ class AdvicePanel(JobTable):
         self.limit.editingFinished.connect(self._judge_again)
         self.bar.insertWidget(2, QLabel("Error limit"))
         self.bar.insertWidget(3, self.limit)
+        self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
+        self.detail.setContentsMargins(10, 4, 10, 6)
+        self.detail.hide()
+        self.box.addWidget(self.detail)
+        self.picked.connect(self._explain)
         host.session.advice_told.connect(self._follow_job)
         host.session.busy_changed.connect(lambda _: self._enable())
         host.session.problem.connect(lambda problem: self._failed(problem.job))
@@ -121,6 +127,11 @@ class AdvicePanel(JobTable):
         if armed is not None:
             return f"{armed.refusal} Press “{ANYWAY}” if you accept that."
         return headline(self.result).split(", --apply")[0].rstrip(".") + "."
+
+    def _explain(self, line: Line) -> None:
+        """What is to be known of the row that was clicked: its column may be out of sight."""
+        self.detail.setText(f"{line.title}. {line.note}".strip())
+        self.detail.show()
 
     def _put_buttons(self, lines: list[Line]) -> None:
         wanted = {line.name: line.action for line in lines if line.action}

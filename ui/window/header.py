@@ -198,8 +198,9 @@ class Header(QFrame):
 
     def _show_figures(self, state: SessionState) -> None:
         """The latency with its interval, and a gain only where pairs prove one."""
-        self.figures.setVisible(not self._said_below or self._session.busy == "tune")
         found, gain = state.estimate, state.gain
+        known = found is not None or gain is not None
+        self.figures.setVisible(known and (not self._said_below or self._session.busy == "tune"))
         # Two times side by side are read as a ratio.
         told = gain is not None and gain.told_apart
         self.before.show_value(text.time(state.before_ms if told else None))

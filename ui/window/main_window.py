@@ -121,6 +121,7 @@ class StudioWindow(QMainWindow):
         top = QWidget()
         panel = VerdictPanel(self.themes.current)
         self.verdict = VerdictControl(self.host, panel, self._visits)
+        self.verdict.rested.connect(self.welcome.measured)
         panel.told.connect(self.header.leave_figures_to)
         self.card.opened.connect(panel.fold)
         bars = (panel, self.opener.progress, self.card, self.message)
@@ -167,6 +168,9 @@ class StudioWindow(QMainWindow):
         offscreen = QGuiApplication.platformName() == "offscreen"
         screen = FIRST_SIZE if offscreen else self.screen().availableSize()
         self.resize(FIRST_SIZE.boundedTo(screen))
+        if self.size() != FIRST_SIZE:
+            # With the frame around it the window would be larger than the screen.
+            self.setWindowState(Qt.WindowState.WindowMaximized)
         self.docks.size()
         self.docks.keep_first_places()
         geometry, state = self.settings.value("geometry"), self.settings.value("state")
