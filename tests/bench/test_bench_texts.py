@@ -16,7 +16,7 @@ from nnjit_studio.bench.llm.file import FileRun, document, facts_of, file_report
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.samples.zoo import write_model
 
-RUN = FileRun(prompt_tokens=10, tokens=5, rounds=9, threads=1, seconds=0)
+RUN = FileRun(prompt_tokens=10, tokens=5, rounds=11, threads=1, seconds=0)
 
 
 def test_inputs_by_their_role(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def message(theirs: list[int]) -> dict[str, Any]:
     facts = {"memory_bytes": 2**20, "threads": 1}
     return {
         "texts": {
-            "ours": [text([1, 2, 3, 4, 5], 10.0 + i / 10) for i in range(9)],
-            "ort": [text(theirs, 20.0 + i / 10) for i in range(9)],
+            "ours": [text([1, 2, 3, 4, 5], 10.0 + i / 10) for i in range(11)],
+            "ort": [text(theirs, 20.0 + i / 10) for i in range(11)],
         },
         "facts": {"ours": facts, "ort": facts},
         "user_agent": "a browser",
@@ -64,9 +64,9 @@ def test_rates_ratios_and_equal_tokens() -> None:
     found = document("m.onnx", RUN, message([1, 2, 9, 4, 5]), {"ours": check, "ort": check})
     assert found["equal_tokens"] == 2
     rate = found["tokens_per_s"]["prompt"]["ours"]
-    assert rate["median"] == pytest.approx(1e4 / 10.4)
+    assert rate["median"] == pytest.approx(1e4 / 10.5)
     assert rate["low"] < rate["median"] < rate["high"]
-    assert found["tokens_per_s"]["decode"]["ours"]["median"] == pytest.approx(4e3 / 20.8)
+    assert found["tokens_per_s"]["decode"]["ours"]["median"] == pytest.approx(4e3 / 21.0)
     assert found["ratio"]["decode"]["low"] < 2 < found["ratio"]["decode"]["high"]
     text = file_report(found).text()
     assert "Equal tokens from the first on: 2 of 5." in text

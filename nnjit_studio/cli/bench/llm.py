@@ -35,7 +35,7 @@ SIZES["splits"] = option(
 RUN = {
     "prompt_tokens": option(32, "Tokens of the prompt.", flag="--prompt", type=COUNT),
     "tokens": option(128, type=COUNT),
-    "rounds": option(9, "From 8 on a ratio has an interval.", type=COUNT),
+    "rounds": option(11, "From 11 on a ratio has an interval.", type=COUNT),
     "weights": option(
         "gpu",
         "Generate the weights on the GPU, or stream the same ones from a file.",
