@@ -43,7 +43,7 @@ def main() -> int:
     with hands.as_a_stranger() as home:
         walk = Walk(out, model)
         try:
-            hands.in_window(walk.go, Path(home) / "kernels.db")
+            hands.in_window(walk.go, Path(home) / "kernels.db", compares=True)
             for browser in BROWSERS:
                 walk.reached(f"runs in {browser}", checked(walk, out, browser))
         except hands.NotReached as error:
@@ -136,7 +136,7 @@ class Walk:
         self.reached("profiled", findings.found[0].text)
 
         panel = window.verdict.panel
-        hands.until("the verdict is told", lambda: window.verdict.resting, 180)
+        hands.until("the verdict is told", lambda: panel.headline and window.verdict.resting, 180)
         hands.picture(self.out / "own-4-verdict.png")
         self.reached("verdict", f"{panel.headline} {panel.explanation.text()}")
 
