@@ -7,6 +7,7 @@
 import { env as ort_env, registerBackend, Tensor as OrtTensor } from "onnxruntime-common";
 import { EngineError } from "../engine/errors.js";
 import { env, InferenceSession, Tensor } from "./index.js";
+import { addressIn } from "./pointer.js";
 
 export * from "onnxruntime-common";
 
@@ -25,12 +26,13 @@ const manifestOf = (address) => (/\.(onnx|ort)$/.test(address) ? address.replace
 const backend = {
   async init() {},
   async createInferenceSessionHandler(source, options = {}) {
-    if (typeof source !== "string")
+    const address = typeof source === "string" ? source : addressIn(source);
+    if (!address)
       throw new EngineError("A model in memory cannot be opened: kernels are compiled when a bundle is exported.", "Give the address of the bundle.");
     const { numThreads, proxy } = ort_env.wasm;
     env.wasm.proxy = proxy ?? false;
     const executionProviders = options.executionProviders?.map((p) => (typeof p === "string" ? p : p.name)).filter((name) => name === "webgpu" || name === "wasm");
-    return handler(await InferenceSession.create(manifestOf(source), { numThreads: numThreads ?? 0, ...(executionProviders?.length ? { executionProviders } : {}) }));
+    return handler(await InferenceSession.create(manifestOf(address), { numThreads: numThreads ?? 0, ...(executionProviders?.length ? { executionProviders } : {}) }));
   },
 };
 for (const name of ["wasm", "webgpu", "cpu"]) registerBackend(name, backend, 10);
