@@ -182,10 +182,26 @@ plan-regret: .venv/ready $(MODEL) sandbox-note
 # benchmarks/results.md. LIE_SESSIONS is of each model.
 LIE_SESSIONS ?= 10
 LIE_SECONDS ?= 20
+# No session is begun later than that; what was measured until then is written.
+LIE_MINUTES ?= 600
 LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
 lie-test: .venv/ready $(MODEL) sandbox-note
 	$(BIN)/python benchmarks/lie_test.py $(LIE_MODELS) --sessions $(LIE_SESSIONS) \
-	  --seconds $(LIE_SECONDS) $(SANDBOX) --markdown benchmarks/results.md
+	  --seconds $(LIE_SECONDS) --minutes $(LIE_MINUTES) $(SANDBOX) --markdown benchmarks/results.md
+
+# Times as fast as ONNX Runtime Web, geometric mean over models of the zoo and of pinned wheels: one
+# thread, float32; no model is begun after GEO_MINUTES. GEO_OPTIONS: --tune SECONDS, --advise.
+# Appends to benchmarks/results.md; half an hour on an idle machine.
+GEO_MINUTES ?= 60
+GEO_OPTIONS ?=
+GEO_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny distilbert whisper-tiny-encoder \
+  $(wildcard $(OUT)/world/*.onnx $(OUT)/world/*/*.onnx)
+.PHONY: geomeans
+geomeans: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+geomeans: .venv/ready $(MODEL) $(PEERS)/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/geomeans.py $(GEO_MODELS) --minutes $(GEO_MINUTES) \
+	  $(GEO_OPTIONS) $(SANDBOX) --markdown benchmarks/results.md
 
 # Text of GPT-2 for ten minutes: memory, rate, agreement; appends to benchmarks/results.md.
 SOAK ?= 600
@@ -225,8 +241,8 @@ wasm-isolation: .venv/ready
 
 # From the start of the program to its first picture, and to the drawn graph of a model of 90 MB.
 cold-start: .venv/ready $(MODEL)
-	$(BIN)/python benchmarks/cold_start.py
-	$(BIN)/python benchmarks/cold_start.py $(MODEL)
+	$(BIN)/python benchmarks/cold_start.py --markdown benchmarks/results.md
+	$(BIN)/python benchmarks/cold_start.py $(MODEL) --markdown benchmarks/results.md
 
 # Started and stopped 100 times, the renderer killed 50 times; half an hour; appends to results.md.
 endurance: .venv/ready $(MODEL)
