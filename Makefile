@@ -73,6 +73,9 @@ page: page-types
 # A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
 # so that the long files of tests/end2end do not come last.
 WORKERS ?= 2
+# Some machines say that Python writes no bytecode: then each of some hundred processes would compile
+# the sources anew, which is half of its start.
+unit: export PYTHONDONTWRITEBYTECODE :=
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
@@ -97,6 +100,13 @@ fuzz: .venv/ready
 sdk: .venv/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
 	PATH="$(abspath $(BIN)):$$PATH" node .ci/sdk.mjs $(OUT)
+
+# onnxruntime-web's own tests of its public API against our entry in its place; benchmarks/ort_tests/list.json
+# says which run. ORT is a copy of github.com/microsoft/onnxruntime, which nothing here downloads.
+.PHONY: ort-tests
+ort-tests: node_modules/ready
+	@[ -d "$(ORT)/js/web" ] || { echo "Give a checkout: make ort-tests ORT=path/to/onnxruntime" >&2; exit 2; }
+	PATH="$(abspath $(BIN)):$$PATH" node benchmarks/ort_tests/run.mjs $(ORT) $(OUT)/ort-tests $(BIN)/nnjit
 
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
