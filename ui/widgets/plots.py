@@ -94,7 +94,7 @@ class PlotPanel(Panel):
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.reset_button = push_button(
-            "Reset view", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
+            "Reset", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
         )
         self.save_button = tool_button("Save", f"{title}: save", "Save as an image or as numbers")
         menu = named(QMenu(self.save_button), f"{title}: save as")
