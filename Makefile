@@ -108,6 +108,16 @@ ort-tests: node_modules/ready
 	@[ -d "$(ORT)/js/web" ] || { echo "Give a checkout: make ort-tests ORT=path/to/onnxruntime" >&2; exit 2; }
 	PATH="$(abspath $(BIN)):$$PATH" node benchmarks/ort_tests/run.mjs $(ORT) $(OUT)/ort-tests $(BIN)/nnjit
 
+# First answers of MiniLM, cold and on a second visit, beside ONNX Runtime Web, in the page and in a
+# worker; under ten minutes, on an idle machine.
+.PHONY: first-answer
+first-answer: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+first-answer: .venv/ready $(MODEL) $(PEERS)/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/nnjit export $(MODEL) -o $(OUT)/first-answer.zip
+	for way in "" --proxy; do $(BIN)/python benchmarks/first_answer.py --model $(MODEL) $(SANDBOX) $$way \
+	  --bundle $(OUT)/first-answer.zip --out $(OUT)/first-answer; done
+
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
 	$(BIN)/python -m pytest tests/compiler/whole/test_replay.py --bless -q
