@@ -123,13 +123,11 @@ models: .venv/ready models-export sandbox-note
 	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/exported --dim batch=1 --dim sequence=16 \
 	  --title "Exported by torch.onnx" --markdown docs/models.md
 
-# Quantised formats compared with ONNX Runtime Web in Chromium, tuned, one thread; half an hour.
-formats: .venv/ready benchmarks/node_modules/ready sandbox-note
+# Six models in seven formats; what is measured is kept in out/formats/cells.json.
+MINUTES ?= 20
+formats: .venv/ready benchmarks/node_modules/ready
 	.ci/system.sh chromium
-	for m in minilm vit-tiny mobilenet-v2; do \
-	  $(BIN)/nnjit sample $$m -o $(OUT)/formats/$$m.onnx && \
-	  $(TORCH) benchmarks/models/quantise.py $(OUT)/formats/$$m.onnx $(OUT)/formats; done
-	$(BIN)/nnjit bench models $(SANDBOX) --threads 1 --cold 0 --markdown docs/models.md $(OUT)/formats/*.onnx
+	$(BIN)/python -W ignore benchmarks/models/formats.py $(OUT)/formats --minutes $(MINUTES) --cells "$(CELLS)"
 
 TORCH ?= $(PYTHON)
 models-export:
