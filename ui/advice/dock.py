@@ -80,8 +80,12 @@ class AdvicePanel(JobTable):
         self.limit.setValidator(QDoubleValidator(1e-9, 1e3, 9))
         self.limit.setFixedWidth(70)
         self.limit.editingFinished.connect(self._judge_again)
-        self.bar.insertWidget(2, QLabel("Error limit"))
-        self.bar.insertWidget(3, self.limit)
+        inputs = push_button(
+            "Inputs…", "Inputs of the model", "Errors are those of the model's inputs: give yours",
+            host.actions["feed"].trigger,
+        )  # fmt: skip
+        for place, widget in enumerate((inputs, QLabel("Error limit"), self.limit), start=2):
+            self.bar.insertWidget(place, widget)
         self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
         self.detail.setContentsMargins(10, 4, 10, 6)
         self.detail.hide()
@@ -239,15 +243,22 @@ class AdvicePanel(JobTable):
                 self.show_result(self.result)
                 self._tell_asks(self.result)
             return
+        if job == "feed":
+            self._feeds = dict(self._session.workbench.model.feeds)
         if job == "open":
             self.in_use, self._armed = [], ""
         # The job returns nothing: the last list that it told is its result.
         super()._done(job, self.result if job == JOB else result)
 
     def _tell_asks(self, advice: Advice) -> None:
-        asks = [r.asks for n in self.in_use for r in [advice.row(n)] if r is not None and r.asks]
-        if asks:
-            self._host.message.say(f"In use. Ask of your page: {' '.join(asks)}")
+        used = [row for name in self.in_use for row in [advice.row(name)] if row is not None]
+        if not used:
+            return
+        asks = " ".join(row.asks for row in used if row.asks)
+        words = f"In use: {', '.join(row.title for row in used)}."
+        words += f" Ask of your page: {asks}" if asks else ""
+        export = self._host.actions["export"]
+        self._host.message.say(words, steps=[("Export bundle…", export.trigger)])
 
     def _failed(self, job: str) -> None:
         if job == "open" and self._reopens:

@@ -94,14 +94,15 @@ class PlotPanel(Panel):
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.reset_button = push_button(
-            "Reset view", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
+            "Reset", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
         )
         self.save_button = tool_button("Save", f"{title}: save", "Save as an image or as numbers")
         menu = named(QMenu(self.save_button), f"{title}: save as")
         self.png_action = menu.addAction("Image, PNG…")
         self.csv_action = menu.addAction("Numbers, CSV…")
         self.save_button.setMenu(menu)
-        self.save_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.save_button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
+        self.save_button.clicked.connect(self.save_button.showMenu)
         self.bar = hbox(None, self.reset_button, self.save_button, margins=(8, 6, 8, 2))
         self.box = vbox(self.bar, (self.plot, 1), on=self)
         self._zoomed = False

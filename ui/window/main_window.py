@@ -17,6 +17,7 @@ from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files.trial import Trials
+from nnjit_studio.ui.opening.editor import FEED, InputEditing
 from nnjit_studio.ui.state.jobs import JobProblem, export_bundle, export_report
 from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.state.session import StudioSession
@@ -115,8 +116,8 @@ class StudioWindow(QMainWindow):
     def _build_top(self, workbench: Workbench) -> None:
         self.backend = BackendChoice(self.session, self.settings)
         tune, stop = self.actions_by_id["tune"], self.actions_by_id["stop"]
-        faster = self.actions_by_id.get("advise")
-        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, faster)
+        steps = [self.actions_by_id[i] for i in ("advise", "export") if i in self.actions_by_id]
+        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, steps)
         self.card = SessionCard(self.session, self.actions_by_id)
         top = QWidget()
         panel = VerdictPanel(self.themes.current)
@@ -132,6 +133,7 @@ class StudioWindow(QMainWindow):
     def _build_parts(self) -> None:
         self.closing = Closing(self.host)
         self.first_run = FirstRun(self.host)
+        self.inputs = InputEditing(self.host)
         self.refused = RefusedModels(self.host)
         self.tuner = TuningControl(self.host, self.opener.reopen, self.closing)
         self.preferences = SettingsControl(
@@ -204,6 +206,7 @@ class StudioWindow(QMainWindow):
             "reset_layout": lambda: docks.rearrange("Reset the layout", docks.reset),
             "documentation": lambda: dialogs.show(Documentation(self)),
             "palette": self._show_palette,
+            FEED: self.inputs.ask,
             "compare": self.verdict.measure,
             "install_peer": self.verdict.install,
             "welcome": self.welcome.show,

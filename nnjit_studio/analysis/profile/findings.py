@@ -24,6 +24,8 @@ _ONLY_MOVES = re.compile(rf"{_MOVE}(?:_{_MOVE})*")
 IN_THE_PAGE = ("loading weights into the page", "registering kernels in the page", "first run")
 """Phases of the cold start that a visitor of a shipped page waits for, too."""
 
+ROUGH = 0.25
+"""Spread of the runs, of their median, beyond which a machine was too busy for a profile."""
 TUNE, SHOW, DIFF, MEMORY, LEDGER, DEVICE = "tune", "show", "diff", "memory", "ledger", "device"
 """What may follow from a finding: tune, show the step, compare its numbers, see the memory's or
 the cold start's figures, measure the device."""
@@ -55,12 +57,21 @@ def ranked(profile: ModelProfile) -> list[Finding]:
         several = [step for steps in rest for step in steps]
         told.append(Finding(f"{_share(several):.0%} in {_count(several, 'other')}."))
     return [
+        *map(Finding, _rough(profile)),
         *told,
         *map(Finding, _engine(profile)),
         *(Finding(text, (LEDGER,)) for text in _cold(profile)),
         *(Finding(text, (MEMORY,)) for text in _memory(profile)),
         *(Finding(text, (DEVICE,)) for text in _unknown(profile)),
     ]
+
+
+def _rough(profile: ModelProfile) -> Iterator[str]:
+    """Shares and peaks are not to be believed of runs that differ so much."""
+    warm = profile.warm
+    if warm.median_ms > 0 and warm.iqr_ms > ROUGH * warm.median_ms:
+        spread = warm.iqr_ms / warm.median_ms
+        yield f"Runs differ by {spread:.0%}: the machine was busy, and what follows is rough."
 
 
 def kind_of(step: StepProfile) -> str:
