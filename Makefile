@@ -289,11 +289,14 @@ walk-own: .venv/ready $(PEERS)/ready
 	.ci/system.sh chromium
 	$(BIN)/python tests/walk/own_model.py --out $(OUT)/walk
 
-# Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine.
-screenshots: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx
+# Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine. Then the
+# window at 1280x720, 1600x900 and 1920x1080.
+screenshots: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+screenshots: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx $(PEERS)/ready
 	.ci/system.sh vulkan
 	$(BIN)/python tests/walk/screenshots.py --out docs/screenshots \
 	  --decoder $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx
+	$(BIN)/python tests/walk/three_sizes.py --out docs/screenshots --advice
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:
