@@ -67,7 +67,7 @@ def test_rates_ratios_and_equal_tokens() -> None:
     assert rate["median"] == pytest.approx(1e4 / 10.5)
     assert rate["low"] < rate["median"] < rate["high"]
     assert found["tokens_per_s"]["decode"]["ours"]["median"] == pytest.approx(4e3 / 21.0)
-    assert found["ratio"]["decode"]["low"] < 2 < found["ratio"]["decode"]["high"]
+    assert found["ratio"]["decode"]["low"] < 1.95 < found["ratio"]["decode"]["high"]
     text = file_report(found).text()
     assert "Equal tokens from the first on: 2 of 5." in text
     assert "ANOTHER" not in text

@@ -101,7 +101,8 @@ class PlotPanel(Panel):
         self.png_action = menu.addAction("Image, PNG…")
         self.csv_action = menu.addAction("Numbers, CSV…")
         self.save_button.setMenu(menu)
-        self.save_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.save_button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
+        self.save_button.clicked.connect(self.save_button.showMenu)
         self.bar = hbox(None, self.reset_button, self.save_button, margins=(8, 6, 8, 2))
         self.box = vbox(self.bar, (self.plot, 1), on=self)
         self._zoomed = False
