@@ -110,13 +110,13 @@ def test_kill_while_busy_fails_that_job_alone(
 ) -> None:
     path = mlp(tmp_path / "late.onnx", seed=5)
     failures = 0
-    for _ in range(5):
+    for _ in range(2):
         try:
             process.import_model(path, tmp_path / "w.bin", lambda phase: process.kill())
         except ModelError as e:
             failures += 1
             assert "ended" in e.error
-    assert failures == 5
+    assert failures == 2
     assert Compiler(process).compile(model.workloads[0], None, TIERS).error == ""
 
 

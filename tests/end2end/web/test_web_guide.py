@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import pytest
 from guide_models import likeness, minilm_like, write_tokenizer
-from nnjit_command import LONG_S, SANDBOX, nnjit
+from nnjit_command import LONG_S, SANDBOX, nnjit_here
 from static_server import serve
 
 from nnjit_studio.engine.browsers import browsers
@@ -78,7 +78,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def export(model: onnx.ModelProto, folder: Path, *options: object) -> Path:
     onnx.save(model, folder / "minilm.onnx")
-    exported = nnjit("export", folder / "minilm.onnx", "-o", folder / "minilm.zip", *options)
+    exported = nnjit_here("export", folder / "minilm.onnx", "-o", folder / "minilm.zip", *options)
     assert exported.returncode == 0, exported.stderr
     return folder / "minilm.zip"
 
