@@ -139,9 +139,7 @@ def _count(result: CrowdResult, device: Device, belief: Belief | None, outcome: 
         result.known_regrets.append(regret)
 
 
-def _lie(
-    kind: Kind, rng: np.random.Generator, truthful: bool
-) -> tuple[tuple[str, float], ...]:
+def _lie(kind: Kind, rng: np.random.Generator, truthful: bool) -> tuple[tuple[str, float], ...]:
     """Five bad settings, with speed-ups that a good one could have, or with their own."""
     slow = np.argsort(kind.times_ms[: len(LITE)])[len(LITE) // 2 :]
     chosen = rng.choice(slow, 5, replace=False)
