@@ -103,7 +103,7 @@ class PlanPanel(JobTable):
 
     result: PlanRun | None
     told = Signal(object)
-    """``Event``: From the thread of the rounds."""
+    """``PlanRun``: From the thread of the rounds; the last may come after the job's end."""
 
     def __init__(self, host: Host) -> None:
         super().__init__(host, "Plan", COLUMNS, JOB, EMPTY)
@@ -115,19 +115,22 @@ class PlanPanel(JobTable):
         self.view.selectionModel().selectionChanged.connect(self._pick)
         self.filter.hide()
         self._host, self._reopens = host, False
-        self.told.connect(self._follow_rounds)
+        self.told.connect(self.show_result)
 
     def begin(self) -> bool:
         """Measure the choices of the plan; False when another job runs."""
         self.show_result(PlanRun())
         return self._session.run(Job(JOB, "Tuning the plan", self._rounds))
 
-    def _rounds(self, bench: Workbench, tell: OnPhase) -> None:
+    def _rounds(self, bench: Workbench, tell: OnPhase) -> PlanRun:
+        run = PlanRun()
         rounds: Iterable[ev.Event] = bench.run(tune_plan)
         for event in rounds:
             if isinstance(event, ev.Trying):
                 tell(f"the plan: {event.candidate}")
-            self.told.emit(event)
+            run = run.after(event)
+            self.told.emit(run)
+        return run
 
     def fill(self) -> None:
         rows = sorted(self.result.rows if self.result else (), key=lambda row: row.round or 1 << 30)
@@ -144,15 +147,13 @@ class PlanPanel(JobTable):
             f"{end.ways} known ways is in use{gain}."
         )
 
-    def _follow_rounds(self, event: ev.Event) -> None:
-        self.show_result((self.result or PlanRun()).after(event))
-
     def _done(self, job: str, result: object) -> None:
         if job == "open" and self._reopens:
             self._reopens = False
             return
-        # The job returns nothing: what it told is its result.
-        super()._done(job, self.result if job == JOB else result)
+        if job == JOB and result is None:  # it failed: what it told stays
+            result = self.result
+        super()._done(job, result)
         if job == JOB and self.result is not None and self.result.won:
             QTimer.singleShot(0, self, self._open_again)
 
