@@ -73,6 +73,9 @@ page: page-types
 # A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
 # so that the long files of tests/end2end do not come last.
 WORKERS ?= 2
+# Some machines say that Python writes no bytecode: then each of some hundred processes would compile
+# the sources anew, which is half of its start.
+unit: export PYTHONDONTWRITEBYTECODE :=
 unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
@@ -98,6 +101,23 @@ sdk: .venv/ready
 	PATH="$(abspath $(BIN)):$$PATH" npm ci --silent
 	PATH="$(abspath $(BIN)):$$PATH" node .ci/sdk.mjs $(OUT)
 
+# onnxruntime-web's own tests of its public API against our entry in its place; benchmarks/ort_tests/list.json
+# says which run. ORT is a copy of github.com/microsoft/onnxruntime, which nothing here downloads.
+.PHONY: ort-tests
+ort-tests: node_modules/ready
+	@[ -d "$(ORT)/js/web" ] || { echo "Give a checkout: make ort-tests ORT=path/to/onnxruntime" >&2; exit 2; }
+	PATH="$(abspath $(BIN)):$$PATH" node benchmarks/ort_tests/run.mjs $(ORT) $(OUT)/ort-tests $(BIN)/nnjit
+
+# First answers of MiniLM, cold and on a second visit, beside ONNX Runtime Web, in the page and in a
+# worker; under ten minutes, on an idle machine.
+.PHONY: first-answer
+first-answer: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+first-answer: .venv/ready $(MODEL) $(PEERS)/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/nnjit export $(MODEL) -o $(OUT)/first-answer.zip
+	for way in "" --proxy; do $(BIN)/python benchmarks/first_answer.py --model $(MODEL) $(SANDBOX) $$way \
+	  --bundle $(OUT)/first-answer.zip --out $(OUT)/first-answer; done
+
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
 	$(BIN)/python -m pytest tests/compiler/whole/test_replay.py --bless -q
@@ -113,13 +133,11 @@ models: .venv/ready models-export sandbox-note
 	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/exported --dim batch=1 --dim sequence=16 \
 	  --title "Exported by torch.onnx" --markdown docs/models.md
 
-# Quantised formats compared with ONNX Runtime Web in Chromium, tuned, one thread; half an hour.
-formats: .venv/ready benchmarks/node_modules/ready sandbox-note
+# Six models in seven formats; what is measured is kept in out/formats/cells.json.
+MINUTES ?= 20
+formats: .venv/ready benchmarks/node_modules/ready
 	.ci/system.sh chromium
-	for m in minilm vit-tiny mobilenet-v2; do \
-	  $(BIN)/nnjit sample $$m -o $(OUT)/formats/$$m.onnx && \
-	  $(TORCH) benchmarks/models/quantise.py $(OUT)/formats/$$m.onnx $(OUT)/formats; done
-	$(BIN)/nnjit bench models $(SANDBOX) --threads 1 --cold 0 --markdown docs/models.md $(OUT)/formats/*.onnx
+	$(BIN)/python -W ignore benchmarks/models/formats.py $(OUT)/formats --minutes $(MINUTES) --cells "$(CELLS)"
 
 TORCH ?= $(PYTHON)
 models-export:
@@ -182,10 +200,26 @@ plan-regret: .venv/ready $(MODEL) sandbox-note
 # benchmarks/results.md. LIE_SESSIONS is of each model.
 LIE_SESSIONS ?= 10
 LIE_SECONDS ?= 20
+# No session is begun later than that; what was measured until then is written.
+LIE_MINUTES ?= 600
 LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
 lie-test: .venv/ready $(MODEL) sandbox-note
 	$(BIN)/python benchmarks/lie_test.py $(LIE_MODELS) --sessions $(LIE_SESSIONS) \
-	  --seconds $(LIE_SECONDS) $(SANDBOX) --markdown benchmarks/results.md
+	  --seconds $(LIE_SECONDS) --minutes $(LIE_MINUTES) $(SANDBOX) --markdown benchmarks/results.md
+
+# Times as fast as ONNX Runtime Web, geometric mean over models of the zoo and of pinned wheels: one
+# thread, float32; no model is begun after GEO_MINUTES. GEO_OPTIONS: --tune SECONDS, --advise.
+# Appends to benchmarks/results.md; half an hour on an idle machine.
+GEO_MINUTES ?= 60
+GEO_OPTIONS ?=
+GEO_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny distilbert whisper-tiny-encoder \
+  $(wildcard $(OUT)/world/*.onnx $(OUT)/world/*/*.onnx)
+.PHONY: geomeans
+geomeans: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+geomeans: .venv/ready $(MODEL) $(PEERS)/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/geomeans.py $(GEO_MODELS) --minutes $(GEO_MINUTES) \
+	  $(GEO_OPTIONS) $(SANDBOX) --markdown benchmarks/results.md
 
 # Text of GPT-2 for ten minutes: memory, rate, agreement; appends to benchmarks/results.md.
 SOAK ?= 600
@@ -225,8 +259,8 @@ wasm-isolation: .venv/ready
 
 # From the start of the program to its first picture, and to the drawn graph of a model of 90 MB.
 cold-start: .venv/ready $(MODEL)
-	$(BIN)/python benchmarks/cold_start.py
-	$(BIN)/python benchmarks/cold_start.py $(MODEL)
+	$(BIN)/python benchmarks/cold_start.py --markdown benchmarks/results.md
+	$(BIN)/python benchmarks/cold_start.py $(MODEL) --markdown benchmarks/results.md
 
 # Started and stopped 100 times, the renderer killed 50 times; half an hour; appends to results.md.
 endurance: .venv/ready $(MODEL)
@@ -251,21 +285,28 @@ turbo-bench: .venv/ready
 commands: .venv/ready
 	QT_QPA_PLATFORM=offscreen $(BIN)/python tests/gui/command_table.py
 
-# A stranger with the sample model, through the window's own widgets: seconds of every station.
-walk: .venv/ready
+# A stranger with the sample model, then with a model of one's own of open sizes (its pinned wheel is
+# downloaded), through the window's own widgets: seconds of every station; ten minutes and more.
+walk: .venv/ready walk-sample walk-own
+
+.PHONY: walk-sample walk-own
+walk-sample walk-own: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+walk-sample: .venv/ready
 	.ci/system.sh chromium
 	$(BIN)/python tests/walk/walk.py --out $(OUT)/walk
 
-# The same with a model of one's own, of open sizes; its pinned wheel is downloaded.
-.PHONY: walk-own
-walk-own: .venv/ready
+walk-own: .venv/ready $(PEERS)/ready
+	.ci/system.sh chromium
 	$(BIN)/python tests/walk/own_model.py --out $(OUT)/walk
 
-# Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine.
-screenshots: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx
+# Every view, light and dark, at 1x and 2x, from real runs; some minutes on an idle machine. Then the
+# window at 1280x720, 1600x900 and 1920x1080.
+screenshots: export NNJIT_PEERS := $(abspath $(OUT)/peers)
+screenshots: .venv/ready $(OUT)/gpt2-decode.onnx $(OUT)/gpt2-prefill.onnx $(PEERS)/ready
 	.ci/system.sh vulkan
 	$(BIN)/python tests/walk/screenshots.py --out docs/screenshots \
 	  --decoder $(OUT)/gpt2-decode.onnx --prefill $(OUT)/gpt2-prefill.onnx
+	$(BIN)/python tests/walk/three_sizes.py --out docs/screenshots --advice
 
 # Both commands on a bare Debian root that this target builds; needs root and debootstrap.
 fresh-check:

@@ -20,7 +20,7 @@ const [, version] = /__version__ = "(.+)"/.exec(readFileSync("nnjit_studio/__ini
 const description = { ...JSON.parse(readFileSync(join(folder, "package.json"), "utf8")), version, license: "Apache-2.0" };
 writeFileSync(join(folder, "package.json"), `${JSON.stringify(description, null, 2)}\n`);
 
-const entries = ["runtime/index", "runtime/ort", "sdk/tuning/gains"].map((name) => join("resources", `${name}.js`));
+const entries = ["runtime/index", "runtime/ort", "runtime/transformers", "sdk/tuning/gains"].map((name) => join("resources", `${name}.js`));
 const emit = ["--allowJs", "--declaration", "--emitDeclarationOnly", "--skipLibCheck", "--target", "es2022", "--module", "es2022", "--moduleResolution", "bundler", "--lib", "es2022,dom,dom.iterable", "--types", "@webgpu/types", "--rootDir", "resources", "--outDir", folder];
 execFileSync("node_modules/.bin/tsc", [...entries, ...emit], { stdio: "inherit" });
 

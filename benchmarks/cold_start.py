@@ -14,7 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import date
 from pathlib import Path
+
+from nnjit_studio.bench.report import append
 
 MARKS = {"window": "The window is drawn.", "graph": "The graph is drawn"}
 WANTED_S = {"window": 3.0, "graph": 5.0}
@@ -24,15 +27,24 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", nargs="?", type=Path)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--markdown", type=Path, help="append the figures to this file")
     options = parser.parse_args()
+    load = os.getloadavg()[0]
     runs = [measure(options.model) for _ in range(options.runs)]
+    told = []
     for name in runs[0]:
         seconds = sorted(run[name] for run in runs)
         wanted = f", {WANTED_S[name]:.0f} wanted" if name in WANTED_S else ""
-        print(
+        told.append(
             f"{name}: median {statistics.median(seconds):.2f} s, {seconds[0]:.2f} to "
             f"{seconds[-1]:.2f}, {len(seconds)} runs{wanted}"
         )
+        print(told[-1])
+    if options.markdown:
+        of = f"with {options.model.name}" if options.model else "without a model"
+        lines = "\n".join(f"- {line}" for line in told)
+        title = f"## {date.today()}: start of the window, {of}, load average {load:.1f}"
+        append(options.markdown, f"{title}\n\n{lines}")
 
 
 def measure(model: Path | None) -> dict[str, float]:

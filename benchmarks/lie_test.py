@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 from nnjit_studio.bench.conditions import load_average, measured_on
@@ -25,6 +26,7 @@ def main() -> int:
     given.add_argument("models", nargs="+")
     given.add_argument("--sessions", type=int, default=1, help="of each model")
     given.add_argument("--seconds", type=float, default=20.0)
+    given.add_argument("--minutes", type=float, default=600.0, help="no session is begun later")
     given.add_argument("--busy", type=int, default=6, help="processes at work meanwhile")
     given.add_argument("--target", default="chromium")
     given.add_argument("--no-sandbox", action="store_true")
@@ -32,7 +34,11 @@ def main() -> int:
     options = given.parse_args()
     before, judged, sessions = load_average(), [], []
     target = TargetOptions(options.target, no_sandbox=options.no_sandbox)
+    end = time.monotonic() + 60 * options.minutes
     for number in range(options.sessions * len(options.models)):
+        if time.monotonic() > end:
+            print(f"{number} sessions in {options.minutes:g} minutes", file=sys.stderr)
+            break
         name = options.models[number % len(options.models)]
         with scratch() as folder, cold(folder, target) as opened:
             path = Path(name)

@@ -1,7 +1,8 @@
 """What the programs ``nnjit`` and ``nnjit-studio`` call.
 
-A spawned process imports the main module of its parent again. This one imports
-nothing, so that compile and GPU processes do not load the command line.
+A spawned process imports the main module of its parent again. At its
+top this one imports three modules of the standard library, which ``multiprocessing`` loads anyway,
+and nothing of the Studio, so that compile and GPU processes do not load the command line.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     python benchmarks/models/quantise.py MODEL.onnx FOLDER
 
 MODEL.f16, .dynamic and .uint8 (8-bit weights, MatMulInteger and ConvInteger), .qdq (static, pairs
-of QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul) and .4bit
-(MatMulNBits). Calibrated on seeded images: what counts is the operators, not the accuracy.
+of QuantizeLinear and DequantizeLinear), .qoperator (QLinearConv, QLinearMatMul), .4bit
+(MatMulNBits) and .q4f16 (the same in f16). Calibrated on seeded images: what counts is the
+operators, not the accuracy.
 """
 
 from __future__ import annotations
@@ -58,10 +59,15 @@ def half(source: Path, out: Path) -> None:
     onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), out)
 
 
-def four_bits(source: Path, out: Path) -> None:
-    quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=32, is_symmetric=False)
+def four_bits(source: Path, out: Path, model: onnx.ModelProto | None = None) -> None:
+    given = model or onnx.load(source)
+    quantizer = MatMulNBitsQuantizer(given, block_size=32, is_symmetric=False)
     quantizer.process()
     quantizer.model.save_model_to_file(str(out))
+
+
+def four_bits_in_half(source: Path, out: Path) -> None:
+    four_bits(source, out, convert_float_to_float16(onnx.load(source), keep_io_types=True))
 
 
 FORMATS: dict[str, Callable[[Path, Path], None]] = {
@@ -71,6 +77,7 @@ FORMATS: dict[str, Callable[[Path, Path], None]] = {
     "qdq": static(QuantFormat.QDQ),
     "qoperator": static(QuantFormat.QOperator),
     "4bit": four_bits,
+    "q4f16": four_bits_in_half,
 }
 
 

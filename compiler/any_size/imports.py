@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
+from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Made, Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
-from nnjit_studio.compiler.any_size.numbers import check_numbers
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import (
     Feeds,
@@ -175,23 +175,10 @@ def import_any(
     form = open_form(variant.unified, variant.found, example, importer.store)
     importer.store.finish_plan()
     plan = replace(form.plan, weights_bytes=importer.store.nbytes)
-    for sizes in _checked_sizes(plan):
-        shapes = trial.run({**variant.found.fixed, **sizes})
-        for port in plan.at(sizes).outputs:
-            if port.spec.shape != shapes[port.spec.name]:
-                raise refused(f"no formula holds at {_text(sizes)}")
+    compiled = Compiled(plan, form.kernels, weights_file, trial, variant.found.fixed, half_weights)
     on_phase("checking the numbers")
-    fixed, at = variant.found.fixed, _checked_sizes(plan)
-    whole = [{**fixed, **sizes} for sizes in at]
-    check_numbers(plan, form.kernels, weights_file, trial, whole, half_weights)
-    return AnySize(plan, form.kernels, tuple(importer.notes))
-
-
-def _checked_sizes(plan: OpenPlan) -> list[Sizes]:
-    """Sizes that nothing was made from: the smallest, that at hand, and one further."""
-    further = {d.name: min(d.high, plan.example[d.name] + 7 * d.step) for d in plan.dims}
-    further = {d.name: further[d.name] // d.step * d.step for d in plan.dims}
-    return [{d.name: d.low for d in plan.dims}, plan.example, further]
+    plan, notes = checked(compiled)
+    return AnySize(plan, form.kernels, (*importer.notes, *notes))
 
 
 def _model(

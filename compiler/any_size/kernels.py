@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.functions import Constant, parts, with_parameters
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.remainders import remainders
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
@@ -70,12 +71,20 @@ def any_size_kernel(name: str, at: At, extents: Sequence[Size], dims: Sequence[D
     """
     maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims))
     selectors = maker.selectors()
-    variants, code = [], []
+    made: list[Variant | None] = []
+    code: list[Kernel] = []
+    left = remainders(selectors)
     for rests in itertools.product(*(range(by) for _, by in selectors)):
+        if rests not in left:
+            made.append(None)
+            continue
         wanted = [(s, by, rest) for (s, by), rest in zip(selectors, rests, strict=True)]
         variant, kernels = maker.variant(wanted)
-        variants.append(variant)
+        made.append(variant)
         code += kernels
+    # A remainder that no size leaves is never chosen: any variant stands in its place.
+    some = next(variant for variant in made if variant)
+    variants = [variant or some for variant in made]
     return Compiled(OpenKernel(tuple(selectors), tuple(variants)), tuple(code))
 
 
@@ -230,8 +239,16 @@ class _Maker:
                 return
 
     def _size(self, dim: Dim, rng: random.Random) -> int:
+        low = self._first(dim)
+        return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN, low))
+
+    def _first(self, dim: Dim) -> int:
+        """Steps of a dimension from which on all loops that follow it alone have turns enough."""
+        follow = [e for e in self.extents if e.dims == {dim}]
         low = -(-max(dim.low, _SMALLEST) // dim.step)
-        return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN))
+        while any(e.at({dim.name: dim.step * low}) < _SMALLEST for e in follow):
+            low += 1
+        return low
 
     def _in_turn(self, sizes: Sizes, turn: int) -> bool:
         """Whether loops over extents end with a remainder, and with another one each turn."""
@@ -251,7 +268,9 @@ class _Maker:
         divisors = sorted({*_DIVISORS, *(by for _, by, _ in wanted)})
         cut = [(b, by) for by in divisors for b in bases]
         made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
-        for value in (*bases, *made):
+        # The last window of a convolution begins before the end: bounds count one row less.
+        beside = [b + shift for shift in (-1, 1) for b in bases]
+        for value in (*bases, *beside, *made):
             vector = self._vector(value, samples)
             if len(set(vector)) > 1:
                 atoms.setdefault(vector, value)

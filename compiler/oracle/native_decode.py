@@ -33,22 +33,6 @@ class NativeChoice:
     deficit: float
 
 
-def in_full_precision(model: Any) -> bool:
-    """Let products of packed weights not round their other operand to 8 bits; whether any did.
-
-    ``accuracy_level`` 4 of MatMulNBits allows that for speed. Our kernels do not, and tokens
-    could not be compared.
-    """
-    found = False
-    for node in model.graph.node:
-        kept = [a for a in node.attribute if a.name != "accuracy_level"]
-        if node.op_type == "MatMulNBits" and len(kept) < len(node.attribute):
-            del node.attribute[:]
-            node.attribute.extend(kept)
-            found = True
-    return found
-
-
 class NativeDecoder:
     """Follows a text token by token with the past as the model returns it.
 
@@ -61,10 +45,11 @@ class NativeDecoder:
 
         from nnjit_studio.compiler.importer.decoder.branches import has_branches, take_branch
         from nnjit_studio.compiler.importer.decoder.parts import find_decoder
+        from nnjit_studio.compiler.oracle.full_precision import in_full_precision
 
         model = onnx.load(str(path), load_external_data=False)
         self._merged = has_branches(model)
-        exact = in_full_precision(model)
+        exact = in_full_precision(model, path.parent)
         changed = model.SerializeToString() if exact else b""
         take_branch(model, past=True)
         self._decoder = find_decoder(model)

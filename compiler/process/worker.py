@@ -54,7 +54,8 @@ def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
     """Send the reply to a request, or how it failed."""
     row, request = OPERATIONS[kind], None
     try:
-        handler, request = handler_of(row), codec.decode(body, row.request)
+        request = codec.decode(body, row.request)
+        handler = handler_of(row)
         with limited(_size(request.path)) if row.counted else contextlib.nullcontext():
             reply = handler(state, request)
         codec.send(pipe, "reply", reply)
@@ -66,7 +67,8 @@ def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
 
 def _failure(row: Operation, request: object, error: Exception) -> Failure:
     """An error as the parent raises it; those of a stranger's file are not the Studio's."""
-    subject = row.lost.format(request=request) if row.lost else "The compile process"
+    named = row.lost and request is not None
+    subject = row.lost.format(request=request) if named else "The compile process"
     text = f"{type(error).__name__}: {error}"[:500]
     if isinstance(error, NnjitError):
         text, hint, kind = error.error, error.hint, type(error)
@@ -77,7 +79,10 @@ def _failure(row: Operation, request: object, error: Exception) -> Failure:
     elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         text = f"{subject} found no room in {tempfile.gettempdir()!r}."
         hint, kind = "Make room, or set TMPDIR to another folder.", UserError
-    elif row.lost:
+    elif isinstance(error, ImportError):
+        text = f"{subject} failed: a package of the Studio does not load: {error}."
+        hint, kind = "Install the Studio again; its packages stand in pyproject.toml.", UserError
+    elif named:
         text = f"{subject} failed: {text}."
         hint, kind = (
             "The file may be damaged; if other programs read it, please report it.",

@@ -22,6 +22,7 @@ VERBS = {
     "compare": "verdict.compare:compare",
     "compile": "kernel:compile_kernel",
     "db": "db:db",
+    "devices": "house.devices:devices",
     "diff": "profile:diff",
     "doctor": "doctor:doctor",
     "export": "run:export",

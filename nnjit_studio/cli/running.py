@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from nnjit_studio.cli.common import database_path, note
+from nnjit_studio.cli.house.at_work import device_at_work
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.sandbox import NO_SANDBOX, Sandbox, switched_off_by
@@ -18,6 +19,7 @@ from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.backend import adapter_wanted, choose_backend
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.interrupts import interrupts, stop
+from nnjit_studio.tuner.events import Event
 from nnjit_studio.workbench import Workbench
 
 T = TypeVar("T")
@@ -30,6 +32,8 @@ class Running:
 
     bench: Workbench
     target: TargetOptions
+    listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    """Show the events of a session where the page is."""
 
     def run(self, work: Callable[[], T]) -> T:
         """Do work while a page of the target is there."""
@@ -38,6 +42,11 @@ class Running:
             from nnjit_studio.ui.page.headless import run_with_embedded_page
 
             return run_with_embedded_page(page.hub, work, no_sandbox, page.cancel)
+        if self.target.device is not None:
+            with device_at_work(page, self.target, database_path(self.target.database)) as door:
+                self.listeners.append(lambda event: door.tell(event.to_json()))
+                with interrupts(_once(page.cancel)):
+                    return work()
         browser, adapter = browsers.find(self.target.target), adapter_wanted(page.backend)
         with keep_page(page.hub, browser, no_sandbox, adapter) as running:
             page.launched_with(running.flags)
@@ -71,7 +80,7 @@ def workbench(
         note(meant)
     bench = Workbench(
         database_path(target.database),
-        target.target,
+        target.target.partition(":")[0] if target.device else target.target,
         flags,
         Sandbox(off_by),
         target.threads,

@@ -11,7 +11,10 @@ from nnjit_studio.records.backend import BACKENDS, GPU_CHOICES
 from nnjit_studio.records.lab import LABS
 from nnjit_studio.records.target_options import TargetOptions
 
-TARGET_HELP = "embedded, chromium, chrome, edge, firefox, or the path of a browser."
+TARGET_HELP = (
+    "embedded, chromium, chrome, edge, firefox, the path of a browser, or device: a phone that "
+    "joins by a QR code."
+)
 OPTIONS: dict[str, Any] = {
     "target": option("embedded", TARGET_HELP),
     "backend": option(
@@ -29,6 +32,9 @@ OPTIONS: dict[str, Any] = {
         "An experimental mode of the embedded engine; its results never enter a bundle.",
         type=click.Choice([*LABS]),
         callback=lambda context, option, name: name or "",
+    ),
+    "listen": option(
+        "", "For --target device: this machine's ADDRESS[:PORT] in the network of the house."
     ),
     "no_sandbox": option(
         False, "Run the web engine without its sandbox; needed as root, never automatic."

@@ -112,6 +112,8 @@ def tune(
             known = Known.ask(options.commons, bench.page.connect()) if options.commons else None
             for event in bench.tuning.start(seconds, quick, options.exhaustive):
                 tell(event, as_json)
+                for listener in opened.listeners:
+                    listener(event)
                 if known and isinstance(event, SessionStarted):
                     note(known.request(event.workloads, bench.tuning.request))
                 if isinstance(event, Failed):

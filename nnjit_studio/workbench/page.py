@@ -97,6 +97,8 @@ class EnginePage:
         What the page told of itself; None until :meth:`connect`.
     fallback_reason
         Why Wasm runs in place of the GPU that was asked for; empty where it does not.
+    guest
+        Identity of the device whose page it is, where that is not this machine.
     sandbox
         From :meth:`connect` on as the page's process shows it.
     """
@@ -117,6 +119,7 @@ class EnginePage:
         self.fallback_reason = ""
         self.device: DeviceProfile | None = None
         self.sandbox = sandbox
+        self.guest = ""
         self.hub = Hub()
         self._engine, self._flags = lab_target(target, flags), flags
         self._badges = _lab_badges(flags)
@@ -190,7 +193,7 @@ class EnginePage:
             self.hub.wait_for_page(PAGE_TIMEOUT_S)
             self.sandbox = look(self.sandbox)
             self.device = connect_device(
-                self.runner, self.target, self.process, self.database, self._fixed
+                self.runner, self.target, self.process, self.database, self._fixed, self.guest
             )
         return self.device
 
@@ -211,7 +214,7 @@ class EnginePage:
 
     def measured_device(self) -> MeasuredDevice | None:
         """What was last measured of this device in this target, in any session."""
-        return self.database.device(device_id(), self.target)
+        return self.database.device(self.guest or device_id(), self.target)
 
     def bandwidth_gbs(self) -> Mapping[int, float]:
         """Measured 10^9 bytes a second that threads read from memory, by their number.

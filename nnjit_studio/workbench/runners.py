@@ -14,7 +14,7 @@ from nnjit_studio.engine.runner.recovery import GpuGone
 from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.backend import Backend
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.workbench.stored_best import known_device
+from nnjit_studio.workbench.stored_best import guest_device, known_device
 
 __all__ = [
     "GpuGone",
@@ -52,8 +52,11 @@ def connect_device(
     process: CompileProcess,
     database: KernelDatabase,
     fixed: dict[str, str],
+    guest: str = "",
 ) -> DeviceProfile:
     """Ask the page of a runner what it can do, and measure its peaks.
+
+    ``guest`` is the identity of its device where that is not this machine.
 
     Raises
     ------
@@ -64,7 +67,10 @@ def connect_device(
         peak, _ = process.gpu_limit_kernels(COPY_BYTES)
         return runner.probe_gpu(peak)
     probed = runner.probe(process.peak_kernels(TIERS, is_lab(target)))
-    return known_device(database, replace(probed, primitive_vector=primitive_vector(fixed)))
+    probed = replace(probed, primitive_vector=primitive_vector(fixed))
+    if guest:
+        return guest_device(database, probed, guest)
+    return known_device(database, probed)
 
 
 def gpu_gone(runner: PageRunner) -> GpuGone | None:

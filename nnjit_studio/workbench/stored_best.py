@@ -23,6 +23,14 @@ def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfi
     return with_measured(before, database.device(probed.device_id, probed.target))
 
 
+def guest_device(database: KernelDatabase, probed: DeviceProfile, identity: str) -> DeviceProfile:
+    """The same of a device that is not this machine, whose registers and caches are assumed."""
+    assumed = DeviceProfile(identity, probed.target)
+    limits = {n: getattr(assumed, n) for n in ("vector_registers", "l1_bytes", "l2_bytes")}
+    before = replace(probed, device_id=identity, **limits, sources={})
+    return with_measured(before, database.device(identity, probed.target))
+
+
 @dataclass(frozen=True)
 class Here:
     """Where a kernel would run, in one of ``tiers``; without a page its device is None.

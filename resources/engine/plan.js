@@ -5,6 +5,9 @@
 import { checkAppend } from "./append.js";
 import { EngineError } from "./errors.js";
 import { layoutBytes, WORD_BYTES } from "./repack.js";
+import { ARRAYS } from "./arrays.js";
+
+export { ARRAYS };
 
 /** Of the format of plans, the newest that this engine reads. */
 const PLAN_VERSION = 4;
@@ -24,17 +27,6 @@ export const EXTEND = "extend";
 /** `[0, WEIGHTS_BASE)` is never used, so that a null pointer hits nothing. */
 export const WEIGHTS_BASE = 1024;
 export const ALIGNMENT_BYTES = 64;
-
-/** Arrays of each dtype; f16 as its bits. @type {Readonly<Record<string, any>>} */
-export const ARRAYS = Object.freeze({
-  f32: Float32Array,
-  f16: Uint16Array,
-  i64: BigInt64Array,
-  i32: Int32Array,
-  i8: Int8Array,
-  u8: Uint8Array,
-  bool: Uint8Array,
-});
 
 /** @import { Layout, Plan, PlanBuffer, Registered, Tensor, TensorSpec, Weight } from "../types/engine.js" */
 

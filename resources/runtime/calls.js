@@ -1,7 +1,7 @@
 /** What a page and the worker of its session say to each other. */
 import { EngineError, errorFields } from "../engine/errors.js";
 
-/** @import { Tensor } from "../sdk/session.js" */
+/** @import { Tensor } from "../sdk/tensor.js" */
 /** @import { Progress } from "./store.js" */
 /** A tensor on its way. @typedef {{type: string, data: any, dims: readonly number[]}} Parcel */
 /** @typedef {{name: string, error: string, hint: string}} Failure */

@@ -6,15 +6,14 @@
  *     const outputs = await session.run({ input_ids: new Tensor("int64", ids, [1, ids.length]) });
  */
 import { EngineError } from "../engine/errors.js";
-import { InferenceSession as PageSession, env as settings, MANIFEST_VERSION, Tensor } from "../sdk/session.js";
-import { open } from "./open.js";
-import { ProxySession } from "./proxy.js";
-import { forget } from "./store.js";
+import { env as settings, MANIFEST_VERSION, Tensor } from "../sdk/tensor.js";
 
-export { EngineError, forget, MANIFEST_VERSION, Tensor };
+export { EngineError, MANIFEST_VERSION, Tensor };
 
+/** @import { InferenceSession as PageSession } from "../sdk/session.js" */
 /** @import { Files } from "./files.js" */
 /** @import { SessionOptions } from "./open.js" */
+/** @import { ProxySession } from "./proxy.js" */
 /** A session in the page or in a worker. @typedef {PageSession | ProxySession} Session */
 
 /** Settings under the names of ONNX Runtime Web. */
@@ -22,10 +21,22 @@ export const env = Object.assign(settings, { wasm: Object.assign(settings.wasm, 
 
 export const InferenceSession = {
   /**
+   * Loads the engine, or what talks to it in a worker: a page has one of the two.
    * @param {string | URL | Files} source address of the manifest.json of a bundle, or its files by name
    * @param {SessionOptions} [options]
    * @returns {Promise<Session>}
    */
-  create: (source, options = {}) =>
-    env.wasm.proxy ? ProxySession.create(source, { numThreads: env.wasm.numThreads, ...options }) : open(source, options),
+  async create(source, options = {}) {
+    if (!env.wasm.proxy) return (await import("./open.js")).open(source, options);
+    const { numThreads } = env.wasm;
+    const { ProxySession } = await import("./proxy.js");
+    return ProxySession.create(source, { numThreads, ...options });
+  },
 };
+
+/**
+ * Forgets kept files: those that no bundle names any more, with `true` all, or those of a bundle.
+ * @param {boolean | string | URL} [what] the address of a manifest for those of its bundle
+ * @returns {Promise<void>}
+ */
+export const forget = async (what = false) => (await import("./store.js")).forget(what);

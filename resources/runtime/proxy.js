@@ -1,6 +1,6 @@
 /** A session in a worker of its own: the page's thread waits for nothing. */
 import { EngineError } from "../engine/errors.js";
-import { Tensor } from "../sdk/session.js";
+import { Tensor } from "../sdk/tensor.js";
 import { buffers, parcels, toError } from "./calls.js";
 
 /** @import { Options, Reason, Token } from "../engine/generation/generate.js" */

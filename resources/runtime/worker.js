@@ -1,5 +1,5 @@
 /** The worker of a proxied session: the session, and the calls that the page makes. */
-import { Tensor } from "../sdk/session.js";
+import { Tensor } from "../sdk/tensor.js";
 import { buffers, parcels, toFailure } from "./calls.js";
 import { open } from "./open.js";
 

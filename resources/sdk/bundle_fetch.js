@@ -1,8 +1,8 @@
 /** The files of a bundle: fetched, and compared with their manifest. */
 import { EngineError } from "../engine/errors.js";
 import { EXTEND, PREFILL } from "../engine/plan.js";
+import { MANIFEST_VERSION } from "./tensor.js";
 
-export const MANIFEST_VERSION = 2;
 /** Before weights came in several files. */
 const ONE_FILE = 1;
 /** How many files of weights come at once: as many as browsers ask one server for. */

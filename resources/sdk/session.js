@@ -2,11 +2,11 @@
 import { EngineError } from "../engine/errors.js";
 import { canShare, MAX_THREADS } from "../engine/features.js";
 import { ARRAYS, onGpu } from "../engine/plan.js";
-import { ENGINE_VERSION } from "../engine/version.js";
-import { canHash, fetchBundle, MANIFEST_VERSION } from "./bundle_fetch.js";
+import { canHash, fetchBundle } from "./bundle_fetch.js";
 import { openFirst, PROVIDERS } from "./providers.js";
+import { disposals, DTYPES, env, MANIFEST_VERSION, NAMES, Tensor } from "./tensor.js";
 
-export { EngineError, MANIFEST_VERSION };
+export { EngineError, env, MANIFEST_VERSION, Tensor };
 
 /** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
 /** @import { Bundle, Generation, Plan, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
@@ -15,77 +15,8 @@ export { EngineError, MANIFEST_VERSION };
 /** @import { Tuning, TuningReport } from "./tuning/tuning.js" */
 /** @typedef {{executionProviders?: (string | {name: string})[], numThreads?: number}} SessionOptions */
 
-/** Dtypes by ONNX Runtime's names. @type {Record<string, string>} */
-const DTYPES = { float32: "f32", float16: "f16", int64: "i64", int32: "i32", int8: "i8", uint8: "u8", bool: "bool" };
-const NAMES = Object.fromEntries(Object.entries(DTYPES).map(([name, dtype]) => [dtype, name]));
-
 /** What `numThreads: 0` takes at most: more rarely pays on the cores of a visitor's machine. */
 const AUTO_THREADS = 4;
-
-/** Settings under the names of ONNX Runtime Web; `numThreads: 0` chooses by the machine. */
-export const env = { versions: { nnjit: ENGINE_VERSION }, wasm: { numThreads: 1 } };
-
-export class Tensor {
-  /**
-   * `new Tensor(type, data, dims)`, or `new Tensor(data, dims)` with a typed array.
-   * @param {any} typeOrData
-   * @param {any} dataOrDims
-   * @param {readonly number[]} [dims]
-   */
-  constructor(typeOrData, dataOrDims, dims) {
-    const named = typeof typeOrData === "string";
-    const type = named ? typeOrData : typeOf(typeOrData);
-    const values = named ? dataOrDims : typeOrData;
-    if (!(type in DTYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(DTYPES).join(", ")}.`);
-    const Typed = ARRAYS[DTYPES[type]];
-    if (ArrayBuffer.isView(values) && !(values instanceof Typed))
-      throw new EngineError(`A ${type} tensor takes a ${Typed.name}, not a ${values.constructor.name}.`);
-    /** @type {string} */
-    this.type = type;
-    /** @type {any} */
-    this.data = values instanceof Typed ? values : Typed.from(values, type === "int64" ? BigInt : Number);
-    /** @type {readonly number[]} */
-    this.dims = [...((named ? dims : dataOrDims) ?? [this.data.length])];
-    if (this.dims.reduce((n, d) => n * d, 1) !== this.data.length)
-      throw new EngineError(`A tensor of shape [${this.dims}] cannot hold ${this.data.length} values.`);
-  }
-
-  get size() {
-    return this.data.length;
-  }
-
-  get location() {
-    return "cpu";
-  }
-
-  async getData() {
-    return this.data;
-  }
-
-  /** @param {readonly number[]} dims */
-  reshape(dims) {
-    return new Tensor(this.type, this.data, dims);
-  }
-
-  /**
-   * Gives the data up, as in ONNX Runtime: nothing may read it any more. The memory of
-   * a session's output is used again by a later run, which saves much of a short run's time.
-   */
-  dispose() {
-    disposals.get(this)?.();
-    disposals.delete(this);
-    this.data = new this.data.constructor(0);
-  }
-}
-
-/** What else happens when a tensor is disposed of. @type {WeakMap<Tensor, () => void>} */
-const disposals = new WeakMap();
-
-/** @param {unknown} data */
-function typeOf(data) {
-  // bool shares its array with uint8 and has to be named
-  return Object.keys(DTYPES).find((name) => data instanceof ARRAYS[DTYPES[name]]) ?? typeof data;
-}
 
 export class InferenceSession {
   #bundle;

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from test_database import record
-from waiting import until
+from waiting import PATIENCE_S, until
 
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.database.safety import DiskFullError
@@ -21,7 +21,8 @@ from nnjit_studio.workbench import patience
 from nnjit_studio.workbench.patience import PatientRecords
 
 WAITS = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` hands it down as ignored
 from nnjit_studio.support.interrupts import interrupts, stop
 from nnjit_studio.support.temporary import process_folder
 folder = process_folder()
@@ -29,7 +30,7 @@ folder = process_folder()
 try:
     with interrupts(stop):
         print(folder, flush=True)
-        time.sleep(60)
+        time.sleep(600)
 except KeyboardInterrupt:
     print("summary", flush=True)
 """
@@ -51,7 +52,7 @@ def test_every_end_keeps_the_summary_and_leaves_nothing(number: int, tmp_path: P
     process, folder = waiting_process(tmp_path)
     assert (folder / "weights.bin").exists()
     process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "summary\n")
     assert not folder.exists()
 
@@ -63,13 +64,13 @@ def test_folders_of_dead_processes_are_removed_and_others_kept(
     dead, left = waiting_process(tmp_path)
     alive, used = waiting_process(tmp_path)
     dead.kill()
-    dead.communicate(timeout=60)
+    dead.communicate(timeout=PATIENCE_S)
     assert left.exists()
     temporary.sweep(tmp_path)
     assert not left.exists()
     assert (used / "weights.bin").exists()
     alive.terminate()
-    alive.communicate(timeout=60)
+    alive.communicate(timeout=PATIENCE_S)
 
 
 def test_a_session_waits_for_room_on_a_full_disk(
@@ -90,7 +91,7 @@ def test_a_session_waits_for_room_on_a_full_disk(
             until(lambda: "waits until there is room" in caplog.text)
         assert thread.is_alive()
         _limit(db, 10**6)
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
         assert db.all_records() == [large]
 
@@ -99,7 +100,7 @@ def test_no_room_for_the_output_is_one_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "nnjit_studio", "space", "--help"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
     assert done.returncode == 1
     assert "no room" in done.stderr and "Traceback" not in done.stderr

@@ -119,7 +119,11 @@ def test_where_kernels_run(tmp_path: Path) -> None:
     assert given(target_options(), TargetOptions) == TargetOptions()
     words = ["--target", "chrome", "--backend", "webgpu", "--gpu", "software", "--threads", "4"]
     words += ["--lab", "revectorize", "--no-sandbox", "--database", str(tmp_path / "k.db")]
-    whole = TargetOptions("chrome", "webgpu", "software", 4, "revectorize", True, tmp_path / "k.db")
+    words += ["--listen", "192.168.0.2:8443"]
+    whole = TargetOptions(
+        target="chrome", backend="webgpu", gpu="software", threads=4, lab="revectorize",
+        listen="192.168.0.2:8443", no_sandbox=True, database=tmp_path / "k.db",
+    )  # fmt: skip
     assert given(target_options(), TargetOptions, *words) == whole
     some = target_options("threads")
     assert given(some, TargetOptions, "--threads", "4") == TargetOptions(threads=4)

@@ -96,6 +96,24 @@ def test_the_extended_space_is_small_and_of_what_can_be_built_here() -> None:
     assert extended_space(lite, None).exploration == tuple(lite)
 
 
+def test_what_independent_devices_call_faster_is_tried_without_a_majority() -> None:
+    told = [(("d", 1.5 + n / 100), ("e", 1.4 + n / 100)) for n in range(9)]
+    slow = [Ballot(f"o{n}", f"p{n}", "0" * 16, ballot) for n, ballot in enumerate(told)]
+    belief = believe([*slow, *(honest(n) for n in range(3))])
+    assert belief is not None and belief.best[0].settings == "d"
+    assert [s.settings for s in belief.challengers][:2] == ["a", "b"]
+    assert extended_space([*"abcdef"], belief).exploration[:3] != ()
+    alone = believe([*slow, honest(0)])
+    assert alone is not None and alone.challengers == (), "one source alone is no challenge"
+
+
+def test_an_answer_of_few_addresses_is_explored_beside() -> None:
+    few = believe([honest(n, source=f"s{n % 5}") for n in range(40)])
+    assert few is not None and few.crowded
+    lite = [*"abcdef", *(f"x{n}" for n in range(44))]
+    assert len(extended_space(lite, few).exploration) == 5
+
+
 def test_a_promise_is_kept_or_not() -> None:
     assert kept_promise(2.0, 1.95) and kept_promise(1.0, 1.0)
     assert not kept_promise(9.0, 0.5) and not kept_promise(2.0, 1.0)

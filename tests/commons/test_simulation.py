@@ -10,6 +10,8 @@ from nnjit_studio.commons.simulation import CrowdOptions, CrowdResult, devices, 
 HONEST = CrowdOptions(devices=600, kinds=4)
 LIARS = CrowdOptions(devices=600, kinds=4, liars=0.3)
 SYBILS = CrowdOptions(devices=40, kinds=1, sybils=10_000)
+KEPT = CrowdOptions(devices=400, kinds=2, sybils=400, truthful=True)
+"""Attackers whose slow settings are as fast as they say."""
 
 
 def figures(options: CrowdOptions) -> dict[str, float]:
@@ -24,7 +26,7 @@ def test_a_new_device_of_a_known_kind_needs_one_round() -> None:
     assert honest["slowest_over_default"] <= 1.01
 
 
-@pytest.mark.parametrize("attacked", [LIARS, SYBILS], ids=["liars", "sybils"])
+@pytest.mark.parametrize("attacked", [LIARS, SYBILS, KEPT], ids=["liars", "sybils", "kept"])
 def test_attackers_cost_rounds_and_never_speed(attacked: CrowdOptions) -> None:
     found = figures(attacked)
     assert found["regret_mean"] <= 0.05 and found["slowest_over_default"] <= 1.01

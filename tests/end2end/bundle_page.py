@@ -29,7 +29,9 @@ try {
   const results = [];
   for (const feeds of given) {
     const inputs = Object.fromEntries(Object.entries(feeds).map(([name, values]) =>
-      [name, new Tensor("int64", BigInt64Array.from(values.map(BigInt)), [1, values.length])]));
+      [name, Array.isArray(values)
+        ? new Tensor("int64", BigInt64Array.from(values.map(BigInt)), [1, values.length])
+        : new Tensor("float32", Float32Array.from(values.data), values.dims)]));
     const out = await session.run(inputs);
     results.push(Object.fromEntries(session.outputNames.map((n) =>
       [n, { dims: out[n].dims, type: out[n].type, data: bytes(out[n].data) }])));
@@ -49,8 +51,9 @@ def run_bundle(
     *,
     isolated: bool,
     no_sandbox: bool,
+    browser: str = "chromium",
 ) -> dict[str, Any]:
-    """Unpack a bundle into a folder, serve it and run it on int64 rows, one run for each feed.
+    """Unpack a bundle, serve it and run it, one run for each feed of int64 rows or f32 arrays.
 
     Returns
     -------
@@ -62,10 +65,17 @@ def run_bundle(
         archive.extractall(site)
     (site / "check.html").write_text(PAGE)
     (site / "check.js").write_text(SCRIPT)
-    rows = [{name: array[0].tolist() for name, array in feed.items()} for feed in feeds]
+    rows = [{name: _sent(array) for name, array in feed.items()} for feed in feeds]
     (site / "feeds.json").write_text(json.dumps(rows))
     with (
         serve(site, isolated) as (url, reports),
-        browsers.launch(browsers.find("chromium"), f"{url}/check.html", no_sandbox),
+        browsers.launch(browsers.find(browser), f"{url}/check.html", no_sandbox),
     ):
         return reports.get(timeout=LONG_S)
+
+
+def _sent(array: Any) -> Any:
+    """An int64 row as its numbers, an f32 array with its dims."""
+    if array.dtype.kind == "f":
+        return {"dims": list(array.shape), "data": array.ravel().tolist()}
+    return array[0].tolist()

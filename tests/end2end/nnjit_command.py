@@ -1,4 +1,4 @@
-"""Runs the program as a user does: `nnjit` in a process of its own."""
+"""Runs the program as a user does: `nnjit` in a process of its own, or its entry point here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from nnjit_studio.cli.main import main
 
 NNJIT = [str(Path(sys.executable).with_name("nnjit"))]
 SANDBOX = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
@@ -24,6 +31,20 @@ def nnjit(*arguments: Any, timeout_s: float = LONG_S) -> subprocess.CompletedPro
     return subprocess.run(
         [*NNJIT, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s
     )
+
+
+def nnjit_here(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """The same without a process, whose start takes longer than most verbs that need no page."""
+    words, out, err = [*map(str, arguments)], StringIO(), StringIO()
+    with (
+        patch.dict(os.environ),  # a verb may set switches of the engine, which others would find
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
+        main(words)
+    assert isinstance(end.value.code, int)
+    return subprocess.CompletedProcess(words, end.value.code, out.getvalue(), err.getvalue())
 
 
 def events_until(

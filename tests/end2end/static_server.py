@@ -27,6 +27,11 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         super().end_headers()
 
+    def handle(self) -> None:
+        # A browser that is killed at the end drops its connections.
+        with contextlib.suppress(ConnectionResetError):
+            super().handle()
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.reports.put(json.loads(body))

@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from nnjit_command import SANDBOX, nnjit
+from nnjit_command import SANDBOX, nnjit, nnjit_here
 from onnx import helper
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
@@ -57,7 +56,7 @@ Refused = tuple[subprocess.CompletedProcess[str], str, Path]
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Refused]:
-    """How each bad model ends over an older bundle; two at a time, for most of it is starting."""
+    """How each bad model ends over an older bundle."""
     folder = tmp_path_factory.mktemp("bad")
     models = bad_models(folder)
 
@@ -66,11 +65,10 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Refused]:
         out = folder / f"{case}.zip"
         out.write_bytes(b"an older bundle")
         database = folder / f"{case}.db"
-        result = nnjit("export", path, "-o", out, "--json", "--database", database)
+        result = nnjit_here("export", path, "-o", out, "--json", "--database", database)
         return result, expected, out
 
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(models, pool.map(export, models), strict=True))
+    return {case: export(case) for case in models}
 
 
 @pytest.mark.parametrize(
@@ -103,14 +101,14 @@ def test_wrong_inputs_are_named(tmp_path: Path) -> None:
 def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
     database = tmp_path / "notes.db"
     database.write_text("my notes, not a database")
-    result = nnjit("db", "list", "--json", "--database", database)
+    result = nnjit_here("db", "list", "--json", "--database", database)
     assert result.returncode == 1
     assert json.loads(result.stdout)["kind"] == "user"
     assert database.read_text() == "my notes, not a database"
 
 
 def test_a_gpu_without_webgpu_is_refused() -> None:
-    result = nnjit("tune", "m.onnx", "--gpu", "software", "--json", *SANDBOX)
+    result = nnjit_here("tune", "m.onnx", "--gpu", "software", "--json", *SANDBOX)
     assert result.returncode == 1
     error = json.loads(result.stdout)
     assert "is for WebGPU" in error["error"] and "--backend webgpu" in error["hint"]
@@ -124,22 +122,22 @@ def test_root_is_asked_for_the_flag(tmp_path: Path) -> None:
 
 
 def test_wrong_usage_is_2() -> None:
-    assert nnjit("tune").returncode == 2
-    assert nnjit("nonsense").returncode == 2
-    assert nnjit().returncode == 2
+    assert nnjit_here("tune").returncode == 2
+    assert nnjit_here("nonsense").returncode == 2
+    assert nnjit_here().returncode == 2
 
 
 def test_bundle_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "b.zip"
     path.write_bytes(os.urandom(100))
-    result = nnjit("verify", path, "--json")
+    result = nnjit_here("verify", path, "--json")
     assert result.returncode == 1
     assert json.loads(result.stdout)["kind"] == "user"
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     path = tmp_path / "absent" / "k.wasm"
-    result = nnjit("compile", "matmul:8x8x8:f32", "-o", path, "--json")
+    result = nnjit_here("compile", "matmul:8x8x8:f32", "-o", path, "--json")
     assert result.returncode == 1
     error = json.loads(result.stdout)
     assert error["kind"] == "user" and "k.wasm" in error["error"]
@@ -147,6 +145,6 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 
 def test_a_negative_time_is_wrong_usage(tmp_path: Path) -> None:
-    result = nnjit("tune", tmp_path / "m.onnx", "--seconds", "-1")
+    result = nnjit_here("tune", tmp_path / "m.onnx", "--seconds", "-1")
     assert result.returncode == 2
     assert "--seconds" in result.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import wasmtime
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
 
 from nnjit_studio.samples.zoo import write_model
 
@@ -29,79 +29,83 @@ def test_compile_writes_a_module(tmp_path: Path) -> None:
 
 def test_passes_can_be_left_out_and_looked_at() -> None:
     options = ("compile", TINY, "--candidate", CANDIDATE, "--tier", "simd128", "--json")
-    (full,) = json_lines(nnjit(*options, "--dump-after", "schedule"))
-    (none,) = json_lines(nnjit(*options, "--passes", "none"))
+    (full,) = json_lines(nnjit_here(*options, "--dump-after", "schedule"))
+    (none,) = json_lines(nnjit_here(*options, "--passes", "none"))
     assert none["nbytes"] > full["nbytes"]
     assert "for $k in range" in full["dump"]
-    wrong = nnjit(*options, "--passes", "inline")
+    wrong = nnjit_here(*options, "--passes", "inline")
     assert wrong.returncode == 1
     assert "no pass 'inline'" in json.loads(wrong.stdout)["error"]
 
 
 def test_changes_tell_what_each_pass_did() -> None:
     options = ("compile", TINY, "--candidate", CANDIDATE, "--changes")
-    (made,) = json_lines(nnjit(*options, "--json"))
+    (made,) = json_lines(nnjit_here(*options, "--json"))
     passes = {p["name"]: p for p in made["changes"]["passes"]}
     assert list(passes) == list(made["pass_ms"])
     assert passes["schedule"]["changes"] is None, "nothing before has its form"
     assert passes["load_store_to_variable"]["added"] > 0
     assert "+ " in passes["load_store_to_variable"]["changes"]
     assert made["changes"]["registers"] > 0 and made["changes"]["rules"]
-    text = nnjit(*options).stdout
+    text = nnjit_here(*options).stdout
     assert "== load_store_to_variable" in text and "elements in registers" in text
-    both = nnjit(*options, "--passes", "none", "--json")
+    both = nnjit_here(*options, "--passes", "none", "--json")
     assert both.returncode == 1 and "--changes" in json.loads(both.stdout)["error"]
 
 
 def test_graph_passes_of_a_model(tmp_path: Path) -> None:
     model = write_model("mobilenet-v2", tmp_path / "m.onnx", small=True)
-    (made,) = json_lines(nnjit("compile", model, "--changes", "--json"))
+    (made,) = json_lines(nnjit_here("compile", model, "--changes", "--json"))
     assert {"inline_functions", "fold", "decompose"} <= {p["name"] for p in made["passes"]}
-    assert "merge_products " in nnjit("compile", model, "--changes").stdout
-    text = nnjit("compile", model, "--dump-after", "fuse_pointwise").stdout
+    assert "merge_products " in nnjit_here("compile", model, "--changes").stdout
+    text = nnjit_here("compile", model, "--dump-after", "fuse_pointwise").stdout
     assert text.startswith("inputs ") and "conv2d" in text
     for options in ((), ("--changes", "--dump-after", "fold"), ("--dump-after", "lower")):
-        wrong = nnjit("compile", model, *options, "--json")
+        wrong = nnjit_here("compile", model, *options, "--json")
         assert wrong.returncode == 1 and json.loads(wrong.stdout)["hint"]
 
 
 def test_space_lists_and_explains() -> None:
     wanted = "x0=8,y0=7,r0=4,x1=8,y1=7,r1=16"
-    (made,) = json_lines(nnjit("space", TINY, "--explain", wanted, "--json"))
+    (made,) = json_lines(nnjit_here("space", TINY, "--explain", wanted, "--json"))
     (row,) = made["workloads"]
     assert row["packable"] is True
     assert row["naive_size"] > 1000 > len(row["candidates"]) > 5
     assert all(e["reason"] for e in row["candidates"])
     out = [v["rule"] for v in row["explain"] if not v["ok"]]
     assert "power_of_two" in out
-    text = nnjit("space", "batch_matmul:2x8x8x8:f32").stdout
+    text = nnjit_here("space", "batch_matmul:2x8x8x8:f32").stdout
     assert "B row-major" in text
 
 
 def test_webgpu_has_a_space_and_kernels_of_its_own(tmp_path: Path) -> None:
     gpu = ("--backend", "webgpu")
-    (made,) = json_lines(nnjit("space", TINY, *gpu, "--on", "nvidia/hopper", "--json"))
+    (made,) = json_lines(nnjit_here("space", TINY, *gpu, "--on", "nvidia/hopper", "--json"))
     assert made["device"]["cores"] == 132
     candidates = made["workloads"][0]["candidates"]
     assert candidates and all("split=" in e["candidate"] and e["reason"] for e in candidates)
     first, file = candidates[0]["candidate"], tmp_path / "kernel.json"
-    (kernel,) = json_lines(nnjit("compile", TINY, *gpu, "--candidate", first, "-o", file, "--json"))
+    (kernel,) = json_lines(
+        nnjit_here("compile", TINY, *gpu, "--candidate", first, "-o", file, "--json")
+    )
     assert kernel["tier"] == "wgsl" and "emit" in kernel["pass_ms"]
     assert json.loads(file.read_text())["dispatches"][0]["code"] in kernel["dump"]
-    foreign = nnjit("compile", TINY, *gpu, "--candidate", CANDIDATE, "--json")
+    foreign = nnjit_here("compile", TINY, *gpu, "--candidate", CANDIDATE, "--json")
     assert foreign.returncode == 1 and "Wasm" in json.loads(foreign.stdout)["error"]
-    other = nnjit("compile", TINY, *gpu, "--tier", "simd128", "--json")
+    other = nnjit_here("compile", TINY, *gpu, "--tier", "simd128", "--json")
     assert other.returncode == 1 and "wgsl" in json.loads(other.stdout)["hint"]
 
 
 def test_the_spellings_are_in_the_help() -> None:
     for verb in ("compile", "space"):
-        assert "matmul_var:MxKxN:f32" in nnjit(verb, "--help").stdout
+        assert "matmul_var:MxKxN:f32" in nnjit_here(verb, "--help").stdout
 
 
 def test_missing_peers_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    result = nnjit("bench", "kernels", "--node-modules", tmp_path / "empty", "--json", *SANDBOX)
+    result = nnjit_here(
+        "bench", "kernels", "--node-modules", tmp_path / "empty", "--json", *SANDBOX
+    )
     assert result.returncode == 1
     assert "npm ci" in json.loads(result.stdout)["hint"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from nnjit_command import SANDBOX, events_until, json_lines, nnjit
+from nnjit_command import SANDBOX, events_until, json_lines, nnjit, nnjit_here
 
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.records.outcomes import COMPARED
@@ -138,7 +138,7 @@ def test_profile_tells_every_step(first: list[dict[str, Any]], model: Path, fold
     ]  # fmt: skip
     forecast = profile["memory"]["forecast"]
     assert profile["memory"]["wasm_bytes"] == forecast["wasm_bytes"]
-    (alone,) = json_lines(nnjit("profile", model, "--forecast", "--json"))
+    (alone,) = json_lines(nnjit_here("profile", model, "--forecast", "--json"))
     assert {name: alone[name] for name in forecast} == forecast
 
 

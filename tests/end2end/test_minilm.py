@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from bundle_page import run_bundle
-from nnjit_command import SANDBOX, events_until, json_lines, nnjit
+from nnjit_command import SANDBOX, events_until, json_lines, nnjit, nnjit_here
 
 from nnjit_studio.records.outcomes import TIMED
 from nnjit_studio.samples.minilm import encode
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Path:
     path = folder / "minilm.onnx"
-    json_lines(nnjit("sample", "minilm", "-o", path, "--json"))
+    json_lines(nnjit_here("sample", "minilm", "-o", path, "--json"))
     return path
 
 
@@ -107,8 +107,9 @@ def test_bundle_in_chromium(
 ) -> None:
     bundle = folder / "minilm.zip"
     if not bundle.exists():
-        json_lines(nnjit("export", model, "-o", bundle, "--json", "--database", folder / "k.db"))
-        json_lines(nnjit("verify", bundle, "--json"))
+        words = ("-o", bundle, "--json", "--database", folder / "k.db")
+        json_lines(nnjit_here("export", model, *words))
+        json_lines(nnjit_here("verify", bundle, "--json"))
     report = run_bundle(
         bundle,
         folder / f"site-{isolated}",

@@ -603,6 +603,10 @@ class FakeWorkbench:
                 raise UserError("The advice was cancelled.")
         yield ADVICE
 
+    def feed(self, arrays):
+        self.model.feeds.clear()
+        self.model.feeds.update(arrays)
+
     def tensor(self, name, on_phase):
         node = next(n for n in self.model.graph.nodes if name in n.outputs)
         spec = TensorSpec(name, (2, 3, 4), "f32")

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QLineEdit,
+    QPushButton,
     QWidget,
 )
 
@@ -28,6 +29,7 @@ from nnjit_studio.cli.running import workbench
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.page.host import EngineView
+from nnjit_studio.ui.page.visits import EmbeddedVisits
 from nnjit_studio.ui.startup.app import run_studio
 from nnjit_studio.ui.window.main_window import StudioWindow
 
@@ -68,6 +70,14 @@ class Hands:
         name = widget.accessibleName() or type(widget).__name__
         self.until(f"{name} can be clicked", lambda: widget.isVisible() and widget.isEnabled(), 5)
         QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=place or widget.rect().center())
+
+    def button(self, name: str) -> QWidget:
+        """The visible button in the window's header that says this."""
+        header = self.window.header
+        found = [b for b in header.findChildren(QPushButton) if b.text() == name and b.isVisible()]
+        if not found:
+            raise NotReached(f"the header has no button {name}")
+        return found[0]
 
     def press(self, keys: str, widget: QWidget | None = None) -> None:
         """A shortcut such as ``Ctrl+E``."""
@@ -131,9 +141,15 @@ class Hands:
 
 
 def in_window(
-    script: Callable[[Hands], None], database: Path, size: QSize | None = None, gpu: str = "auto"
+    script: Callable[[Hands], None],
+    database: Path,
+    size: QSize | None = None,
+    gpu: str = "auto",
+    compares: bool = False,
 ) -> None:
     """Open the window as ``nnjit studio`` does, run a script in it, and close it.
+
+    With ``compares`` it has pages of its own for verdict and advice, as a user's window has.
 
     Raises
     ------
@@ -159,7 +175,8 @@ def in_window(
 
     target = TargetOptions(gpu=gpu, no_sandbox=AS_ROOT, database=database)
     with workbench(target) as opened:
-        run_studio(opened.bench, None, None, False, None, False, view)
+        visits = EmbeddedVisits if compares else None
+        run_studio(opened.bench, None, None, False, None, False, view, visits)
     if failed:
         raise failed[0]
 

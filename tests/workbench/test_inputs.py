@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.model import Graph
+from nnjit_studio.model import Graph, TensorSpec
 from nnjit_studio.model.survey import InputPort, Survey
-from nnjit_studio.workbench.inputs import roles, texts, values
+from nnjit_studio.workbench.inputs import edited, roles, texts, values
 
 
 def survey(*inputs, path=Path("m.onnx"), **notes):
@@ -122,3 +122,24 @@ def test_text_fills_ids_mask_and_positions(tmp_path):
     assert texts.tokenizer_beside(tmp_path / "onnx" / "model.onnx") == tokenizer
     with pytest.raises(UserError, match="tokenizer"):
         texts.token_ids(tokenizer, "words")
+
+
+def test_inputs_of_an_open_model_are_drawn_filled_and_read(tmp_path):
+    x = edited.port_of(TensorSpec("x", (2, 3), "f32"))
+    ids = edited.port_of(TensorSpec("ids", (1, 4), "i64"))
+    assert (edited.random(x, 1) == edited.random(x, 1)).all()
+    assert (edited.random(x, 1) != edited.random(x, 2)).any()
+    assert set(edited.random(ids, 0).ravel()) <= {0, 1}
+    assert edited.filled(ids, 7).tolist() == [[7, 7, 7, 7]]
+    with pytest.raises(UserError, match=r"1\.5 is none"):
+        edited.filled(ids, 1.5)
+    np.savez(tmp_path / "one.npz", other=np.ones((2, 3)))
+    assert edited.from_file(tmp_path / "one.npz", x).dtype == np.float32
+    np.save(tmp_path / "nan.npy", np.full((2, 3), np.nan, np.float32))
+    with pytest.raises(UserError, match="not finite"):
+        edited.from_file(tmp_path / "nan.npy", x)
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(UserError, match="holds no arrays"):
+        edited.from_file(tmp_path / "text.npy", x)
+    assert edited.unfit([TensorSpec("x", (2, 3), "f32")], {}) == "x"
+    assert edited.described(np.array([-1.0, 2.0])) == "-1 to 2, mean 0.5"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
 
@@ -29,6 +29,7 @@ from nnjit_studio.ui.advice.lines import (
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import named, push_button
 from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
@@ -79,8 +80,17 @@ class AdvicePanel(JobTable):
         self.limit.setValidator(QDoubleValidator(1e-9, 1e3, 9))
         self.limit.setFixedWidth(70)
         self.limit.editingFinished.connect(self._judge_again)
-        self.bar.insertWidget(2, QLabel("Error limit"))
-        self.bar.insertWidget(3, self.limit)
+        inputs = push_button(
+            "Inputs…", "Inputs of the model", "Errors are those of the model's inputs: give yours",
+            host.actions["feed"].trigger,
+        )  # fmt: skip
+        for place, widget in enumerate((inputs, QLabel("Error limit"), self.limit), start=2):
+            self.bar.insertWidget(place, widget)
+        self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
+        self.detail.setContentsMargins(10, 4, 10, 6)
+        self.detail.hide()
+        self.box.addWidget(self.detail)
+        self.picked.connect(self._explain)
         host.session.advice_told.connect(self._follow_job)
         host.session.busy_changed.connect(lambda _: self._enable())
         host.session.problem.connect(lambda problem: self._failed(problem.job))
@@ -121,6 +131,11 @@ class AdvicePanel(JobTable):
         if armed is not None:
             return f"{armed.refusal} Press “{ANYWAY}” if you accept that."
         return headline(self.result).split(", --apply")[0].rstrip(".") + "."
+
+    def _explain(self, line: Line) -> None:
+        """What is to be known of the row that was clicked: its column may be out of sight."""
+        self.detail.setText(f"{line.title}. {line.note}".strip())
+        self.detail.show()
 
     def _put_buttons(self, lines: list[Line]) -> None:
         wanted = {line.name: line.action for line in lines if line.action}
@@ -228,15 +243,22 @@ class AdvicePanel(JobTable):
                 self.show_result(self.result)
                 self._tell_asks(self.result)
             return
+        if job == "feed":
+            self._feeds = dict(self._session.workbench.model.feeds)
         if job == "open":
             self.in_use, self._armed = [], ""
         # The job returns nothing: the last list that it told is its result.
         super()._done(job, self.result if job == JOB else result)
 
     def _tell_asks(self, advice: Advice) -> None:
-        asks = [r.asks for n in self.in_use for r in [advice.row(n)] if r is not None and r.asks]
-        if asks:
-            self._host.message.say(f"In use. Ask of your page: {' '.join(asks)}")
+        used = [row for name in self.in_use for row in [advice.row(name)] if row is not None]
+        if not used:
+            return
+        asks = " ".join(row.asks for row in used if row.asks)
+        words = f"In use: {', '.join(row.title for row in used)}."
+        words += f" Ask of your page: {asks}" if asks else ""
+        export = self._host.actions["export"]
+        self._host.message.say(words, steps=[("Export bundle…", export.trigger)])
 
     def _failed(self, job: str) -> None:
         if job == "open" and self._reopens:

@@ -131,17 +131,17 @@ def _verdict_words(verdict: str) -> str:
 
 
 COLUMNS = (
-    Column("change", lambda line: line.title, width=182,
+    Column("change", lambda line: line.title, width=252,
            hint=lambda line: f"{line.title}. {line.note}"),
     Column("", lambda line: line.action, width=104, in_files="action"),
     Column("time", _of(lambda m: m.ms.median), _told(lambda ms: f"{ms:.3g} ms"), True,
-           "median of runs in turns with the untouched model, with its interval", 222,
+           "median of runs in turns with the untouched model, with its interval", 190,
            in_files="time ms"),
     Column("interval", _of(lambda m: timing(m.ms, m.busy)), _told(str), width=0,
            in_files="time and interval"),
-    Column("gain", _gain, width=128, tip="times as fast as the untouched model, of pairs",
+    Column("gain", _gain, width=112, tip="times as fast as the untouched model, of pairs",
            tone=lambda line: TONES.get(line.verdict, "muted")),
-    Column("verdict", lambda line: line.verdict, _verdict_words, width=124,
+    Column("verdict", lambda line: line.verdict, _verdict_words, width=136,
            tone=lambda line: TONES.get(line.verdict, "muted")),
     Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else f"{v:.1e}", True,
            "largest difference of an output over its largest value", 84,

@@ -12,7 +12,7 @@ from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
-OUTDATED = "Kernels may have changed since. "
+OUTDATED = "Kernels or inputs may have changed since. "
 
 
 class JobTable(TablePanel):
@@ -90,5 +90,8 @@ class JobTable(TablePanel):
     def _done(self, job: str, result: object) -> None:
         if job == self._job:
             self.show_result(result)
+        elif job == "feed" and self.result is not None:
+            self.outdated = True
+            self._tell()
         elif job == "open":
             self.show_result(None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSettings, QStandardPaths, QUrl
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtGui import QAction, QDesktopServices
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from nnjit_studio.errors import UserError
@@ -92,11 +92,11 @@ class Saver:
         )
 
     def offer_table(self, panel: TablePanel) -> None:
-        self._offer(panel.export_button, "Export CSV", "table.csv", panel.export_csv)
+        self._offer(panel.export_action, "Export CSV", "table.csv", panel.export_csv)
 
     def offer_plot(self, plot: PlotPanel) -> None:
-        self._offer(plot.csv_button, "Export CSV", "table.csv", plot.export_csv)
-        self._offer(plot.png_button, "Export image", "plot.png", plot.export_png)
+        self._offer(plot.csv_action, "Export CSV", "table.csv", plot.export_csv)
+        self._offer(plot.png_action, "Export image", "plot.png", plot.export_png)
 
-    def _offer(self, button: QPushButton, title: str, name: str, write: Write) -> None:
-        button.clicked.connect(lambda _=False: self.ask(title, name, self.guarded(write)))
+    def _offer(self, action: QAction, title: str, name: str, write: Write) -> None:
+        action.triggered.connect(lambda _=False: self.ask(title, name, self.guarded(write)))

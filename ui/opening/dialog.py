@@ -52,6 +52,7 @@ class OpeningDialog(QDialog):
         self.open_button = push_button("Open and measure", "Open and measure", act=self.accept)
         self._build(first)
         self.open_button.setDefault(True)
+        self.open_button.setObjectName("primary")
         self.resize(self._size(parent))
         self._count()
         if last is None:

@@ -187,8 +187,9 @@ class ProfilePanel(JobTable):
         assert self.result is not None
         warm, threads = self.result.warm, self.result.threads
         return (
-            f"{text.estimate(warm.estimate)} (min {warm.min_ms:.3f}, IQR {warm.iqr_ms:.3f}, "
-            f"{warm.runs} runs)  ·  {self.result.tier}, {threads} thread{'s' * (threads > 1)}"
+            f"{text.estimate(warm.estimate)} (min {text.time(warm.min_ms)}, "
+            f"IQR {text.time(warm.iqr_ms)}, {warm.runs} runs)  ·  "
+            f"{self.result.tier}, {threads} thread{'s' * (threads > 1)}"
         )
 
     def save_trace(self, path: Path) -> None:

@@ -6,6 +6,8 @@ from nnjit_studio.ui.dock.feature import COMPARE, PLOTS, RIGHT, TUNE, Action, Fe
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.tuning.dock import TuningPanel
 from nnjit_studio.ui.tuning.latency import LatencyPanel
+from nnjit_studio.ui.tuning.plan import JOB as PLAN_JOB
+from nnjit_studio.ui.tuning.plan import PlanPanel
 from nnjit_studio.ui.tuning.rounds import RoundsPanel
 from nnjit_studio.ui.tuning.space import SpacePanel
 
@@ -38,4 +40,15 @@ SPACE: Feature[SpacePanel] = Feature(
     ),
     layouts=(TUNE,),
     at_start=True,
+)  # fmt: skip
+PLAN: Feature[PlanPanel] = Feature(
+    "plan", "Plan", PlanPanel,
+    actions=(
+        Action(
+            PLAN_JOB, "&Tune", "Tune the p&lan", "", "model",
+            "Import the model in other ways, and measure each in the running model",
+            "nnjit tune MODEL --plan", place=2, do=lambda host: PLAN.show(host).begin(),
+        ),
+    ),
+    layouts=(TUNE,),
 )  # fmt: skip

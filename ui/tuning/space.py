@@ -104,7 +104,7 @@ class SpacePanel(TablePanel):
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
-        self.chooser.setMinimumWidth(240)
+        self.chooser.setMinimumWidth(150)
         self.filter.setMaximumWidth(160)
         self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
         self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))

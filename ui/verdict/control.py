@@ -123,6 +123,9 @@ class VerdictControl(QObject):
                 self.measure()
         elif job == VERDICT:
             self._end()
+        elif job == "feed":
+            self.panel.show_verdict(None, "It is measured again with the new inputs.")
+            self.measure()
         elif job in ("tune", INSTALL):
             self.measure()
 

@@ -13,10 +13,18 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QMenu, QToolButton
 
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import (
+    Panel,
+    hbox,
+    named,
+    push_button,
+    scaled_font,
+    tool_button,
+    vbox,
+)
 from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 Array = NDArray[np.float64]
@@ -86,13 +94,16 @@ class PlotPanel(Panel):
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.reset_button = push_button(
-            "Reset view", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
+            "Reset", f"{title}: reset view", "Show all data again (Ctrl+R)", self.reset
         )
-        self.png_button = push_button("PNG…", f"{title}: export PNG", "Save as an image")
-        self.csv_button = push_button("CSV…", f"{title}: export CSV", "Save the numbers")
-        self.bar = hbox(
-            None, self.reset_button, self.png_button, self.csv_button, margins=(8, 6, 8, 2)
-        )
+        self.save_button = tool_button("Save", f"{title}: save", "Save as an image or as numbers")
+        menu = named(QMenu(self.save_button), f"{title}: save as")
+        self.png_action = menu.addAction("Image, PNG…")
+        self.csv_action = menu.addAction("Numbers, CSV…")
+        self.save_button.setMenu(menu)
+        self.save_button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
+        self.save_button.clicked.connect(self.save_button.showMenu)
+        self.bar = hbox(None, self.reset_button, self.save_button, margins=(8, 6, 8, 2))
         self.box = vbox(self.bar, (self.plot, 1), on=self)
         self._zoomed = False
         self.item.getViewBox().sigRangeChangedManually.connect(self._keep_view)

@@ -36,7 +36,6 @@ from nnjit_studio.ui.widgets.panel import (
     Panel,
     hbox,
     named,
-    push_button,
     scaled_font,
     tool_button,
     vbox,
@@ -246,12 +245,7 @@ class TablePanel(Panel):
         self.filter.setMaximumWidth(240)
         self.filter.textChanged.connect(self.proxy.set_filter)
         self.copy_button = self._copy_button(title)
-        self.export_button = push_button(
-            "Export CSV…", f"{title}: export CSV", "Write all shown rows to a CSV file"
-        )
-        self.bar = hbox(
-            None, self.filter, self.copy_button, self.export_button, margins=(8, 6, 8, 4)
-        )
+        self.bar = hbox(None, self.filter, self.copy_button, margins=(8, 6, 8, 4))
         self.box = vbox(self.bar, (self.view, 1), on=self)
 
     def _dress_view(self) -> None:
@@ -279,7 +273,7 @@ class TablePanel(Panel):
         button = tool_button(
             "Copy",
             f"{title}: copy",
-            "Copy the selected rows, or all, as TSV (Ctrl+C); the arrow has CSV and Markdown",
+            "Copy the selected rows, or all, as TSV (Ctrl+C); the arrow has other forms and a file",
         )
         button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
         button.clicked.connect(lambda: self.copy())
@@ -291,6 +285,8 @@ class TablePanel(Panel):
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             action.triggered.connect(lambda _=False, dialect=dialect: self.copy(dialect))
             self.view.addAction(action)
+        menu.addSeparator()
+        self.export_action = menu.addAction("Export all shown rows, CSV…")
         return button
 
     def lead(self, *widgets: QWidget) -> None:

@@ -16,7 +16,7 @@ from nnjit_studio.ui.log.feature import LOG
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import DATABASE
 from nnjit_studio.ui.tensors.feature import TENSORS
-from nnjit_studio.ui.tuning.feature import LATENCY, ROUNDS, SPACE, TUNING
+from nnjit_studio.ui.tuning.feature import LATENCY, PLAN, ROUNDS, SPACE, TUNING
 from nnjit_studio.ui.wasm.feature import WASM
 from nnjit_studio.ui.widgets.panel import Panel
 
@@ -48,6 +48,8 @@ OWN_ACTIONS = (
                "nnjit tune MODEL"),
     ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down", place=1),
     ActionSpec("previous", "&Tune", "Select &previous workload", "Alt+Up", place=1),
+    ActionSpec("feed", "&Inspect", "&Inputs…", "Ctrl+I", "model",
+               "Give the model inputs of your own: pictures, arrays, text, numbers"),
     ActionSpec("compare", "&Inspect", "Compare with ONNX Runtime We&b", "Ctrl+F6", "model",
                "Run the model in turns in ONNX Runtime Web and here, untuned and tuned",
                "nnjit compare MODEL"),
@@ -72,7 +74,7 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE,
+    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, PLAN,
     DATABASE, BACKENDS, DEVICE, LOG,
 )  # fmt: skip
 """Those of one place are tabs in this order."""

@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from nnjit_studio.ui.device.dock import MEASURE
 from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.opening.editor import FEED
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.state.jobs import Job
 
@@ -34,7 +35,9 @@ class FirstRun(QObject):
 
     def _done(self, job: str, _: object) -> None:
         # After all others have heard of it: one of them may start a job of its own.
-        if job == "open" and self.on:
+        if job == FEED and self.on:
+            QTimer.singleShot(0, lambda: self._run(PROFILE.job))
+        elif job == "open" and self.on:
             self._measures = False
             QTimer.singleShot(0, self._profile)
         elif job == "profile" and self._measures and not self._device_known:

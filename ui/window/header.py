@@ -87,7 +87,7 @@ class Header(QFrame):
         stop: QAction,
         badges: Callable[[], Sequence[tuple[str, str]]],
         backend: QWidget,
-        faster: QAction | None = None,
+        next_steps: Sequence[QAction] = (),
     ) -> None:
         super().__init__()
         self.setObjectName("header")
@@ -112,7 +112,7 @@ class Header(QFrame):
             (vbox(self.model, self.details, spacing=3), 4),
             (vbox(self.phase, self.progress, self.detail, spacing=3), 3),
             vbox(self.button, backend, spacing=3),
-            *([_action_button(faster)] if faster is not None else []),
+            vbox(*(_action_button(action) for action in next_steps), spacing=3),
             on=self,
             margins=(14, 6, 14, 6),
             spacing=16,
@@ -198,10 +198,13 @@ class Header(QFrame):
 
     def _show_figures(self, state: SessionState) -> None:
         """The latency with its interval, and a gain only where pairs prove one."""
-        self.figures.setVisible(not self._said_below or self._session.busy == "tune")
         found, gain = state.estimate, state.gain
+        known = found is not None or gain is not None
+        self.figures.setVisible(known and (not self._said_below or self._session.busy == "tune"))
         # Two times side by side are read as a ratio.
         told = gain is not None and gain.told_apart
+        self.before.setVisible(told)
+        self.speedup.setVisible(gain is not None)
         self.before.show_value(text.time(state.before_ms if told else None))
         ends = f"{text.time(found.low)} to {text.time(found.high)}" if found else ""
         self.now.show_value(text.time(found.ms if found else None), ends)

@@ -17,6 +17,7 @@ from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files.trial import Trials
+from nnjit_studio.ui.opening.editor import FEED, InputEditing
 from nnjit_studio.ui.state.jobs import JobProblem, export_bundle, export_report
 from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.state.session import StudioSession
@@ -115,12 +116,13 @@ class StudioWindow(QMainWindow):
     def _build_top(self, workbench: Workbench) -> None:
         self.backend = BackendChoice(self.session, self.settings)
         tune, stop = self.actions_by_id["tune"], self.actions_by_id["stop"]
-        faster = self.actions_by_id.get("advise")
-        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, faster)
+        steps = [self.actions_by_id[i] for i in ("advise", "export") if i in self.actions_by_id]
+        self.header = Header(self.session, tune, stop, workbench.page.badges, self.backend, steps)
         self.card = SessionCard(self.session, self.actions_by_id)
         top = QWidget()
         panel = VerdictPanel(self.themes.current)
         self.verdict = VerdictControl(self.host, panel, self._visits)
+        self.verdict.rested.connect(self.welcome.measured)
         panel.told.connect(self.header.leave_figures_to)
         self.card.opened.connect(panel.fold)
         bars = (panel, self.opener.progress, self.card, self.message)
@@ -131,6 +133,7 @@ class StudioWindow(QMainWindow):
     def _build_parts(self) -> None:
         self.closing = Closing(self.host)
         self.first_run = FirstRun(self.host)
+        self.inputs = InputEditing(self.host)
         self.refused = RefusedModels(self.host)
         self.tuner = TuningControl(self.host, self.opener.reopen, self.closing)
         self.preferences = SettingsControl(
@@ -167,6 +170,9 @@ class StudioWindow(QMainWindow):
         offscreen = QGuiApplication.platformName() == "offscreen"
         screen = FIRST_SIZE if offscreen else self.screen().availableSize()
         self.resize(FIRST_SIZE.boundedTo(screen))
+        if self.size() != FIRST_SIZE:
+            # With the frame around it the window would be larger than the screen.
+            self.setWindowState(Qt.WindowState.WindowMaximized)
         self.docks.size()
         self.docks.keep_first_places()
         geometry, state = self.settings.value("geometry"), self.settings.value("state")
@@ -200,6 +206,7 @@ class StudioWindow(QMainWindow):
             "reset_layout": lambda: docks.rearrange("Reset the layout", docks.reset),
             "documentation": lambda: dialogs.show(Documentation(self)),
             "palette": self._show_palette,
+            FEED: self.inputs.ask,
             "compare": self.verdict.measure,
             "install_peer": self.verdict.install,
             "welcome": self.welcome.show,

@@ -23,9 +23,10 @@ from nnjit_studio.verdict.text import headline
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
-NEXT = ("profile", "tune", "export", "palette")
+NEXT = ("profile", "advise", "tune", "export", "palette")
 RECENT = 6
 SAMPLE = "Try the sample model"
+FASTER = "Make a model faster…"
 DROPS = ".onnx model, .wasm module, bundle, session, records or profile"
 
 NO_VERDICTS: Mapping[str, Verdict] = MappingProxyType({})
@@ -40,6 +41,8 @@ SAMPLES = {
 class Welcome(QScrollArea):
     """Covers the stage until a model is open; holds no facts of its own."""
 
+    wants_faster = Signal()
+    """A model is to be chosen, opened, and what makes it faster measured."""
     wants_sample = Signal()
     """The sample model is to be opened."""
     wants_model = Signal(object)
@@ -56,6 +59,12 @@ class Welcome(QScrollArea):
         self.open_button = push_button(
             "Open model…", "Open model", "Ctrl+O", actions["open"].trigger
         )
+        self.faster_button = push_button(
+            FASTER, FASTER,
+            "Choose a model: threads, smaller weights and other forms are measured and ranked, "
+            "each with its error and one click to apply it",
+            self.wants_faster.emit,
+        )  # fmt: skip
         self.examine_button = push_button(
             "Ask browsers and GPUs",
             "Ask browsers and GPUs",
@@ -64,7 +73,7 @@ class Welcome(QScrollArea):
         )
         self.copy_button = push_button("Copy", "Copy the results of the checks", act=self._copy)
         self.open_button.setObjectName("primary")
-        for button in (self.sample_button, self.open_button):
+        for button in (self.sample_button, self.open_button, self.faster_button):
             button.setMinimumSize(170, 34)
         self._recent = QGridLayout()
         self._recent.setHorizontalSpacing(16)
@@ -85,8 +94,8 @@ class Welcome(QScrollArea):
         machine.setObjectName("card")
         self.recent_heading = _heading("Recent")
         hbox(
-            (vbox(_heading("Drop a file here"), _muted(DROPS), spacing=2), 1),
-            vbox(self.open_button, self.sample_button, spacing=8),
+            (vbox(None, _heading("Drop a file here"), _muted(DROPS), None, spacing=4), 1),
+            vbox(self.open_button, self.faster_button, self.sample_button, spacing=8),
             on=drop, margins=(24, 20, 24, 20), spacing=24,
         )  # fmt: skip
         left = vbox(
@@ -167,15 +176,17 @@ def _short(folder: Path) -> str:
 
 
 def _next_steps(actions: Mapping[str, QAction]) -> QGridLayout:
-    """Commands with their keys, so that nobody has to look for them."""
+    """What comes after opening, with the keys, so that nobody has to look for them."""
     grid = QGridLayout()
     grid.setHorizontalSpacing(10)
     grid.setColumnStretch(1, 1)
     for row, name in enumerate(NEXT):
         action = actions[name]
-        grid.addWidget(QLabel(action.shortcut().toString()), row, 0)
-        tip = action.toolTip().removesuffix(f" ({action.shortcut().toString()})")
-        grid.addWidget(_muted(f"{action.text().replace('&', '').rstrip('…')}: {tip}"), row, 1)
+        keys = action.shortcut().toString()
+        tip = action.toolTip().removesuffix(f" ({keys})")
+        grid.addWidget(QLabel(action.text().replace("&", "").rstrip("…")), row, 0)
+        grid.addWidget(_muted(tip), row, 1)
+        grid.addWidget(_muted(keys), row, 2)
     return grid
 
 

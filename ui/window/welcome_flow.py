@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from nnjit_studio.doctor.checks import Check, checks
@@ -43,6 +43,9 @@ class WelcomeFlow(QObject):
         self._host, self._stage = host, stage
         self.page = Welcome(host.actions)
         self.page.wants_sample.connect(self.open_sample)
+        self.page.wants_faster.connect(self._ask_for_faster)
+        self._faster = False
+        host.actions["open"].triggered.connect(self._forget_faster)
         self.page.wants_model.connect(open_model)
         self.central = QWidget()
         # Both stay visible to Qt: a hidden engine page counts as one in the background.
@@ -86,6 +89,19 @@ class WelcomeFlow(QObject):
         """Open the sample; while the machine is examined, right after that."""
         session = self._host.session
         return session.after(EXAMINE, self.open_sample) or session.open_sample()
+
+    def _ask_for_faster(self) -> None:
+        self._host.actions["open"].trigger()
+        self._faster = True
+
+    def _forget_faster(self) -> None:
+        self._faster = False
+
+    def measured(self) -> None:
+        """What is measured by itself has been: a model that was to be made faster is next."""
+        if self._faster and self._host.session.state.model is not None:
+            self._faster = False
+            QTimer.singleShot(0, self, self._host.actions["advise"].trigger)
 
     def _bring(self, widget: QWidget) -> None:
         self._stack.setCurrentWidget(widget)

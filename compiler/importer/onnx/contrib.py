@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
+from nnjit_studio.compiler.importer.onnx.quantised_lstm import OPERATOR, dynamic_quantize_lstm
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
+from nnjit_studio.compiler.onnx_file.arrays import array_of
 
 LAST_AXES_SWAPPED = "...ij->...ji"
 """Equation of a transposition whose rank is known later."""
@@ -33,7 +37,7 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
     if not any(rule_of(node) for node in model.graph.node):
         return model
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    rewriter = Rewriter(opset, _known_types(model.graph), {})
+    rewriter = Rewriter(opset, _known_types(model.graph), _weights_to_decode(model.graph))
     for node in model.graph.node:
         rewriter.node = node
         if (rule := rule_of(node)) is None:
@@ -44,6 +48,12 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
     model.graph.node.extend(rewriter.nodes)
     model.graph.initializer.extend(rewriter.weights)
     return model
+
+
+def _weights_to_decode(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:
+    """Constants of the nodes whose rule decodes weights."""
+    wanted = {name for n in graph.node if n.op_type == OPERATOR for name in n.input}
+    return {t.name: array_of(t) for t in graph.initializer if t.name in wanted}
 
 
 def _known_types(graph: onnx.GraphProto) -> Types:
@@ -192,6 +202,7 @@ def _quantised(r: Rewriter, x: str) -> tuple[str, str, str]:
 
 _RULES: dict[str, Callable[[Rewriter], None]] = {
     "BiasGelu": _gelu,
+    "DynamicQuantizeLSTM": dynamic_quantize_lstm,
     "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
     "FastGelu": _fast_gelu,
     "FusedMatMul": _fused_matmul,

@@ -24,6 +24,8 @@ _ONLY_MOVES = re.compile(rf"{_MOVE}(?:_{_MOVE})*")
 IN_THE_PAGE = ("loading weights into the page", "registering kernels in the page", "first run")
 """Phases of the cold start that a visitor of a shipped page waits for, too."""
 
+ROUGH = 0.25
+"""Spread of the runs, of their median, beyond which a machine was too busy for a profile."""
 TUNE, SHOW, DIFF, MEMORY, LEDGER, DEVICE = "tune", "show", "diff", "memory", "ledger", "device"
 """What may follow from a finding: tune, show the step, compare its numbers, see the memory's or
 the cold start's figures, measure the device."""
@@ -55,12 +57,21 @@ def ranked(profile: ModelProfile) -> list[Finding]:
         several = [step for steps in rest for step in steps]
         told.append(Finding(f"{_share(several):.0%} in {_count(several, 'other')}."))
     return [
+        *map(Finding, _rough(profile)),
         *told,
         *map(Finding, _engine(profile)),
         *(Finding(text, (LEDGER,)) for text in _cold(profile)),
         *(Finding(text, (MEMORY,)) for text in _memory(profile)),
         *(Finding(text, (DEVICE,)) for text in _unknown(profile)),
     ]
+
+
+def _rough(profile: ModelProfile) -> Iterator[str]:
+    """Shares and peaks are not to be believed of runs that differ so much."""
+    warm = profile.warm
+    if warm.median_ms > 0 and warm.iqr_ms > ROUGH * warm.median_ms:
+        spread = warm.iqr_ms / warm.median_ms
+        yield f"Runs differ by {spread:.0%}: the machine was busy, and what follows is rough."
 
 
 def kind_of(step: StepProfile) -> str:
@@ -91,7 +102,7 @@ def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
     ms = sum(s.ms for s in known)
     percent = sum(s.ms * (s.percent_of_roof or 0.0) for s in known) / ms
     limit = "multiply-add peak" if _mostly_compute(known) else "memory bandwidth"
-    at = f"{text} at {percent:.0f} % of the {limit}"
+    at = f"{text} at {percent:.0f}% of the {limit}"
     if percent > 100.0 and not _mostly_compute(known):
         return Finding(f"{at}: their data comes from caches.", (SHOW,), slowest)
     if percent >= NOTHING_TO_GAIN:
@@ -100,7 +111,7 @@ def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
     gain = sum(s.share * (1 - min(100.0, s.percent_of_roof or 0.0) / 100) for s in known)
     return Finding(
         f"{at}: at most {gain:.0%} of the whole to gain; furthest off is {worst.node} "
-        f"({worst.percent_of_roof:.0f} %, {worst.ms:.3f} ms).",
+        f"({worst.percent_of_roof:.0f}%, {worst.ms:.3g} ms).",
         (TUNE, SHOW, DIFF),
         worst.node,
     )
@@ -120,18 +131,18 @@ def _engine(profile: ModelProfile) -> Iterator[str]:
         share = own / profile.warm.median_ms
         if own > profile.warm.iqr_ms:
             yield (
-                f"A run takes {own:.3f} ms ({share:.1%}) more than its steps together, each timed "
+                f"A run takes {own:.3g} ms ({share:.1%}) more than its steps together, each timed "
                 "in runs of its own: the engine's share, or a machine that was busier meanwhile."
             )
         elif own < -profile.warm.iqr_ms:
             yield (
-                f"The steps together take {-own:.3f} ms more than a run: the machine was busier "
+                f"The steps together take {-own:.3g} ms more than a run: the machine was busier "
                 "when they were timed, so their times are too high."
             )
         else:
             yield (
-                f"The run takes {profile.warm.median_ms:.3f} ms, its steps together "
-                f"{profile.steps_ms:.3f} ms: no difference beyond the spread of the runs."
+                f"The run takes {profile.warm.median_ms:.3g} ms, its steps together "
+                f"{profile.steps_ms:.3g} ms: no difference beyond the spread of the runs."
             )
 
 

@@ -103,6 +103,9 @@ def models(
         type=click.FloatRange(0.5),
     ),
     cold_rounds: int = option(3, "Cold starts of each contender.", flag="--cold"),
+    rounds: int = option(
+        model_job.POLICY.rounds, "Samples of each; from 11 on a ratio has an interval.", type=COUNT
+    ),
     importing: ImportOptions = IMPORTING_FIXED,
     given: PeerOptions = peer_options("ort", "ort"),
 ) -> None:
@@ -121,7 +124,8 @@ def models(
                     prepare = partial(model_job.prepare, opened.bench, file, seconds, folder)
                     model = opened.run(prepare)
                 native = model_job.native_outputs(model)
-                row = model_job.compare(model, count, page(folder), cold_rounds, native=native)
+                policy = replace(model_job.POLICY, rounds=rounds)
+                row = model_job.compare(model, count, page(folder), cold_rounds, policy, native)
             note(model_job.row_text(row))
             rows.append(row)
     result = model_job.document(rows, versions)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.rule.residuals import weighted_median, weights_of
@@ -18,6 +18,12 @@ RANKED = (5 / 15, 4 / 15, 3 / 15, 2 / 15, 1 / 15)
 """What the places of a ballot are worth."""
 MAJORITY = 0.5
 """Of the weight of all ballots that must name settings before they are believed."""
+CHALLENGE = 1.03
+"""Times the leader's speed-up from which on settings without a majority are worth a try."""
+CHALLENGERS = 5
+"""Of these, how many are told; two sources suffice, because a try is all that they get."""
+CROWDED = 3.0
+"""Devices per source above which an answer counts as one of few people."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,11 @@ class Belief:
         Share of voices, from 0 to 1, that residuals took the weight from.
     of_family
         Whether devices of the family were asked because too few of the exact kind are known.
+    challengers
+        Settings without a majority that are said to be faster than the leader. Who believed the
+        leader measured little else, so that a slow answer would confirm itself without them.
+    crowded
+        Whether the answer comes from few addresses with many devices each.
     """
 
     best: tuple[Standing, ...]
@@ -51,6 +62,8 @@ class Belief:
     devices: int
     dissent: float
     of_family: bool = False
+    challengers: tuple[Standing, ...] = ()
+    crowded: bool = False
 
 
 def believe(ballots: Sequence[Ballot], fewest: int = FEWEST) -> Belief | None:
@@ -78,12 +91,30 @@ def believe(ballots: Sequence[Ballot], fewest: int = FEWEST) -> Belief | None:
     believed = [s for s in scores if independent[s] >= fewest and named[s] > MAJORITY * whole > 0]
     believed.sort(key=lambda s: (-scores[s], s))
     total = sum(scores.values())
-    best = tuple(
-        Standing(s, scores[s] / total, math.exp(weighted_median(figures[s])), independent[s])
-        for s in believed[:TOP]
+
+    def standing(settings: str) -> Standing:
+        figure = math.exp(weighted_median(figures[settings]))
+        return Standing(settings, scores[settings] / total, figure, independent[settings])
+
+    best = tuple(map(standing, believed[:TOP]))
+    others = (standing(s) for s in scores if s not in believed and independent[s] >= 2)
+    return Belief(
+        best,
+        sources,
+        len(ballots),
+        max(0.0, 1 - whole / sum(1 / n for n in _crowding(ballots))),
+        challengers=_challengers(best, others),
+        crowded=len(ballots) > CROWDED * sources,
     )
-    voices = sum(1 / n for n in _crowding(ballots))
-    return Belief(best, sources, len(ballots), max(0.0, 1 - whole / voices))
+
+
+def _challengers(best: Sequence[Standing], others: Iterable[Standing]) -> tuple[Standing, ...]:
+    """The others that claim more than every believed setting, the boldest first."""
+    if not best:
+        return ()
+    bar = CHALLENGE * max(standing.speedup for standing in best)
+    bolder = [standing for standing in others if standing.speedup > bar]
+    return tuple(sorted(bolder, key=lambda s: (-s.speedup, s.settings))[:CHALLENGERS])
 
 
 def two_levels(
@@ -96,7 +127,7 @@ def two_levels(
     wide = believe(family, fewest)
     if wide is None or not wide.best:
         return own or wide
-    return Belief(wide.best, wide.sources, wide.devices, wide.dissent, of_family=True)
+    return replace(wide, of_family=True)
 
 
 def _independent(voices: dict[str, float]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.commons.rule.belief import Belief
@@ -10,22 +11,29 @@ from nnjit_studio.commons.rule.belief import Belief
 TRUSTED_SCORE = 0.15
 """Share of the ranked votes from which on the leader needs no exploration beside it."""
 _SHARE = 10
-"""The extended space is about a tenth of the lite space."""
+"""Where the answer is not sure, a tenth of the lite space is tried beside it."""
+_CHALLENGED = 3
+"""Challengers that one device tries: any that it draws, so that boasts cannot hide the others."""
 
 
 @dataclass(frozen=True)
 class ExtendedSpace:
     """Candidates as settings, in the order in which a device tries them.
 
-    ``exploitation`` is from the crowd, ``exploration`` from the device's own lite space; the
-    latter is empty where the best is known.
+    ``exploitation`` is what the crowd believes. ``exploration`` is what is claimed to be faster
+    without a majority, and, where the answer is not sure, a draw from the device's own lite space;
+    it is empty where the best is known and nobody independent says otherwise.
     """
 
     exploitation: tuple[str, ...]
     exploration: tuple[str, ...]
 
 
-def extended_space(lite: Sequence[str], belief: Belief | None) -> ExtendedSpace:
+def extended_space(
+    lite: Sequence[str],
+    belief: Belief | None,
+    draw: Callable[[Sequence[str], int], Sequence[str]] = random.sample,
+) -> ExtendedSpace:
     """What to try first on a device.
 
     Parameters
@@ -33,15 +41,20 @@ def extended_space(lite: Sequence[str], belief: Belief | None) -> ExtendedSpace:
     lite
         The device's lite space, the most promising first. Settings of the crowd that are not in
         it are left out: the device's own compiler says what it can build.
+    draw
+        Takes so many of a sequence. Every device takes others, so that a crowd sees them all.
     """
     here = set(lite)
     crowd = tuple(s.settings for s in belief.best if s.settings in here) if belief else ()
     if not crowd or belief is None:
         return ExtendedSpace((), tuple(lite))
-    if belief.best[0].score >= TRUSTED_SCORE and not belief.of_family:
-        return ExtendedSpace(crowd, ())
-    rest = [settings for settings in lite if settings not in crowd]
-    return ExtendedSpace(crowd, tuple(rest[: max(1, len(lite) // _SHARE)]))
+    bolder = [s.settings for s in belief.challengers if s.settings in here]
+    exploration = tuple(draw(bolder, min(len(bolder), _CHALLENGED)))
+    trusted = belief.best[0].score >= TRUSTED_SCORE and not belief.of_family
+    if not trusted or belief.crowded:
+        rest = [s for s in lite if s not in crowd and s not in bolder]
+        exploration += tuple(draw(rest, min(len(rest), max(1, len(lite) // _SHARE))))
+    return ExtendedSpace(crowd, exploration)
 
 
 def kept_promise(promised: float, measured: float, tolerance: float = 0.1) -> bool:

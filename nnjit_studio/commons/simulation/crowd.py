@@ -24,6 +24,8 @@ class CrowdOptions:
         Share of devices, each with an address of its own, that agree on one lie.
     sybils, sybil_sources
         Invented devices per kind that tell the same lie, and blocks of addresses they come from.
+    truthful
+        Whether the lie names slow settings with their true speed-ups: promises that are kept.
     heard
         Newest ballots of a kind that the rule is applied to.
     """
@@ -34,6 +36,7 @@ class CrowdOptions:
     liars: float = 0.0
     sybils: int = 0
     sybil_sources: int = 50
+    truthful: bool = False
     heard: int = 200
 
 
@@ -104,7 +107,7 @@ def _live(
 ) -> None:
     """One kind: a snapshot is published at growing numbers of reports, as a server would."""
     kind = Kind.draw(rng)
-    lie = _lie(kind, rng)
+    lie = _lie(kind, rng, options.truthful)
     ballots: list[Ballot] = list(_sybils(options, lie, rng))
     belief, next_snapshot = believe(ballots) if ballots else None, 5
     for number in range(devices):
@@ -136,11 +139,15 @@ def _count(result: CrowdResult, device: Device, belief: Belief | None, outcome: 
         result.known_regrets.append(regret)
 
 
-def _lie(kind: Kind, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:
-    """Five bad settings, with speed-ups that a good one could have."""
+def _lie(kind: Kind, rng: np.random.Generator, truthful: bool) -> tuple[tuple[str, float], ...]:
+    """Five bad settings, with speed-ups that a good one could have, or with their own."""
     slow = np.argsort(kind.times_ms[: len(LITE)])[len(LITE) // 2 :]
     chosen = rng.choice(slow, 5, replace=False)
-    return tuple(zip((LITE[i] for i in chosen), (2.5, 2.4, 2.3, 2.2, 2.1), strict=True))
+    claims: Iterable[float] = (2.5, 2.4, 2.3, 2.2, 2.1)
+    if truthful:
+        chosen = chosen[np.argsort(kind.times_ms[chosen])]
+        claims = (kind.times_ms[-1] / kind.times_ms[chosen]).tolist()
+    return tuple(zip((LITE[i] for i in chosen), claims, strict=True))
 
 
 def _told(

@@ -90,7 +90,7 @@ def tune(
         better one can be found and a wrong one dies out.
     """
     session = _Session(device, rng)
-    space = extended_space(LITE, belief)
+    space = extended_space(LITE, belief, lambda given, n: rng.permutation(given)[:n].tolist())
     promised = {s.settings: s.speedup for s in belief.best} if belief else {}
     held = False
     for tried, settings in enumerate(space.exploitation):

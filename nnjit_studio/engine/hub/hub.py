@@ -9,8 +9,8 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -32,6 +32,7 @@ from nnjit_studio.engine.messages.frames import MAX_FRAME_BYTES, Blob, Frame
 from nnjit_studio.errors import PageError, TargetError
 
 LOGGER = logging.getLogger("nnjit.page")
+T = TypeVar("T")
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -77,7 +78,7 @@ class Hub:
         self._socket = loopback_socket()
         self._host = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._server = make_server(
-            make_app(self._host, self._token, self._serve_page, self.gpu.serve)
+            make_app(self._host, self._token, self.serve_page, self.gpu.serve)
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="nnjit-hub", daemon=True)
@@ -264,8 +265,16 @@ class Hub:
             asyncio.set_event_loop(None)
             self._loop.close()
 
-    async def _serve_page(self, websocket: WebSocket) -> None:
-        """The whole life of one WebSocket."""
+    def run(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Do work on the hub's thread, for another server whose sockets :meth:`serve_page` gets.
+
+        It has to end before :meth:`close`.
+        """
+        _ = self.origin  # starts the thread
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def serve_page(self, websocket: WebSocket) -> None:
+        """The whole life of one WebSocket of a page that may speak; on the hub's thread."""
         page = PageConnection(websocket, self._log)
         try:
             await page.greet()
@@ -324,25 +333,26 @@ def listening_socket() -> socket.socket:
     return listener
 
 
-def make_server(app: ASGIApp) -> uvicorn.Server:
-    """No pings: they would end the connection of a page that works hard."""
+def make_server(app: ASGIApp, **settings: Any) -> uvicorn.Server:
+    """No pings: they would end the connection of a page that works hard.
+
+    ``settings`` are further ones of ``uvicorn.Config``, or others in place of these.
+    """
     calm_logs()
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=BoundedHttp,
-            ws="websockets-sansio",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",  # below that uvicorn logs addresses with the token
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            ws_max_size=MAX_FRAME_BYTES,
-            ws_ping_interval=None,
-            ws_ping_timeout=None,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=1,
-        )
-    )
+    given: dict[str, Any] = {
+        "http": BoundedHttp,
+        "ws": "websockets-sansio",
+        "lifespan": "off",
+        "log_config": None,
+        "log_level": "warning",  # below that uvicorn logs addresses with the token
+        "access_log": False,
+        "proxy_headers": False,
+        "server_header": False,
+        "date_header": False,
+        "ws_max_size": MAX_FRAME_BYTES,
+        "ws_ping_interval": None,
+        "ws_ping_timeout": None,
+        "ws_per_message_deflate": False,
+        "timeout_graceful_shutdown": 1,
+    }
+    return uvicorn.Server(uvicorn.Config(app, **{**given, **settings}))

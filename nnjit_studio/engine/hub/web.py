@@ -53,14 +53,14 @@ ISOLATION = {
 fine timer need."""
 
 
-def security_headers(host: str) -> dict[str, str]:
-    """Headers of every answer; ``host`` is ``127.0.0.1:PORT``."""
+def security_headers(host: str, scheme: str = "ws") -> dict[str, str]:
+    """Headers of every answer; ``host`` is ``127.0.0.1:PORT``, the scheme that of its sockets."""
     return {
         **ISOLATION,
         "Content-Security-Policy": (
             "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
-            f"connect-src 'self' ws://{host}; worker-src 'self'; img-src 'self'; font-src 'self'; "
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            f"connect-src 'self' {scheme}://{host}; worker-src 'self'; img-src 'self'; "
+            "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         "Cache-Control": "no-store",
     }
@@ -75,10 +75,10 @@ def make_app(host: str, token: str, serve: ServeSocket, serve_gpu: ServeSocket) 
     """
 
     async def page(request: Request) -> Response:
-        return _file("studio/index.html")
+        return page_file("studio/index.html")
 
     async def part(request: Request) -> Response:
-        return _file(request.path_params["path"])
+        return page_file(request.path_params["path"])
 
     routes = [
         Route("/", page),
@@ -89,7 +89,8 @@ def make_app(host: str, token: str, serve: ServeSocket, serve_gpu: ServeSocket) 
     return _Guard(Router(routes, redirect_slashes=False), host, token)
 
 
-def _file(path: str) -> Response:
+def page_file(path: str) -> Response:
+    """A file of the page, below ``resources``; 404 for any other."""
     match = _FILE_PATH.fullmatch(path)
     media_type = MIME_TYPES.get(match[3]) if match else None
     file = files("nnjit_studio.resources") / path

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.workbench.inputs.roles import TEXTS, kind_of
 from nnjit_studio.workbench.inputs.values import Arrays, Sizes, shape_of
 
@@ -47,19 +49,24 @@ def token_ids(tokenizer: Path, text: str) -> list[int]:
 
 def fed_with_text(survey: Survey, sizes: Sizes, ids: Sequence[int]) -> Arrays:
     """Ids, mask, types and positions for the inputs that take such, cut or padded to the sizes."""
-    arrays: Arrays = {}
-    for port in survey.inputs:
-        if kind_of(port) != TEXTS or port.is_number or port.dims is None:
-            continue
-        shape = shape_of(port, sizes)
-        row = np.zeros(shape[-1], port.dtype)
-        taken = min(len(ids), shape[-1])
-        name = port.name.lower()
-        if "mask" in name:
-            row[:taken] = 1
-        elif "position" in name:
-            row[:] = np.arange(shape[-1])
-        elif "type" not in name:
-            row[:taken] = list(ids)[:taken]
-        arrays[port.name] = np.broadcast_to(row, shape).copy()
-    return arrays
+    return {
+        port.name: text_row(port, sizes, ids)
+        for port in survey.inputs
+        if kind_of(port) == TEXTS and not port.is_number and port.dims is not None
+    }
+
+
+def text_row(port: InputPort, sizes: Sizes, ids: Sequence[int]) -> NDArray[Any]:
+    """What one input takes of a text: its ids, mask, types or positions, by the input's name."""
+    shape = shape_of(port, sizes)
+    row = np.zeros(shape[-1], port.dtype)
+    taken = min(len(ids), shape[-1])
+    name = port.name.lower()
+    if "mask" in name:
+        row[:taken] = 1
+    elif "position" in name:
+        row[:] = np.arange(shape[-1])
+    elif "type" not in name:
+        row[:taken] = list(ids)[:taken]
+    rows: NDArray[Any] = np.broadcast_to(row, shape).copy()
+    return rows

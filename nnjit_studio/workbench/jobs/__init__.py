@@ -6,6 +6,7 @@ from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
 from nnjit_studio.workbench.jobs.diff import diff, tensor
 from nnjit_studio.workbench.jobs.export import export, export_any_size, report
+from nnjit_studio.workbench.jobs.feed import feed
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
@@ -20,6 +21,7 @@ __all__ = [
     "explain",
     "export",
     "export_any_size",
+    "feed",
     "inspect",
     "measure_device",
     "onnx_attributes",

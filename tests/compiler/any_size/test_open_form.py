@@ -129,18 +129,33 @@ def test_a_formula_that_holds_for_its_samples_alone_is_refused(
         checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
 
 
-def test_sizes_out_of_range_are_refused(tmp_path: Path) -> None:
-    plan = checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
+@pytest.fixture(scope="module")
+def attention_plan(tmp_path_factory: pytest.TempPathFactory) -> OpenPlan:
+    """Of tests that do not run it."""
+    folder = tmp_path_factory.mktemp("attention")
+    made = import_any(attention(folder), folder / "w.bin", {"x": rand(2, 9, 16)})
+    assert made is not None
+    return made.plan
+
+
+@pytest.fixture(scope="module")
+def perceptron_json(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("perceptron")
+    made = import_any(layers(folder), folder / "w.bin", {"x": rand(3, 20)})
+    assert made is not None
+    return json.dumps(made.plan.to_json())
+
+
+def test_sizes_out_of_range_are_refused(attention_plan: OpenPlan) -> None:
     for sequence in (0, -1, 41, 2**31):
         with pytest.raises(UserError, match="sequence"):
-            plan.at({"batch": 1, "sequence": sequence})
+            attention_plan.at({"batch": 1, "sequence": sequence})
 
 
-def test_the_plan_comes_back_from_json(tmp_path: Path) -> None:
-    plan = checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
-    again = OpenPlan.from_json(json.loads(json.dumps(plan.to_json())))
+def test_the_plan_comes_back_from_json(attention_plan: OpenPlan) -> None:
+    again = OpenPlan.from_json(json.loads(json.dumps(attention_plan.to_json())))
     for sizes in ({"batch": 1, "sequence": 1}, {"batch": 3, "sequence": 40}):
-        assert again.at(sizes) == plan.at(sizes)
+        assert again.at(sizes) == attention_plan.at(sizes)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +169,9 @@ def test_the_plan_comes_back_from_json(tmp_path: Path) -> None:
         lambda d: d["buffers"][0].pop("nbytes"),
     ],
 )
-def test_a_damaged_plan_is_refused(tmp_path: Path, break_it: Callable[[Any], None]) -> None:
-    made = import_any(layers(tmp_path), tmp_path / "w.bin", {"x": rand(3, 20)})
-    assert made is not None
-    data = json.loads(json.dumps(made.plan.to_json()))
+def test_a_damaged_plan_is_refused(perceptron_json: str, break_it: Callable[[Any], None]) -> None:
+    data = json.loads(perceptron_json)
+    OpenPlan.from_json(data)
     break_it(data)
     with pytest.raises((ValueError, TypeError)):
         OpenPlan.from_json(data)

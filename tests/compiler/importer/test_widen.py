@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +71,24 @@ def names(built: BuiltModel) -> set[str]:
     return {w.name.replace("+scale", "") for w in built.workloads}
 
 
+@pytest.fixture(scope="module")
+def float32(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, BuiltModel]]:
+    """A model of the zoo and its import, made once for its forms."""
+
+    @cache
+    def made(name: str) -> tuple[Path, BuiltModel]:
+        folder = tmp_path_factory.mktemp(name)
+        path = write_model(name, folder / "m.onnx", small=True)
+        return path, import_model(path, folder / "plain.bin")
+
+    return made
+
+
 @pytest.mark.parametrize(("name", "form"), CASES)
-def test_a_half_model_is_its_float32_model(name: str, form: str, tmp_path: Path) -> None:
-    path = write_model(name, tmp_path / "m.onnx", small=True)
-    plain = import_model(path, tmp_path / "plain.bin")
+def test_a_half_model_is_its_float32_model(
+    name: str, form: str, float32: Callable[[str], tuple[Path, BuiltModel]], tmp_path: Path
+) -> None:
+    path, plain = float32(name)
     model = onnx.load(path)
     half = convert_float_to_float16(onnx.load(path), **FORMS[form])
     onnx.save(half, tmp_path / "half.onnx")

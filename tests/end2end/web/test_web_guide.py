@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from nnjit_command import LONG_S, SANDBOX, nnjit
-from onnx import TensorProto, helper, numpy_helper
+from guide_models import likeness, minilm_like, write_tokenizer
+from nnjit_command import LONG_S, SANDBOX, nnjit_here
 from static_server import serve
 
 from nnjit_studio.engine.browsers import browsers
@@ -21,42 +23,29 @@ from nnjit_studio.support.programs import find_program
 ROOT = Path(__file__).parents[3]
 EXAMPLE = re.compile(r"^```\w+ (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REPORT = """
-const send = (body) => fetch("/", { method: "POST", body: JSON.stringify(body) });
+const send = async (body) => {
+  await fetch("/", { method: "POST", body: JSON.stringify(body) });
+  if (NEXT) location.href = NEXT;
+};
 addEventListener("error", (e) => send(`error: ${e.message}`));
 addEventListener("unhandledrejection", (e) => send(`error: ${e.reason}`));
 const look = setInterval(() => {
   const text = document.getElementById("result")?.textContent ?? "";
-  if (!/ (on|of) \\w+( inputs)?$/.test(text)) return;
+  if (!/ (on wasm|of 2 (inputs|texts))$/.test(text)) return;
   clearInterval(look);
   send(text);
 }, 50);
 """
+EXPECTED = {
+    "plain": "1,128,8 on wasm",
+    "tuned": "1,128,8 on wasm",
+    "vite": "1,128,8 on wasm",
+    "react": "1,128,8 on wasm",
+    "ort": "1,128,8 of 2 inputs",
+    "transformers": f"{likeness('a cat sleeps', 'a dog barks'):.3f} of 2 texts",
+}
 UNBUILT = ("plain", "tuned")
-TOKENS, WIDTH, WORDS = 128, 8, 50
-
-
-def minilm_like() -> onnx.ModelProto:
-    """The inputs and the output of MiniLM around one table."""
-    table = np.arange(WORDS * WIDTH, dtype=np.float32).reshape(WORDS, WIDTH)
-    nodes = [
-        helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
-        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["mask", "last"], ["column"]),
-        helper.make_node("Mul", ["rows", "column"], ["masked"]),
-        helper.make_node("MatMul", ["masked", "mixed"], ["last_hidden_state"]),
-    ]
-    ids = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, [1, TOKENS])
-        for name in ("input_ids", "attention_mask")
-    ]
-    out = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [1, TOKENS, WIDTH])
-    weights = [
-        numpy_helper.from_array(table, "table"),
-        numpy_helper.from_array(np.array([2], np.int64), "last"),
-        numpy_helper.from_array(np.eye(WIDTH, dtype=np.float32), "mixed"),
-    ]
-    graph = helper.make_graph(nodes, "minilm", ids, [out], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+LINKED = ("vite", "react", "react-dom", "scheduler", "onnxruntime-common")
 
 
 def run(*command: object, cwd: Path) -> None:
@@ -87,56 +76,87 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packed
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bundle")
-    onnx.save(minilm_like(), folder / "minilm.onnx")
-    exported = nnjit(
-        "export", folder / "minilm.onnx", "-o", folder / "minilm.zip", "--candidates", 4
-    )
+def export(model: onnx.ModelProto, folder: Path, *options: object) -> Path:
+    onnx.save(model, folder / "minilm.onnx")
+    exported = nnjit_here("export", folder / "minilm.onnx", "-o", folder / "minilm.zip", *options)
     assert exported.returncode == 0, exported.stderr
     return folder / "minilm.zip"
 
 
-def build(example: str, package: Path, bundle: Path, folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export(minilm_like(), tmp_path_factory.mktemp("bundle"), "--candidates", 4)
+
+
+@pytest.fixture(scope="module")
+def open_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of texts of any number and length."""
+    return export(minilm_like(("batch", "sequence")), tmp_path_factory.mktemp("open"))
+
+
+def place(example: str, bundle: Path, open_bundle: Path, models: Path) -> None:
+    """What the guide unpacks and copies."""
+    is_open = example == "transformers"
+    with zipfile.ZipFile(open_bundle if is_open else bundle) as archive:
+        archive.extractall(models / ("minilm/onnx/model" if is_open else "minilm"))
+    if is_open:
+        write_tokenizer(models / "minilm")
+
+
+def build(example: str, package: Path, folder: Path) -> Path:
     """The files of an example with what the guide installs; the folder to serve."""
     examples = dict(EXAMPLE.findall((ROOT / "docs/web.md").read_text()))
     mine = {name: text for name, text in examples.items() if name.startswith(f"{example}/")}
     shared = {} if example in UNBUILT else {"vite.config.js": examples["vite/vite.config.js"]}
-    for name, text in {**{n.split("/", 1)[1]: t for n, t in mine.items()}, **shared}.items():
+    for name, text in {**shared, **{n.split("/", 1)[1]: t for n, t in mine.items()}}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (folder / "package.json").write_text('{ "type": "module" }')
     run("npm", "install", "--offline", "--no-audit", "--no-fund", package, cwd=folder)
-    models = folder / ("models" if example in UNBUILT else "public/models")
-    with zipfile.ZipFile(bundle) as archive:
-        archive.extractall(models / "minilm")
     if example in UNBUILT:
         return folder
-    for name in ("vite", "react", "react-dom", "scheduler", "onnxruntime-common"):
+    for name in LINKED:
         (folder / "node_modules" / name).symlink_to(ROOT / "node_modules" / name)
+    if example == "transformers":  # a link would look for what it imports in this repository
+        unused = shutil.ignore_patterns("types", "src", "*.cjs", "*.node*", "*.min.js")
+        theirs = ROOT / "node_modules/@huggingface"
+        shutil.copytree(theirs, folder / "node_modules/@huggingface", ignore=unused)
     run("node", ROOT / "node_modules/vite/bin/vite.js", "build", cwd=folder)
     return folder / "dist"
 
 
-@pytest.mark.parametrize("example", ["plain", "tuned", "vite", "react", "ort"])
-def test_an_example_of_the_guide_runs(
-    example: str, package: Path, bundle: Path, tmp_path: Path
-) -> None:
-    site = build(example, package, bundle, tmp_path)
-    (site / "report.js").write_text(REPORT)
-    page = site / "index.html"
-    page.write_text(page.read_text() + '<script type="module" src="/report.js"></script>')
-    expected = "1,128,8 of 2 inputs" if example == "ort" else "1,128,8 on wasm"
-    installed = [b for b in browsers.find_all() if b.name in ("chromium", "firefox")]
-    assert installed
-    for browser in installed:
-        with (
-            serve(site, isolated=example not in UNBUILT) as (url, reports),
-            browsers.launch(browser, f"{url}/index.html", bool(SANDBOX)),
-        ):
-            assert reports.get(timeout=LONG_S) == expected, browser.name
+@pytest.fixture(scope="module")
+def sites(
+    package: Path, bundle: Path, open_bundle: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """The folder to serve, by example."""
+    built = {}
+    for example in EXPECTED:
+        built[example] = build(example, package, tmp_path_factory.mktemp(example))
+        place(example, bundle, open_bundle, built[example] / "models")
+        page = built[example] / "index.html"
+        page.write_text(page.read_text() + '<script type="module" src="/report.js"></script>')
+    return built
+
+
+@pytest.mark.parametrize("name", ["chromium", "firefox"])
+def test_the_examples_of_the_guide_run(name: str, sites: dict[str, Path]) -> None:
+    """One after the other in one window: each page leads to the next."""
+    found = [browser for browser in browsers.find_all() if browser.name == name]
+    if not found:
+        pytest.skip(f"{name} is not installed")
+    with contextlib.ExitStack() as stack:
+        served = {
+            example: stack.enter_context(serve(site, isolated=example not in UNBUILT))
+            for example, site in sites.items()
+        }
+        pages = [f"{url}/index.html" for url, _ in served.values()]
+        for site, following in zip(sites.values(), [*pages[1:], None], strict=True):
+            (site / "report.js").write_text(f"const NEXT = {json.dumps(following)};{REPORT}")
+        stack.enter_context(browsers.launch(found[0], pages[0], bool(SANDBOX)))
+        told = {example: reports.get(timeout=LONG_S) for example, (_, reports) in served.items()}
+    assert told == EXPECTED
 
 
 def test_the_guide_shows_no_other_code() -> None:

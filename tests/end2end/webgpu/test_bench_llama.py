@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from nnjit_command import SANDBOX, nnjit
+from nnjit_command import SANDBOX, nnjit, nnjit_here
 
 pytestmark = pytest.mark.chromium
 
@@ -42,6 +42,6 @@ def test_a_small_decoder_in_chromium_makes_the_references_text(weights: str) -> 
 
 
 def test_a_text_that_does_not_fit_is_told() -> None:
-    done = nnjit("bench", "llama", *SIZES, "--tokens=100", *SANDBOX)
+    done = nnjit_here("bench", "llama", *SIZES, "--tokens=100", *SANDBOX)
     assert done.returncode == 1
     assert "do not fit a context of 64" in done.stderr

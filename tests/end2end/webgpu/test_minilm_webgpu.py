@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
 
 from nnjit_studio.samples.minilm import encode
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Path:
     path = folder / "minilm.onnx"
-    json_lines(nnjit("sample", "minilm", "--sequence", TOKENS, "-o", path, "--json"))
+    json_lines(nnjit_here("sample", "minilm", "--sequence", TOKENS, "-o", path, "--json"))
     np.savez(folder / "in.npz", **encode(["A man is eating food."], TOKENS))
     return path
 

@@ -14,7 +14,7 @@ from waiting import PATIENCE_S
 from nnjit_studio.engine.browsers.browsers import find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
 
-LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "5"))
+LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "2"))
 """A campaign sets 50."""
 
 pytestmark = pytest.mark.chromium

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit
+from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit, nnjit_here
 from static_server import serve
 
 from nnjit_studio.engine.browsers import browsers
@@ -103,7 +103,7 @@ def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
     assert {e["state"] for e in measured} <= {*COMPARED, "duplicate"}
     assert all("split=" in e["candidate"] for e in measured)
     assert all(e["gpu_clock"] for e in measured if e["state"] != "duplicate")
-    shown = json_lines(nnjit("db", "list", "--json", "--database", folder / f"{target}.db"))[0]
+    (shown,) = json_lines(nnjit_here("db", "list", "--json", "--database", folder / f"{target}.db"))
     assert {r["tier"] for r in shown} == {summary["target"]["tier"]}
     out = folder / f"{target}.npz"
     arrays = ["--inputs", folder / "x.npz", "--outputs", out]
@@ -131,7 +131,7 @@ def site(small: Path, folder: Path) -> Path:
     """A bundle with default kernels of both kinds, unpacked beside a page that runs it."""
     bundle, site = folder / "small.zip", folder / "site"
     database = ["--database", folder / "empty.db"]
-    json_lines(nnjit("export", small, "-o", bundle, "--webgpu", "--json", *database))
+    json_lines(nnjit_here("export", small, "-o", bundle, "--webgpu", "--json", *database))
     with zipfile.ZipFile(bundle) as archive:
         archive.extractall(site)
     with np.load(folder / "x.npz") as feeds:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "compiler"))
 from decoder_models import POSITIONS, decoder
@@ -33,5 +33,5 @@ def test_a_full_cache_of_tokens_is_native(tmp_path: Path) -> None:
     assert len(set(ids)) > 3, "a text of one token would show nothing"
     assert summary["reason"] == "full"
     assert summary["check"]["wrong"] == 0
-    assert nnjit("verify", bundle).returncode == 0
+    assert nnjit_here("verify", bundle).returncode == 0
     assert summary["check"]["same"] + summary["check"]["ties"] == len(ids)

@@ -88,3 +88,23 @@ def test_recent_models_that_are_there_have_a_button(qtbot, window, model_file, t
 def test_a_check_has_its_next_step(window):
     window.welcome.page.show_checks([Check("Disk", "bad", "0.1 GiB free", "Free some.")])
     assert window.welcome.page.as_text() == "✗ Disk: 0.1 GiB free. Free some."
+
+
+def test_a_model_to_be_made_faster_is_chosen_opened_and_advised(
+    qtbot, window, model_file, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr("nnjit_studio.ui.commands.dialogs.ask_file", lambda *a: a[-1](model_file))
+    window.actions_by_id["advise"].triggered.connect(lambda: asked.append("advise"))
+    page = window.welcome.page
+    wait_job(qtbot, window, "open", page.open_button.click)
+    window.verdict.rested.emit()
+    qtbot.wait(20)
+    assert not asked  # it was only opened
+    wait_job(qtbot, window, "open", page.faster_button.click)
+    window.verdict.rested.emit()
+    qtbot.waitUntil(lambda: asked == ["advise"])
+
+
+def test_no_dashes_are_shown_where_nothing_was_measured(window):
+    assert not window.header.figures.isVisible()

@@ -1,0 +1,81 @@
+"""The ranges in which a compiled model's numbers are right: tiles may want a few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nnjit_studio.compiler.any_size.numbers import check_numbers
+from nnjit_studio.compiler.any_size.probe import Sizes, Trial
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.errors import ModelError
+from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.size import Dim
+from nnjit_studio.records import Kernel
+
+_RAISED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Smallest sizes that are tried, in steps of the dimension above the model's own."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A model for any size and what it is checked with; the fixed sizes are no part of the plan."""
+
+    plan: OpenPlan
+    kernels: tuple[Kernel, ...]
+    weights: Path
+    trial: Trial
+    fixed: Sizes
+    half_weights: bool
+
+    def check(self, at: Sequence[Sizes]) -> None:
+        """Compare shapes and numbers with native ONNX Runtime's."""
+        for sizes in at:
+            shapes = self.trial.run({**self.fixed, **sizes})
+            for port in self.plan.at(sizes).outputs:
+                if port.spec.shape != shapes[port.spec.name]:
+                    text = ", ".join(f"{name}={n}" for name, n in sizes.items())
+                    raise refused(f"no formula holds at {text}")
+        whole = [{**self.fixed, **sizes} for sizes in at]
+        check_numbers(self.plan, self.kernels, self.weights, self.trial, whole, self.half_weights)
+
+
+def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:
+    """The plan in ranges whose ends were checked, and notes on those that became narrower.
+
+    Raises
+    ------
+    ModelError
+        When the numbers are wrong at the sizes at hand, further on, or at all small ones.
+    """
+    plan = model.plan
+    further = {d.name: min(d.high, plan.example[d.name] + 7 * d.step) for d in plan.dims}
+    further = {d.name: further[d.name] // d.step * d.step for d in plan.dims}
+    model.check([plan.example, further])
+    try:
+        model.check([{d.name: d.low for d in plan.dims}])
+    except ModelError as error:
+        plan = replace(plan, dims=tuple(_raised(model, dim, error) for dim in plan.dims))
+        model.check([{d.name: d.low for d in plan.dims}])
+    pairs = zip(model.plan.dims, plan.dims, strict=True)
+    changed = [(was, now) for was, now in pairs if was != now]
+    return plan, tuple(
+        f"{now} is {now.low} or more in the bundle: its kernels cut larger tiles than {was.low}."
+        for was, now in changed
+    )
+
+
+def _raised(model: Compiled, dim: Dim, error: ModelError) -> Dim:
+    """A dimension from the smallest size on at which the numbers are right, others at hand."""
+    example = model.plan.example[dim.name]
+    for steps in (0, *_RAISED):
+        low = dim.low + steps * dim.step
+        if low > example:
+            break
+        try:
+            model.check([{**model.plan.example, dim.name: low}])
+        except ModelError:
+            continue
+        return replace(dim, low=low)
+    raise error

@@ -1,0 +1,1 @@
+"""Devices of the house on the command line."""

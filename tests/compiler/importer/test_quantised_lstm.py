@@ -1,0 +1,92 @@
+"""DynamicQuantizeLSTM: exact in its decoded weights, near ONNX Runtime's 8-bit activations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from run_plan import run_by_kernels
+
+from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.errors import UnsupportedOpError
+
+STEPS, BATCH, WIDTH, HIDDEN = 5, 1, 6, 4
+RNG = np.random.default_rng(4)
+
+
+def save(path: Path, op: str, inputs: dict[str, np.ndarray], names: list[str], **given) -> None:
+    """A bidirectional LSTM of either operator, all but ``x`` constant; its outputs are both ends
+    too."""
+    outs = {
+        "y": [STEPS, 2, BATCH, HIDDEN],
+        "h": [2, BATCH, HIDDEN],
+        "c": [2, BATCH, HIDDEN],
+    }
+    domain = "" if op == "LSTM" else "com.microsoft"
+    node = helper.make_node(
+        op, names, [*outs], "node", domain=domain, hidden_size=HIDDEN, direction="bidirectional",
+        **given,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [STEPS, BATCH, WIDTH])],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outs.items()],
+        [numpy_helper.from_array(v, n) for n, v in inputs.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+
+
+def operands(signed: bool, by_column: bool) -> dict[str, np.ndarray]:
+    kind = np.int8 if signed else np.uint8
+    low, high = (-127, 128) if signed else (0, 256)
+    scales = (2, 4 * HIDDEN) if by_column else (2,)
+    found: dict[str, np.ndarray] = {"b": RNG.normal(0, 0.1, (2, 8 * HIDDEN)).astype(np.float32)}
+    for name, rows in (("w", WIDTH), ("r", HIDDEN)):
+        found[name] = RNG.integers(low, high, (2, rows, 4 * HIDDEN)).astype(kind)
+        found[f"{name}_scale"] = RNG.uniform(0.004, 0.008, scales).astype(np.float32)
+        found[f"{name}_zero"] = np.full(scales, 0 if signed else 128, kind)
+    return found
+
+
+NAMES = ["x", "w", "r", "b", "", "", "", "", "w_scale", "w_zero", "r_scale", "r_zero"]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("by_column", [True, False])
+def test_weights_are_decoded(tmp_path: Path, signed: bool, by_column: bool) -> None:
+    held = operands(signed, by_column)
+    path, file = tmp_path / "q.onnx", tmp_path / "w.bin"
+    save(path, "DynamicQuantizeLSTM", held, NAMES, input_forget=0)
+    floats = {"b": held["b"]}
+    for name in ("w", "r"):
+        scale, zero = held[f"{name}_scale"], held[f"{name}_zero"].astype(np.float32)
+        each = (2, 1, -1)
+        decoded = (held[name] - zero.reshape(each)) * scale.reshape(each)
+        floats[name] = decoded.transpose(0, 2, 1).astype(np.float32).copy()
+    save(tmp_path / "f.onnx", "LSTM", floats, NAMES[:4])
+    feeds = {"x": RNG.uniform(-1, 1, (STEPS, BATCH, WIDTH)).astype(np.float32)}
+    exact = onnxruntime.InferenceSession(tmp_path / "f.onnx").run(None, feeds)
+    got = run_by_kernels(import_model(path, file), file, feeds, "simd128")
+    for name, array in zip(("y", "h", "c"), exact, strict=True):
+        np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-6)
+    rounded = onnxruntime.InferenceSession(path).run(None, feeds)
+    for name, array in zip(("y", "h", "c"), rounded, strict=True):
+        np.testing.assert_allclose(got[name], array, atol=0.02)
+
+
+def test_weights_that_are_computed_are_refused(tmp_path: Path) -> None:
+    held = operands(True, False)
+    path = tmp_path / "q.onnx"
+    save(path, "DynamicQuantizeLSTM", held, NAMES)
+    model = onnx.load(path)
+    model.graph.node[0].input[1] = "computed"
+    model.graph.node.insert(0, helper.make_node("Identity", ["w"], ["computed"]))
+    onnx.save(model, path)
+    with pytest.raises(UnsupportedOpError, match="a constant weight"):
+        import_model(path, tmp_path / "w.bin")
