@@ -1,16 +1,19 @@
 """The Studio's window tunes a model again and again for hours: does its memory grow?
 
-    python benchmarks/long_run.py MODEL [--hours 24] [--warm-minutes 60] [--record FILE]
+    python benchmarks/long_run.py MODEL [--hours 24] [--warm-minutes 60] [--duty 1] [--record FILE]
 
 Every minute the resident bytes of the Studio's own process and of all that it has started are
-noted. The slope after the warm-up is Theil and Sen's with its 95 % interval (of the minutes, as
-if they were independent). Exit code 1 above 1 MiB/h, at an exception that nobody caught, or where
-nothing was tuned. Linux alone: it looks into /proc.
+noted, those of each kind of process, and what malloc has given out: where that is level and the
+resident bytes grow, memory is scattered and not leaked. The slope after the warm-up is Theil and
+Sen's with its 95 % interval (of the minutes, as if they were independent). Exit code 1 above
+1 MiB/h, at an exception that nobody caught, or where nothing was tuned. Linux alone: it looks into
+/proc.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import json
 import os
@@ -18,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -34,15 +38,16 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--warm-minutes", type=float, default=60.0)
+    parser.add_argument("--duty", type=float, default=1.0, help="share of the time that is tuned")
     parser.add_argument("--record", type=Path, help="a JSON line a minute, then the verdict")
     options = parser.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    line, fine = run(options.model, options.hours, options.warm_minutes, options.record)
+    line, fine = run(options)
     print(line)
     sys.exit(not fine)
 
 
-def run(model: Path, hours: float, warm_minutes: float, record: Path | None) -> tuple[str, bool]:
+def run(options: argparse.Namespace) -> tuple[str, bool]:
     """What was found in a sentence, and whether it holds."""
     from PySide6.QtCore import QSettings, QTimer
 
@@ -52,6 +57,7 @@ def run(model: Path, hours: float, warm_minutes: float, record: Path | None) -> 
     from nnjit_studio.ui.window.main_window import StudioWindow
     from nnjit_studio.workbench import Workbench
 
+    record, busy_s = options.record, MINUTE_S * options.duty
     uncaught: list[str] = []
     _watch_exceptions(uncaught)
     rows: list[dict[str, float]] = []
@@ -67,13 +73,12 @@ def run(model: Path, hours: float, warm_minutes: float, record: Path | None) -> 
         began = time.monotonic()
 
         def note() -> None:
-            own, others = resident(os.getpid())
-            rows.append({"hours": (time.monotonic() - began) / 3600, "own_mib": own / 2**20,
-                         "others_mib": others / 2**20, "sessions": sessions})  # fmt: skip
+            hours = (time.monotonic() - began) / 3600
+            rows.append({"hours": hours, "sessions": sessions, **resident(os.getpid())})
             if record is not None:
                 with record.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
-            if rows[-1]["hours"] >= hours:
+            if hours >= options.hours:
                 window.close()
 
         def done(job: str, _: object) -> None:
@@ -82,7 +87,7 @@ def run(model: Path, hours: float, warm_minutes: float, record: Path | None) -> 
                 sessions += 1
                 bench.database.delete([row.id for row in bench.database.measurements()])
             if job in ("open", "tune"):
-                QTimer.singleShot(0, partial(session.tune, MINUTE_S))
+                QTimer.singleShot(round((MINUTE_S - busy_s) * 1000), partial(session.tune, busy_s))
 
         session.done.connect(done)
         session.problem.connect(lambda problem: uncaught.append(f"{problem.job}: {problem.error}"))
@@ -90,10 +95,10 @@ def run(model: Path, hours: float, warm_minutes: float, record: Path | None) -> 
         clock.timeout.connect(note)
         clock.start()
         window.show()
-        QTimer.singleShot(0, lambda: window.open_model(model))
+        QTimer.singleShot(0, lambda: window.open_model(options.model))
         app.exec()
         bench.close()
-    line, fine = told(rows, warm_minutes / 60, sessions, uncaught)
+    line, fine = told(rows, options.warm_minutes / 60, sessions, uncaught)
     if record is not None:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
         with record.open("a", encoding="utf-8") as file:
@@ -135,16 +140,49 @@ def slope_of(rows: Sequence[dict[str, float]], name: str) -> tuple[float, float,
     return float(found.slope), float(found.low_slope), float(found.high_slope)
 
 
-def resident(root: int) -> tuple[int, int]:
-    """Resident bytes of a process, and of all below it."""
+def resident(root: int) -> dict[str, float]:
+    """MiB of a process and of all below it, by kind; and what malloc has given out to this one."""
+    said = {pid: command for pid, _, _, command in processes()}
+    kinds: Counter[str] = Counter()
+    for pid in below(root):
+        kinds[kind_of(said.get(pid, ""))] += rss(pid)
+    sizes = {"own": rss(root), "others": sum(kinds.values()), "malloc": _malloc_bytes(), **kinds}
+    return {f"{name}_mib": size / 2**20 for name, size in sizes.items()}
+
+
+def below(root: int) -> set[int]:
+    """Processes that a process has started, and those that they have."""
     parents = {pid: parent for pid, parent, _, _ in processes()}
-    below = {root}
-    while more := {pid for pid, parent in parents.items() if parent in below} - below:
-        below |= more
-    return _rss(root), sum(_rss(pid) for pid in below - {root})
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
 
 
-def _rss(pid: int) -> int:
+def kind_of(command: str) -> str:
+    """Such as ``renderer`` of Chromium's processes, ``compile`` of the Studio's."""
+    if "--type=" in command:
+        return command.partition("--type=")[2].split()[0]
+    return "compile" if "nnjit_studio" in command else Path((command.split() or ["?"])[0]).name
+
+
+class _MallocInfo(ctypes.Structure):
+    """`struct mallinfo2` of glibc."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost")]  # fmt: skip
+
+
+def _malloc_bytes() -> int:
+    """Bytes that malloc has given out in this process and not got back."""
+    of_c = ctypes.CDLL(None)
+    of_c.mallinfo2.restype = _MallocInfo
+    info = of_c.mallinfo2()
+    return int(info.uordblks + info.hblkhd)
+
+
+def rss(pid: int) -> int:
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except OSError:

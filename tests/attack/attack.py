@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(_ROOT / "tests" / name)
-             for name in ("", "attack", "bundle", "compiler", "database", "helpers")]  # fmt: skip
+_FOLDERS = ("", "attack", "bundle", "compiler", "database", "end2end", "helpers")
+sys.path += [str(_ROOT / "tests" / name) for name in _FOLDERS]
 
-from bars import ATTACKS, BARS, Attack, Bar  # noqa: E402
+from bars import ATTACKS, BARS, PROGRAMS, Attack, Bar  # noqa: E402
 from outcomes import Campaign, Outcome  # noqa: E402
 from results import Results, attack_row, now, run_row  # noqa: E402
 
@@ -31,7 +31,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, help="one that no run had by default")
     parser.add_argument("--minutes", type=float, default=90.0, help="of all campaigns together")
-    parser.add_argument("--only", nargs="*", default=list(ATTACKS), choices=list(ATTACKS))
+    parser.add_argument(
+        "--only", nargs="*", default=list(ATTACKS), choices=list(ATTACKS | PROGRAMS)
+    )
     parser.add_argument("--bars", nargs="*", type=int, help="run what measures these, no campaign")
     parser.add_argument("--no-tests", action="store_true", help="leave out bars that tests measure")
     parser.add_argument("--anew", action="store_true", help="earlier runs do not count")
@@ -55,9 +57,9 @@ def campaign(options: argparse.Namespace, results: Results) -> dict[str, dict[st
     """Run the attacks that are asked for; the row of each with its earlier runs."""
     folder = options.folder or Path(tempfile.mkdtemp(prefix="attack-"))
     rows = {}
-    share = sum(ATTACKS[name].share for name in options.only)
+    share = sum((ATTACKS | PROGRAMS)[name].share for name in options.only)
     for name in options.only:
-        what = ATTACKS[name]
+        what = (ATTACKS | PROGRAMS)[name]
         runs = [] if options.anew or not what.adds else results.runs(name)
         start = sum(run["done"] for run in runs)
         if start < what.full:
@@ -96,12 +98,11 @@ def row(bar: Bar, attacks: Mapping[str, Mapping[str, Any]], measure: bool) -> di
             return None
         of = attacks[bar.attack]
         holds, figure, command = of["holds"] and of["complete"], of["figure"], of["command"]
-    elif bar.tests or bar.command:
+    elif bar.tests:
         if not measure:
             return None
-        argv = ["-m", "pytest", "-q", *bar.tests.split()] if bar.tests else bar.command.split()
-        command = f"pytest {bar.tests}" if bar.tests else f"python {bar.command}"
-        holds, figure = run(argv)
+        command = f"pytest {bar.tests}"
+        holds, figure = run(["-m", "pytest", "-q", *bar.tests.split()])
     else:
         holds, figure = False, bar.missing
     print(f"{bar.number:2} {holds} {figure}", flush=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from attack import attack, row, run
-from bars import ATTACKS, BARS
+from bars import ATTACKS, BARS, PROGRAMS
 from outcomes import Campaign, Outcome
 from results import Results, attack_row, run_row
 
@@ -21,8 +21,8 @@ def test_a_short_campaign_holds(name: str, tmp_path: Path) -> None:
 
 def test_there_are_25_bars_and_each_has_a_source() -> None:
     assert [bar.number for bar in BARS] == list(range(1, 26))
-    assert all(sum(map(bool, (b.attack, b.tests, b.command, b.missing))) == 1 for b in BARS)
-    assert {b.attack for b in BARS} - {""} <= ATTACKS.keys()
+    assert all(sum(map(bool, (b.attack, b.tests, b.missing))) == 1 for b in BARS)
+    assert {b.attack for b in BARS} - {""} <= (ATTACKS | PROGRAMS).keys()
     root = Path(__file__).resolve().parents[2]
     assert all((root / path).is_file() for b in BARS for path in b.tests.split())
 
