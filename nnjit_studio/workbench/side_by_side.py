@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -55,12 +56,9 @@ def compare_browsers(
     engines: dict[str, str] = {}
     crossings: list[Crossing] = []
 
-    def opened(name: str, bench: Workbench) -> Workbench:
+    def tune(name: str, bench: Workbench) -> None:
         on_phase(f"{name}: opening {model.name}")
         bench.open_model(model, on_phase, feeds)
-        return bench
-
-    def tune(name: str, bench: Workbench) -> None:
         engines[name] = bench.page.connect().user_agent
         for event in bench.tuning.start(seconds):
             on_event(name, event)
@@ -70,17 +68,21 @@ def compare_browsers(
         own, others = settings_in(won, name)
         crossings.extend(cross(bench.model, name, own, others, on_phase))
 
+    def try_again(name: str, bench: Workbench) -> None:
+        bench.open_model(model, on_phase, feeds)
+        try_others(name, bench)
+
     def last_turn(bench: Workbench) -> None:
-        tune(last, opened(last, bench))
+        tune(last, bench)
         try_others(last, bench)
 
     *first, last = sorted(names, key=ONCE.__eq__)
     for name in first:
-        within(name, lambda bench, name=name: tune(name, opened(name, bench)))
+        within(name, partial(tune, name))
     within(last, last_turn)
     for name in first:
         if settings_in(won, name)[1]:
-            within(name, lambda bench, name=name: try_others(name, opened(name, bench)))
+            within(name, partial(try_again, name))
     if not settings_in(won, last)[0]:
         raise UserError("These browsers have no tuned workload in common.", "Choose others.")
     every = tuple(w for name in names for w in won[name].values())

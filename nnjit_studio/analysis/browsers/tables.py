@@ -36,7 +36,7 @@ def as_text(found: BrowserComparison) -> str:
 
 
 def _lines(found: BrowserComparison, common: Common) -> list[tuple[str, ...]]:
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for browser in found.browsers:
         own = found.winner(browser, common.workload)
         name = common.workload.split("#")[0] if browser == found.browsers[0] else ""
