@@ -80,6 +80,7 @@ unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
 	.ci/system.sh postgres
+	.ci/system.sh phone
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A crowd of simulated devices around the rule of the commons: honest, with liars, with Sybils.

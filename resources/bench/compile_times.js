@@ -55,9 +55,13 @@ async function inWorker(names, rounds, slowMs) {
 
 /** @param {string[]} given rounds, milliseconds, files */
 function inShell([rounds, slowMs, ...names]) {
-  const read = host.os ? (/** @type {string} */ name) => host.os.file.readFile(name, "binary") : host.process.getBuiltinModule("fs").readFileSync;
+  const fs = host.process?.getBuiltinModule("fs");
+  const read = fs ? fs.readFileSync : (/** @type {string} */ name) => host.os.file.readFile(name, "binary");
   const say = host.print ?? console.log;
   for (const row of inTurns(names.map((name) => read(name)), Number(rounds), Number(slowMs))) say(`@row ${JSON.stringify(row)}`);
+  // its memory is looked at before it may end
+  if (fs) fs.readSync(0, new Uint8Array(1));
+  else host.readline();
 }
 
 if (host.WorkerGlobalScope) {

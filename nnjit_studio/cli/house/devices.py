@@ -1,4 +1,4 @@
-"""The verbs of ``devices``: phones and other computers of the house that run kernels."""
+"""The verbs of ``devices``: browsers of this machine, phones and computers of the house."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import click
 from nnjit_studio.cli.common import JSON, answer, database_path, note, print_json
 from nnjit_studio.cli.house.at_work import (
     devices_table,
-    house_folder,
-    listen_at,
     only_pairing,
     show_code,
 )
+from nnjit_studio.cli.house.side_by_side import compare_devices
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import argument, option, verb
-from nnjit_studio.engine.pairing.known import KnownDevices
+from nnjit_studio.engine.pairing.door import listen_at
+from nnjit_studio.engine.pairing.known import KnownDevices, house_folder
 from nnjit_studio.engine.pairing.state import DeviceRow
 from nnjit_studio.errors import UserError
 
@@ -29,7 +29,7 @@ _LOOK_S = 0.5
 
 @click.group()
 def devices() -> None:
-    """Let phones and other computers of the house run kernels; `nnjit tune --target device`."""
+    """Compare the browsers of this machine, and let devices of the house run kernels."""
 
 
 @verb("open")
@@ -91,5 +91,5 @@ def _show(rows: list[DeviceRow], as_json: bool) -> None:
         note(devices_table(rows))
 
 
-for _verb in (open_door, list_devices, revoke):
+for _verb in (compare_devices, open_door, list_devices, revoke):
     devices.add_command(_verb)

@@ -56,11 +56,13 @@ class Shell:
             _started([str(word) for word in command]) as process,
             watched(process.pid) as peak,
         ):
-            assert process.stdout is not None
+            assert process.stdout is not None and process.stdin is not None
             for line in process.stdout:
                 if line.startswith(_MARK):
                     rounds += 1
                     found = peak.look()
+                    if rounds == job.rounds:
+                        process.stdin.close()  # what the script waits for
                     yield json.loads(line.removeprefix(_MARK))
                 else:
                     job.on_line(line.rstrip("\n"))
@@ -87,7 +89,7 @@ def _started(command: list[str]) -> Generator[subprocess.Popen[str]]:
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -102,5 +104,6 @@ def _started(command: list[str]) -> Generator[subprocess.Popen[str]]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
