@@ -21,11 +21,11 @@ from nnjit_studio.records import (
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.outcomes import COMPARED, NOT_TOLD_APART, TIMED
-from nnjit_studio.tuner.ceiling import Ceiling
 from nnjit_studio.tuner.context import TuningContext
 from nnjit_studio.tuner.events import Measured, Trying
 from nnjit_studio.tuner.in_place import InPlace, Trials, settled_in_place
 from nnjit_studio.tuner.other_tiers import check_other_tiers, other_tiers
+from nnjit_studio.tuner.peak.ceiling import Ceiling
 from nnjit_studio.tuner.protocols import Measures
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import (

@@ -44,6 +44,7 @@ PROGRAMS = {
     "same kernels": Attack(programs.same_kernels, 1_000, 0, "duels", 0.2),
     "swaps": Attack(programs.swaps, 10_000, 0, "swaps", 0.2, adds=False),
     "long run": Attack(programs.long_run, 1_440, 0, "minutes", 1.0, adds=False),
+    "losses": Attack(programs.losses, 100, 0, "losses each", 0.2),
     "starts": Attack(programs.starts, 200, 0, "starts", 0.5),
     "window": Attack(programs.window, 1, 0, "session", 0.05, adds=False),
     "cold start": Attack(programs.cold_start, 5, 0, "starts", 0.05, adds=False),
@@ -73,8 +74,7 @@ BARS = (
     Bar(6, "skipped or too fast kernels accepted: 0 of 200", "too fast"),
     Bar(7, "next measurement after a kernel that never returns: 2 s",
         tests="tests/end2end/test_chromium.py"),
-    Bar(8, "device lost 100 times: all made good", tests="tests/end2end/webgpu/test_webgpu.py "
-        "tests/end2end/webgpu/test_gpu_bridge.py"),
+    Bar(8, "device lost 100 times in the page and through the bridge: all made good", "losses"),
     Bar(9, "crashed renderer: page back in 1 s, one candidate lost at most",
         tests="tests/engine/test_recovery.py tests/end2end/test_chromium.py"),
     Bar(10, "10,000 hot swaps: at most 32 MiB more", "swaps"),

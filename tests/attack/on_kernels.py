@@ -14,7 +14,7 @@ from outcomes import Campaign, Outcome
 from tuner_fakes import BIG, DEVICE
 
 from nnjit_studio.records import MeasurePolicy, Pulse, RunResult
-from nnjit_studio.tuner.ceiling import Ceiling
+from nnjit_studio.tuner.peak.ceiling import Ceiling
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 
 _SKIPPING = Path(__file__).resolve().parents[1] / "page" / "studio" / "skipping.js"

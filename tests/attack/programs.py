@@ -22,6 +22,8 @@ sys.path.append(str(_BENCHMARKS))
 _ALONE = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
 SLICE = 100
 """Duels of one start of the browser."""
+LOSSES = 25
+"""Of one start of the browser."""
 ESCAPES = 0.002
 FALSE_SWAPS = 0.01
 GROWTH_MIB = 32
@@ -137,6 +139,29 @@ def long_run(run: Campaign) -> Outcome:
     *rows, verdict = map(json.loads, record.read_text().splitlines())
     run.done = len(rows)
     return run.outcome(verdict["holds"], {}, note=verdict["figure"])
+
+
+def losses(run: Campaign) -> Outcome:
+    """WebGPU devices lost at any moment in Chromium with a software adapter; every answer right.
+
+    They are lost by slices, in the page and through the bridge to a device of Python's.
+    """
+    end, held = time.monotonic() + run.seconds, True
+    while held and run.start + run.done < run.size and time.monotonic() < end:
+        count = min(LOSSES, run.size - run.start - run.done)
+        held, _ = lost(count)
+        run.done += count if held else 0
+    return run.outcome(held, {"not made good": int(not held)})
+
+
+def lost(count: int) -> tuple[bool, str]:
+    """Whether a page and, as often, the bridge stood so many losses."""
+    tests = f"{_ROOT}/tests/end2end/webgpu/test_webgpu.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "lost_devices or over_the_bridge"]
+    around = {**os.environ, "NNJIT_GPU_LOSSES": str(count)}
+    done = subprocess.run([*command, tests], cwd=_ROOT, env=around, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    return done.returncode == 0 and "2 passed" in done.stdout, done.stdout[-300:]
 
 
 def starts(run: Campaign) -> Outcome:
