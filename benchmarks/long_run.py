@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from nnjit_studio.ui.page.host import EngineView
     from nnjit_studio.ui.page.process import check_sandbox
     from nnjit_studio.ui.startup.app import _application
+    from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
     from nnjit_studio.ui.window.main_window import StudioWindow
     from nnjit_studio.workbench import Workbench
 
@@ -66,6 +67,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         bench = Workbench(Path(folder, "kernels.db"), flags=check_sandbox(ROOT))
         bench.start()
         app = _application()
+        garbage = GarbageCollector(app)
         settings = QSettings(f"{folder}/studio.ini", QSettings.Format.IniFormat)
         window = StudioWindow(bench, EngineView, settings)
         session = window.session
@@ -97,6 +99,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         window.show()
         QTimer.singleShot(0, lambda: window.open_model(options.model))
         app.exec()
+        garbage.stop()
         bench.close()
     line, fine = told(rows, options.warm_minutes / 60, sessions, uncaught)
     if record is not None:

@@ -88,7 +88,8 @@ BARS = (
     Bar(17, "no listening TCP socket by default", missing="partly: none before a page is asked "
         "for (tests/engine/test_hub_limits.py); the window asks for its page at its start"),
     Bar(18, "Host x Origin x token: none wrongly accepted", "handshakes"),
-    Bar(19, "pairing", missing="not there: no mode for other devices in this campaign"),
+    Bar(19, "pairing: 256 bits, 120 s, 5 tries, one device a code; no person with a phone is timed",
+        tests="tests/engine/test_pairing.py tests/engine/test_pairing_door.py"),
     Bar(20, "1,000,000 frames: no crash, at most 20 MiB more", "frames"),
     Bar(21, "30 % liars, Sybils: no attacked device slower than its default, mean regret 5 %",
         tests="tests/commons/test_simulation.py tests/commons/test_rule.py"),
