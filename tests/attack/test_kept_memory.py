@@ -15,7 +15,7 @@ def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 def work(kept):
-    blocks = [bytes(100_000) for _ in range(2000)]
+    blocks = [b"x" * (100_000 + i % 2) for i in range(2000)]
     kept.append(blocks[-1])
 
 kept = []
