@@ -68,7 +68,7 @@ def campaign(options: argparse.Namespace, results: Results) -> dict[str, dict[st
             seconds = options.minutes * 60 * what.share / share
             outcome = attack(what, name, folder, seed, seconds, start=start)
             runs = [*runs, run_row(outcome, seed, start, command)]
-        rows[name] = attack_row(name, what.full, what.unit, runs)
+        rows[name] = attack_row(name, what.full, what.unit, runs, what.judge)
         results.add_run(rows[name])
         verdict = "holds" if rows[name]["holds"] else "FAILS"
         print(f"{verdict}  {name}: {rows[name]['figure']}", flush=True)

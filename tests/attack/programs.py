@@ -62,9 +62,13 @@ def same_kernels(run: Campaign) -> Outcome:
 def not_improved(run: Campaign, rows: list[Mapping[str, Any]]) -> Outcome:
     false = sum(row["false_swaps"] for row in rows)
     undecided = sum(row["undecided"] for row in rows)
-    decided = run.done - undecided
     counts = {"false swaps": false, "undecided": undecided}
-    return run.outcome(decided > 0 and false <= FALSE_SWAPS * decided, counts)
+    return run.outcome(rarely_false(counts, run.done), counts)
+
+
+def rarely_false(counts: Mapping[str, int], done: int) -> bool:
+    decided = done - counts["undecided"]
+    return decided > 0 and counts["false swaps"] <= FALSE_SWAPS * decided
 
 
 def _duels(kind: str, count: int) -> dict[str, Any]:

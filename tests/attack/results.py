@@ -7,7 +7,7 @@ import json
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -74,8 +74,14 @@ def run_row(outcome: Outcome, seed: int, start: int, command: str) -> Json:
     }  # fmt: skip
 
 
-def attack_row(name: str, size: int, unit: str, runs: Sequence[Json]) -> Json:
-    """All runs of an attack together: complete when they reach its size, and held by each."""
+def attack_row(
+    name: str, size: int, unit: str, runs: Sequence[Json],
+    judge: Callable[[Mapping[str, int], int], bool] | None = None,
+) -> Json:  # fmt: skip
+    """All runs of an attack together: complete when they reach its size, and held by each.
+
+    ``judge``: of the sums of the counts and the number of attacks, where a bar is a share.
+    """
     done = sum(run["done"] for run in runs)
     counts: Counter[str] = Counter()
     most: Counter[str] = Counter()
@@ -88,8 +94,9 @@ def attack_row(name: str, size: int, unit: str, runs: Sequence[Json]) -> Json:
     text = f"{done:,} of {size:,} {unit} in {len(runs)} runs: {told(counts, most)}"
     if len(runs) == 1:
         text = runs[0]["figure"]
+    holds = judge(counts, done) if judge else all(run["holds"] for run in runs)
     return {
-        "attack": name, "holds": all(run["holds"] for run in runs), "complete": done >= size,
+        "attack": name, "holds": holds, "complete": done >= size,
         "figure": text, "command": runs[-1]["command"], "date": runs[-1]["date"],
         "runs": list(runs),
     }  # fmt: skip

@@ -48,6 +48,15 @@ def test_runs_add_up_to_the_bar_and_the_file_keeps_the_rest(tmp_path: Path) -> N
     assert not attack_row("kills", 1, "kills", [*runs, run_row(bad, 3, 1_000, "")])["holds"]
 
 
+@pytest.mark.parametrize(("false", "holds"), [((5, 5), True), ((5, 6), False)])
+def test_a_share_is_judged_over_all_runs(false: tuple[int, int], holds: bool) -> None:
+    what = PROGRAMS["same kernels"]
+    counts = [{"false swaps": n, "undecided": 0} for n in false]
+    parts = [Outcome(False, "", False, done, c) for c, done in zip(counts, (800, 200), strict=True)]
+    runs = [run_row(part, 1, 0, "") for part in parts]
+    assert attack_row("same kernels", what.full, what.unit, runs, what.judge)["holds"] is holds
+
+
 def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     numbers = [list(Campaign(random.Random(1), 5, 60, tmp_path, start=n).rounds()) for n in (0, 3)]
     assert numbers == [[1, 2, 3, 4, 5], [4, 5]]
