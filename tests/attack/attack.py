@@ -25,6 +25,7 @@ from outcomes import Campaign, Outcome  # noqa: E402
 from results import Results, attack_row, now, run_row  # noqa: E402
 
 _ITSELF = "make attack"
+_PROGRAM = "python tests/attack/attack.py"
 
 
 def main() -> None:
@@ -65,6 +66,8 @@ def campaign(options: argparse.Namespace, results: Results) -> dict[str, dict[st
         if start < what.full:
             seed = options.seed or 1 + max((run["seed"] for run in runs), default=0)
             command = f"{_ITSELF} MINUTES={options.minutes:g} SEED={seed}"
+            if name in PROGRAMS:
+                command = f'{_PROGRAM} --only "{name}" --minutes {options.minutes:g} --seed {seed}'
             seconds = options.minutes * 60 * what.share / share
             outcome = attack(what, name, folder, seed, seconds, start=start)
             runs = [*runs, run_row(outcome, seed, start, command)]
