@@ -55,7 +55,7 @@ class Campaign:
         self, holds: bool, counts: Mapping[str, int], most: Mapping[str, int] | None = None,
         note: str = "",
     ) -> Outcome:  # fmt: skip
-        text = told(counts, most or {}) + (f"; {note}" if note else "")
+        text = "; ".join(filter(None, (told(counts, most or {}), note)))
         found = f"; kept in {self.folder}" if self.kept else ""
         figure = f"{self.done:,} of {self.size:,} {self.unit}: {text}{found}"
         complete = self.start + self.done >= self.size
