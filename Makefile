@@ -80,6 +80,7 @@ unit: .venv/ready
 	.ci/system.sh chromium
 	.ci/system.sh vulkan
 	.ci/system.sh postgres
+	.ci/system.sh phone
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A crowd of simulated devices around the rule of the commons: honest, with liars, with Sybils.
@@ -328,4 +329,5 @@ MINUTES ?= 90
 attack: .venv/ready sandbox-note
 	.ci/system.sh chromium
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -W ignore tests/attack/attack.py --minutes $(MINUTES) \
-	  --seed $(SEED) --out benchmarks/reliability.json
+	  $(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED)) \
+	  --out benchmarks/reliability.json

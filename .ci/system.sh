@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|webkit|vulkan [PYTHON]`.
+# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|webkit|phone|postgres|vulkan [PYTHON]`.
 # As root on Debian or Ubuntu it installs; else it names what is missing in one sentence.
 set -euo pipefail
 
@@ -64,6 +64,11 @@ webkit)
     command -v WebKitWebDriver >/dev/null && command -v Xvfb >/dev/null ||
       need "WebKitGTK and a hidden display for tests of WebKit" webkit2gtk-driver xvfb
   fi
+  ;;
+phone)
+  command -v certutil >/dev/null && [ -n "$(PATH=$PATH:/usr/sbin:/sbin command -v ip)" ] && exit 0
+  [ "$(uname)" = Linux ] || exit 0
+  need "a network and a certificate store for the phone that tests play" iproute2 libnss3-tools
   ;;
 postgres)
   ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && exit 0

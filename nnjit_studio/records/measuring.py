@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,18 @@ class RunResult:
     """Of a GPU kernel: waiting after the GPU had finished."""
     total_ms: float = 0.0
     """Of a GPU kernel: the whole measurement."""
+
+    def with_more(self, more: RunResult) -> RunResult:
+        """The samples of both, in order of time."""
+        return replace(
+            more,
+            samples_ms=self.samples_ms + more.samples_ms,
+            incumbent_ms=self.incumbent_ms + more.incumbent_ms,
+            instantiate_ms=self.instantiate_ms,
+            pipeline_ms=self.pipeline_ms,
+            late_ms=self.late_ms + more.late_ms,
+            total_ms=self.total_ms + more.total_ms,
+        )
 
 
 @dataclass(frozen=True)

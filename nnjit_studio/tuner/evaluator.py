@@ -25,6 +25,7 @@ from nnjit_studio.tuner.context import TuningContext
 from nnjit_studio.tuner.events import Measured, Trying
 from nnjit_studio.tuner.in_place import InPlace, Trials, settled_in_place
 from nnjit_studio.tuner.other_tiers import check_other_tiers, other_tiers
+from nnjit_studio.tuner.peak.ceiling import Ceiling
 from nnjit_studio.tuner.protocols import Measures
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import (
@@ -38,8 +39,6 @@ from nnjit_studio.tuner.swap_policy import (
 
 MAX_ERROR_RATIO = 1e9
 """Stands for infinity in events, for JSON has none."""
-PULSES = 3
-"""Of the peak kernel, when a rate seems to pass the peak."""
 T = TypeVar("T")
 
 
@@ -80,7 +79,8 @@ class Evaluator:
         trials: Trials | None = None,
     ) -> None:
         self._runner, self._records, self._clock = context.runner, context.records, context.clock
-        self._device, self._tier, self._thresholds = context.device, tier, thresholds
+        self._tier, self._thresholds = tier, thresholds
+        self._ceiling = Ceiling(context.device, tier, context.runner, thresholds)
         self._others = other_tiers(tier, context.device)
         self._compile_now, self._t_s = compile_now, t_s
         self._trials = trials
@@ -98,8 +98,10 @@ class Evaluator:
             One that seems too fast is kept: a peak probed on a busy machine is too low.
         """
         result = self._runner.measure(state.default, None, policy)
-        verdict = decide(result, state.workload.flops, self._peak(state), self._thresholds)
-        verdict = self._at_true_peak(result, verdict, state)
+        peak = self._ceiling.peak(state.workload.kind)
+        verdict = decide(result, state.workload.flops, peak, self._thresholds)
+        kernels = (state.default, None)
+        result, verdict = self._ceiling.judged(result, verdict, state.workload, kernels, policy)
         if verdict.state in ("won", "impossible"):
             verdict = self._with_other_tiers(verdict, compiled, state.default)
         if verdict.state not in ("won", "impossible"):
@@ -124,7 +126,8 @@ class Evaluator:
             same = f"the same bytes as {state.measured[kernel.sha256]}"
             return self._recorded(compiled, state, None, Verdict("duplicate", same))
         result, verdict = yield from self._looks(kernel, state, policy)
-        verdict = self._at_true_peak(result, verdict, state)
+        kernels = (kernel, state.incumbent)
+        result, verdict = self._ceiling.judged(result, verdict, state.workload, kernels, policy)
         place = None
         if verdict.state == "won" and self._trials is not None:
             place = yield from self._tried(self._trials, kernel, state, policy)
@@ -151,7 +154,8 @@ class Evaluator:
     def _looks(
         self, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
     ) -> Generator[Trying, None, tuple[RunResult, Verdict]]:
-        flops, peak, thresholds = state.workload.flops, self._peak(state), self._thresholds
+        flops, thresholds = state.workload.flops, self._thresholds
+        peak = self._ceiling.peak(state.workload.kind)
         steps = looks(self._runner, kernel, state.incumbent, flops, peak, policy, thresholds)
         phase = "check"
         while True:
@@ -161,19 +165,6 @@ class Evaluator:
                 return end.value  # type: ignore[no-any-return]
             yield Trying(self._t_s(), state.workload.key, kernel.settings, phase, pairs)
             phase = "duel"
-
-    def _peak(self, state: WorkloadState) -> float | None:
-        return self._device.peak(self._tier, state.workload.kind)
-
-    def _at_true_peak(self, result: RunResult, verdict: Verdict, state: WorkloadState) -> Verdict:
-        """Judge an impossible rate once more: the peak may have been probed in a slow moment."""
-        if verdict.state != "impossible":
-            return verdict
-        known = self._device.peak_gflops
-        rates = [self._runner.pulse(self._tier).gflops for _ in range(PULSES)]
-        peaks = {**known, self._tier: max(known[self._tier], *rates)}
-        self._device = replace(self._device, peak_gflops=peaks)
-        return decide(result, state.workload.flops, self._peak(state), self._thresholds)
 
     def _with_other_tiers(
         self, verdict: Verdict, compiled: CompileResult, tuned: Kernel
@@ -192,7 +183,9 @@ class Evaluator:
         measured = measured_event(compiled, result, verdict, state.workload.flops, self._t_s())
         measured = replace(measured, in_place=place)
         created = self._clock.now_iso()
-        self._records.commit_record(record_of(measured, compiled, state.key, self._device, created))
+        self._records.commit_record(
+            record_of(measured, compiled, state.key, self._ceiling.device, created)
+        )
         if not compiled.error:
             kernel = compiled.kernel(self._tier)
             state.measured.setdefault(kernel.sha256, kernel.settings)
@@ -235,7 +228,7 @@ def looks(
         taken = len(result.samples_ms) if result else 0
         yield pairs
         more = runner.measure(challenger, incumbent, replace(policy, pairs=pairs - taken))
-        result = more if result is None else _joined(result, more)
+        result = more if result is None else result.with_more(more)
         verdict = decide(result, flops, peak_gflops, thresholds)
         if verdict.state == "won":
             open_still = not convincing(result, verdict)
@@ -250,18 +243,6 @@ def looks(
         why = f"{verdict.reason}, too few for a machine as busy as this"
         verdict = replace(verdict, state=NOT_TOLD_APART, reason=why)
     return result, verdict
-
-
-def _joined(before: RunResult, more: RunResult) -> RunResult:
-    return replace(
-        more,
-        samples_ms=before.samples_ms + more.samples_ms,
-        incumbent_ms=before.incumbent_ms + more.incumbent_ms,
-        instantiate_ms=before.instantiate_ms,
-        pipeline_ms=before.pipeline_ms,
-        late_ms=before.late_ms + more.late_ms,
-        total_ms=before.total_ms + more.total_ms,
-    )
 
 
 def _sampling_ms(result: RunResult) -> float:

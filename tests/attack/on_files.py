@@ -25,6 +25,8 @@ from nnjit_studio.errors import BugError, DatabaseError, UserError
 
 LATE_S = 10.0
 """Of the processor; a machine that is busy with other things is not the model's fault."""
+BAD = ("died", "late", "no sentence")
+"""What no file may come to."""
 HUNG_S = 60.0
 """Of the clock, for what waits and does not compute."""
 
@@ -36,7 +38,7 @@ def models(run: Campaign) -> Outcome:
     bases.append(doubling_functions(3).SerializeToString())
     found: Counter[str] = Counter()
     process = _warm(run.folder)
-    for _, data in zip(run.rounds(), _damaged(run.rng, bases), strict=False):
+    for _, data in zip(run.rounds(), _damaged(run.rng, bases, run.start), strict=False):
         path = run.folder / "damaged.onnx"
         path.write_bytes(data)
         result, seconds = _imported(process, path)
@@ -47,11 +49,8 @@ def models(run: Campaign) -> Outcome:
         if found["died"] + found["no sentence"] > len(run.kept):
             run.keep(path, "model")
     process.close()
-    bad = {name: found[name] for name in ("died", "late", "no sentence")}
-    text = ", ".join(f"{count} {name}" for name, count in bad.items())
-    return run.outcome(
-        not any(bad.values()), f"{text}; {found['refused']} refused, {found['valid']} valid"
-    )
+    counts = {name: found[name] for name in (*BAD, "refused", "valid")}
+    return run.outcome(not any(counts[name] for name in BAD), counts)
 
 
 def _warm(folder: Path) -> CompileProcess:
@@ -85,9 +84,8 @@ def _cpu_s(process: CompileProcess) -> float:
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
-def _damaged(rng: random.Random, bases: list[bytes]) -> Iterator[bytes]:
-    """Truncations and mutations in turns, for ever."""
-    cut = 0
+def _damaged(rng: random.Random, bases: list[bytes], cut: int) -> Iterator[bytes]:
+    """Truncations, from ``cut`` on, and mutations in turns, for ever."""
     while True:
         data = bytearray(rng.choice(bases))
         spot = rng.randrange(len(data))
@@ -125,7 +123,10 @@ def hostile_models(run: Campaign) -> Outcome:
     process.close()
     holds = not failures and slowest <= LATE_S and peak < 1 << 20
     return run.outcome(
-        holds, f"slowest {slowest:.1f} s, {peak >> 10} MiB at most; not refused: {failures}"
+        holds,
+        {"not refused": len(failures)},
+        {"MiB at most": peak >> 10},
+        f"slowest {slowest:.1f} s{''.join(f'; {name} was not refused' for name in failures)}",
     )
 
 
@@ -141,7 +142,7 @@ def bundles(run: Campaign) -> Outcome:
         bad[run.rng.randrange(len(bad))] ^= 1 << run.rng.randrange(8)
         path.write_bytes(bad)
         missed += verify_bundle(path).ok
-    return run.outcome(not missed, f"{missed} not found")
+    return run.outcome(not missed, {"not found": missed})
 
 
 def databases(run: Campaign) -> Outcome:
@@ -165,4 +166,5 @@ def databases(run: Campaign) -> Outcome:
         except Exception as e:
             raws[type(e).__name__] += 1
             run.keep(path, "database")
-    return run.outcome(not raws, f"{sum(raws.values())} raw errors {dict(raws)}; {refused} refused")
+    counts = {"raw errors": sum(raws.values()), "refused": refused}
+    return run.outcome(not raws, counts, note=", ".join(raws))

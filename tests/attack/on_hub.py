@@ -39,7 +39,7 @@ def frames(run: Campaign) -> Outcome:
             raws += 1
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
     return run.outcome(
-        not raws and grown <= GROWTH_BYTES, f"{raws} raw errors, {grown >> 20} MiB more"
+        not raws and grown <= GROWTH_BYTES, {"raw errors": raws}, {"MiB more": grown >> 20}
     )
 
 
@@ -65,7 +65,7 @@ def handshakes(run: Campaign) -> Outcome:
         wrong = 0
         for _, combination in zip(run.rounds(), [right, *combinations], strict=False):
             wrong += _accepted(hub, *combination) != (combination == right)
-    return run.outcome(not wrong, f"{wrong} wrongly accepted or refused")
+    return run.outcome(not wrong, {"wrongly accepted or refused": wrong})
 
 
 def _accepted(hub: Hub, host: str, origin: str | None, token: str) -> bool:
@@ -89,7 +89,8 @@ def connections(run: Campaign) -> Outcome:
         end = time.monotonic() + 30
         while not (answers := _answers(hub)) and time.monotonic() < end:
             time.sleep(0.1)
-    return run.outcome(answers and most <= limits.MAX_CONNECTIONS + 1, f"{most} kept at most")
+    holds = answers and most <= limits.MAX_CONNECTIONS + 1
+    return run.outcome(holds, {}, {"kept at most": most})
 
 
 def _answers(hub: Hub) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 from kernel_harness import run_kernel
 
 from nnjit_studio.bench.tuner.program_mutants import make_mutant, make_slower
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
+from nnjit_studio.compiler.ir.tensor_ir import Buffer
 from nnjit_studio.compiler.oracle.fixture import _guards_exponentials, make_fixture
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wasm import compile_program
@@ -74,4 +76,13 @@ def test_a_guarded_exponential_meets_a_peak_at_every_place() -> None:
     x = np.frombuffer(data, np.float32).reshape(16, 8)
     assert sorted(x[1::2].argmax(axis=1)) == list(range(8))
     assert (x[1::2].max(axis=1) >= 125).all()
-    assert (np.abs(x[::2]) <= 1).all()
+    assert (np.abs(x[::4]) <= 1).all()
+    assert (x[2::4] < -200).all()  # a sum of largest values is no guard
+
+
+def test_of_two_inputs_none_lies_far_below_zero() -> None:
+    program = softmax_program(16, 8)
+    two = replace(program, buffers=(*program.buffers, Buffer("mask", "f32", (8,), "input")))
+    data = make_fixture("softmax", two).args[0].data
+    assert data is not None
+    assert np.frombuffer(data, np.float32).min() >= -1

@@ -16,8 +16,9 @@ from reports import GOOD, OTHER, PLACE, finding, key_of, report
 from test_database import record
 
 from nnjit_studio.cli.commons import share as verbs
-from nnjit_studio.cli.commons.known import Known, parts_of
+from nnjit_studio.cli.commons.known import Known
 from nnjit_studio.commons.client import Sharing, ask, findings_of, place_of, send
+from nnjit_studio.commons.client.home import parts_of
 from nnjit_studio.commons.report import read_signed, sign
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.store import Store

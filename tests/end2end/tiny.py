@@ -48,12 +48,14 @@ def endless_kernel() -> Kernel:
     return _kernel(_WAT.format(op="add").replace("br_if $done", "br_if $next"))
 
 
-def kernel(op: str = "add") -> Kernel:
-    return _kernel(_WAT.format(op=op))
+def kernel(op: str = "add", number: int | None = None) -> Kernel:
+    """``number``: in a custom section, which gives it bytes of its own."""
+    own = b"" if number is None else b"\0\x0a\x05nonce" + number.to_bytes(4, "little")
+    return _kernel(_WAT.format(op=op), own)
 
 
-def _kernel(wat: str) -> Kernel:
-    data = bytes(wasmtime.wat2wasm(wat))
+def _kernel(wat: str, more: bytes = b"") -> Kernel:
+    data = bytes(wasmtime.wat2wasm(wat)) + more
     return Kernel(
         WORKLOAD, None, "simd128", data, hashlib.sha256(data).hexdigest(), parallel_extent=N
     )

@@ -239,17 +239,19 @@ def test_a_device_that_is_cut_off_while_it_is_silent_is_gone() -> None:
     assert asyncio.run(silence()) == "The device was revoked."
 
 
-GOOD = {"hidden": False, "battery": 0.5, "charging": True}
+GOOD = {"hidden": False, "battery": 0.5, "charging": True, "cores": 8, "memory_gb": 4}
 
 
 def test_the_state_of_a_device_has_one_form() -> None:
-    assert read_state(json.dumps(GOOD)) == DeviceState(False, 0.5, True)
-    assert read_state('{"hidden": true, "battery": null, "charging": null}') == DeviceState(True)
+    assert read_state(json.dumps(GOOD)) == DeviceState(False, 0.5, True, 8, 4.0)
+    silent = {**dict.fromkeys(GOOD), "hidden": True}
+    assert read_state(json.dumps(silent)) == DeviceState(True)
     wrong = [
         None, b"{}", "", "{}", "[]", "null", "[" * 200, " " * 300,
         *(json.dumps({**GOOD, **bad}) for bad in (
             {"hidden": 1}, {"hidden": None}, {"battery": True}, {"battery": -1}, {"battery": 1.1},
             {"battery": "1"}, {"battery": float("nan")}, {"charging": 0}, {"more": 1},
+            {"cores": 0}, {"cores": True}, {"memory_gb": "8"}, {"memory_gb": 1e9},
         )),
     ]  # fmt: skip
     for text in wrong:

@@ -27,7 +27,9 @@ from nnjit_studio.errors import UserError
 
 HOUSE = "127.0.0.9"
 HELLO = encode_frame({"type": "hello", "protocol": PROTOCOL_VERSION, "user_agent": "x"})
-STATE = json.dumps({"hidden": True, "battery": 0.25, "charging": False})
+STATE = json.dumps(
+    {"hidden": True, "battery": 0.25, "charging": False, "cores": 8, "memory_gb": None}
+)
 
 
 @pytest.fixture

@@ -1,13 +1,15 @@
-"""The docks Numerical diff, and Wasm or WebGPU."""
+"""The docks Numerical diff, Wasm or WebGPU, and Browsers."""
 
 from __future__ import annotations
 
 from nnjit_studio.ui.diff.backends import BackendsPanel
+from nnjit_studio.ui.diff.browsers import BrowsersPanel
 from nnjit_studio.ui.diff.dock import DiffPanel
 from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, STAGE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.installed_browsers import compare_installed
 
 
 def _make(host: Host) -> DiffPanel:
@@ -20,6 +22,13 @@ def _make(host: Host) -> DiffPanel:
 def _make_backends(host: Host) -> BackendsPanel:
     panel = BackendsPanel(host)
     panel.picked.connect(lambda row: host.node_wanted.emit(row.node))
+    panel.show_last()
+    return panel
+
+
+def _make_browsers(host: Host) -> BrowsersPanel:
+    panel = BrowsersPanel(host)
+    panel.picked.connect(lambda row: host.workload_wanted.emit(row.workload))
     panel.show_last()
     return panel
 
@@ -66,4 +75,16 @@ BACKENDS: Feature[BackendsPanel] = Feature(
         lambda bench, tell: bench.run(jobs.compare_backends, tell),
     ),
     layouts=(COMPARE,),
+)  # fmt: skip
+BROWSERS: Feature[BrowsersPanel] = Feature(
+    "browsers", "Browsers", _make_browsers,
+    actions=(
+        Action(
+            "browsers", "&Tune", "Compare the &browsers here", "", "model",
+            "Tune in every browser of this machine, in turns, and show where they differ",
+            "nnjit devices compare MODEL",
+        ),
+    ),
+    job=Job("browsers", "Comparing browsers", lambda bench, tell: compare_installed(bench, tell)),
+    area=STAGE,
 )  # fmt: skip

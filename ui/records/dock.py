@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QSettings, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QProgressBar, QToolButton
 
@@ -13,11 +13,12 @@ from nnjit_studio.database import Measurement
 from nnjit_studio.database.measurement import Group, Pair, groups, mean_ratio, side_by_side
 from nnjit_studio.ui.dock.candidates import state_column
 from nnjit_studio.ui.records.filters import BEST, COMPARE, EVERY, RecordFilters
+from nnjit_studio.ui.records.others import MINE, WHOSE, OthersPanel
 from nnjit_studio.ui.records.store import Listing, RecordStore
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import named, push_button, tool_button
+from nnjit_studio.ui.widgets.panel import chooser, named, push_button, tool_button
 from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -96,6 +97,7 @@ class DatabasePanel(TablePanel):
         theme: Theme,
         store: RecordStore,
         actions: Mapping[str, QAction],
+        settings: QSettings,
     ) -> None:
         in_order = OwnOrder()
         super().__init__("Kernel database", COLUMNS, theme, in_order)
@@ -115,12 +117,23 @@ class DatabasePanel(TablePanel):
         self.stop_button = push_button(
             "Stop", "Kernel database: stop import or export", act=store.cancel
         )
-        self.lead(self.count)
-        self.bar.insertWidget(1, self.progress)
-        self.bar.insertWidget(2, self.stop_button)
+        self.whose = chooser("Kernel database: whose", "Whose records are shown", WHOSE)
+        self.others = OthersPanel(session, settings, theme)
+        self.lead(self.whose, self.count)
+        self.bar.insertWidget(2, self.progress)
+        self.bar.insertWidget(3, self.stop_button)
         self.bar.addWidget(self.refresh_button)
-        self.bar.addWidget(self._menu_button(actions))
+        self.menu_button = self._menu_button(actions)
+        self.bar.addWidget(self.menu_button)
         self.box.insertWidget(1, self.filters)
+        self.box.addWidget(self.others, 1)
+        self._of_mine = (
+            self.whose, self.count, self.filter, self.copy_button, self.refresh_button,
+            self.menu_button, self.filters, self.view,
+        )  # fmt: skip
+        for one in (self.whose, self.others.whose):
+            one.currentTextChanged.connect(self._turn)
+        self._turn(MINE)
         session.records.connect(lambda _: store.refresh())
         store.listed.connect(self._take)
         store.progressed.connect(self._progressed)
@@ -185,6 +198,7 @@ class DatabasePanel(TablePanel):
 
     def _take(self, listing: Listing) -> None:
         self.listing = listing
+        self.others.show_records(listing.rows)
         self.filters.offer(listing)
         self.render_rows()
 
@@ -223,6 +237,21 @@ class DatabasePanel(TablePanel):
         rows = self.view.selectionModel().selectedRows()
         if len(rows) == 1 and (records := _records_of(self.model.rows[rows[0].row()])):
             self.picked.emit(records[0])
+
+    def _turn(self, whose: str) -> None:
+        """Show the records of this machine, or what a server tells."""
+        mine = whose == MINE
+        for part in self._of_mine:
+            part.setVisible(mine)
+        self.others.setVisible(not mine)
+        self.whose.setCurrentText(whose)
+        self._progressed(0, 0)
+        if not mine:
+            self.others.show_whose(whose)
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        self.others.set_theme(theme)
 
     def _progressed(self, done: int, total: int) -> None:
         for widget in (self.progress, self.stop_button):

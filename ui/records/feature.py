@@ -16,11 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from nnjit_studio.commons.client import user_sharing
 from nnjit_studio.database import Measurement
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.feature import COMPARE, TUNE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.records.dock import DatabasePanel
+from nnjit_studio.ui.records.sharing import SharingDialog
 from nnjit_studio.ui.records.store import RecordStore
 from nnjit_studio.ui.widgets.panel import named
 
@@ -29,7 +31,7 @@ NONE_SELECTED = "Select records in the kernel database first."
 
 def _make(host: Host) -> DatabasePanel:
     store = RecordStore(host.session.workbench.database, host.history)
-    panel = DatabasePanel(host.session, host.theme, store, host.actions)
+    panel = DatabasePanel(host.session, host.theme, store, host.actions, host.settings)
     store.setParent(panel)
     store.told.connect(lambda sentence: host.message.say(sentence, "good"))
     store.looked.connect(partial(_ask_import, host, store))
@@ -80,6 +82,11 @@ def _export(host: Host) -> None:
     host.saver.ask("Export records (.db, .json or .csv)", "records.json", store.export_to)
 
 
+def _share(host: Host) -> None:
+    records = host.session.workbench.database
+    dialogs.show(SharingDialog(host.window, records, user_sharing(), host.settings))
+
+
 def _ask_import(host: Host, store: RecordStore, path: Path, rows: Sequence[Measurement]) -> None:
     if not rows:
         host.message.say(f"{path.name} holds no records.")
@@ -105,6 +112,9 @@ ACTIONS = (
            tip="Add the records of another kernel database or of an export", do=_choose_import),
     Action("export_records", "&File", "Export re&cords…", command="nnjit db export FILE", place=2,
            tip="Write the kernel database as .db, .json or .csv", do=_export),
+    Action("share", "&File", "S&hare results…", command="nnjit share send SERVER", place=2,
+           tip="Show the very bytes that would travel to a commons, and send them if you agree",
+           do=_share),
     Action("note", "&Edit", "&Note and tags…", "F2", place=1,
            tip="Write a note and tags to the selected records", do=_note),
     Action("delete", "&Edit", "&Delete records", "Del", place=1,

@@ -1,16 +1,30 @@
-"""Cycles of garbage are collected on Qt's thread alone.
+"""Cycles of garbage are collected on Qt's thread alone; freed memory goes back to the system.
 
 Python collects in whatever thread happens to allocate, and a widget that dies
 in another thread than its own crashes Qt.
+
+glibc keeps freed blocks between those that are in use, for each thread's arena:
+while a model was tuned the window grew by 25 MiB a minute in them, for some 20
+minutes, with the same blocks in use.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QThreadPool, QTimer
 
 PERIOD_MS = 500
+GIVE_BACK_MS = 30_000
+
+
+def give_back() -> bool:
+    """Whether freed memory went back to the system; only glibc can."""
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    except (AttributeError, OSError, TypeError):
+        return False
 
 
 class GarbageCollector(QObject):
@@ -22,6 +36,10 @@ class GarbageCollector(QObject):
         self._timer = QTimer(self, interval=PERIOD_MS)
         self._timer.timeout.connect(self.collect)
         self._timer.start()
+        # Some 10 ms, without Python's lock: not on Qt's thread.
+        self._freed = QTimer(self, interval=GIVE_BACK_MS)
+        self._freed.timeout.connect(lambda: QThreadPool.globalInstance().start(give_back))
+        self._freed.start()
 
     def collect(self) -> None:
         """What Python would have collected by now: the oldest generation that is due."""
@@ -38,4 +56,5 @@ class GarbageCollector(QObject):
     def stop(self) -> None:
         """Python's own collector again."""
         self._timer.stop()
+        self._freed.stop()
         gc.enable()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nnjit_studio.database import Measurement
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.verdict.measure import Visits
 
 OnProgress = Callable[[int, int], None]
@@ -22,6 +23,9 @@ class Records(Protocol):
 
     def measurements(self) -> list[Measurement]:
         """Every record as a line of a table, newest first, deleted ones too."""
+
+    def all_records(self, *, limit: int) -> list[TuningRecord]:
+        """The newest records that are not deleted, without their modules."""
 
     def annotate(self, remarks: Mapping[int, tuple[str, str]]) -> None:
         """Set note and tags of records by their ids."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from nnjit_studio.ui.advice.feature import ADVICE
 from nnjit_studio.ui.commands.actions import ActionSpec, ordered
 from nnjit_studio.ui.device.feature import DEVICE
-from nnjit_studio.ui.diff.feature import BACKENDS, DIFF
+from nnjit_studio.ui.devices.feature import DEVICES
+from nnjit_studio.ui.diff.feature import BACKENDS, BROWSERS, DIFF
 from nnjit_studio.ui.dock.feature import COMPARE, INSPECT, TUNE, WASM_FILE, Feature
 from nnjit_studio.ui.generation.feature import TEXT
 from nnjit_studio.ui.graph.feature import GRAPH
@@ -75,7 +76,7 @@ OWN_ACTIONS = (
 
 FEATURES: tuple[Feature[Panel], ...] = (
     GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, PLAN,
-    DATABASE, BACKENDS, DEVICE, LOG,
+    DATABASE, BACKENDS, BROWSERS, DEVICE, DEVICES, LOG,
 )  # fmt: skip
 """Those of one place are tabs in this order."""
 

@@ -8,23 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-import platformdirs
 
 from nnjit_studio.cli.common import JSON, answer, database_path, note, say
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import argument, option, verb
-from nnjit_studio.commons.client import Sharing, findings_of
-from nnjit_studio.commons.client import send as send_bytes
+from nnjit_studio.commons.client import CONSENT, Sharing, accept, offer, user_sharing
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
 
 DATABASE: Any = OPTIONS["database"]
-CONSENT = """\
-The line above is all that would be sent to {server}, byte for byte: which kernels ran, on which
-kind of processor and browser, with which settings, in how many milliseconds; and the signature of a
-key that was made for this alone. It has no code, weights, data, or name of a model, person or
-machine. Sizes of kernels can betray a private model to who runs the server. The server also sees
-your network address. `nnjit share log` shows what was sent, `nnjit share off` stops it."""
+MOST_RECORDS = 10_000
+"""The newest, of which a report is made."""
+HOW = "`nnjit share log` shows what was sent, `nnjit share off` stops it."
 
 
 @click.group()
@@ -34,7 +29,7 @@ def share() -> None:
 
 def sharing() -> Sharing:
     """Of this user."""
-    return Sharing(Path(platformdirs.user_data_dir("nnjit-studio", appauthor=False)) / "commons")
+    return user_sharing()
 
 
 @verb("send")
@@ -45,17 +40,16 @@ def send(
     as_json: bool = JSON,
 ) -> None:
     """Show what would be sent to SERVER and, if you agree, send it."""
-    server, own, now = server.rstrip("/"), sharing(), int(time.time())
+    own, now = sharing(), int(time.time())
     with KernelDatabase.open(database_path(database), read_only=True) as known:
-        records = known.all_records(limit=10_000)
-    data = own.prepare(server, findings_of(records, host_profile()), now)
-    say(data.decode())
-    note(CONSENT.format(server=server))
+        records = known.all_records(limit=MOST_RECORDS)
+    offered = offer(own, server, records, host_profile(), now)
+    say(offered.data.decode())
+    note(CONSENT.format(server=offered.server, line="The line above", how=HOW))
     if not yes and not click.confirm("Send it?", err=True):
         note("Nothing was sent.")
         return
-    own.note(server, data, now)
-    new = send_bytes(server, data)
+    new = accept(own, offered)
     answer(as_json, {"ok": True, "new": new}, "sent" if new else "the server had it already")
 
 

@@ -12,34 +12,16 @@ import segno
 
 from nnjit_studio.cli.common import note
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.pairing.door import PORT, Door, DoorOptions
+from nnjit_studio.engine.pairing.door import Door, DoorOptions, listen_at
 from nnjit_studio.engine.pairing.invitation import CODE_S
+from nnjit_studio.engine.pairing.known import house_folder
 from nnjit_studio.engine.pairing.state import DeviceRow
-from nnjit_studio.errors import TargetError, UserError
+from nnjit_studio.errors import TargetError
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.tables import text_table
 from nnjit_studio.workbench.page import EnginePage
 
 _LOOK_S = 0.2
-
-
-def house_folder(database: Path) -> Path:
-    """Of the local authority and the known devices: next to the kernel database."""
-    return database.parent / "house"
-
-
-def listen_at(text: str, open_s: float) -> DoorOptions:
-    """Of ``ADDRESS[:PORT]``.
-
-    Raises
-    ------
-    UserError
-        When it is none.
-    """
-    address, _, port = text.partition(":")
-    if port and not (port.isdecimal() and int(port) < 65536):
-        raise UserError(f"{port!r} is no port.", "Give ADDRESS or ADDRESS:PORT.")
-    return DoorOptions(address, int(port or PORT), open_s)
 
 
 def show_code(door: Door) -> None:

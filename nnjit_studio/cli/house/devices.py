@@ -12,15 +12,14 @@ import click
 from nnjit_studio.cli.common import JSON, answer, database_path, note, print_json
 from nnjit_studio.cli.house.at_work import (
     devices_table,
-    house_folder,
-    listen_at,
     only_pairing,
     show_code,
 )
 from nnjit_studio.cli.house.side_by_side import compare_devices
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import argument, option, verb
-from nnjit_studio.engine.pairing.known import KnownDevices
+from nnjit_studio.engine.pairing.door import listen_at
+from nnjit_studio.engine.pairing.known import KnownDevices, house_folder
 from nnjit_studio.engine.pairing.state import DeviceRow
 from nnjit_studio.errors import UserError
 

@@ -1,7 +1,21 @@
 """A device's side of the commons: what it would send, what it sent, and what it asks."""
 
+from nnjit_studio.commons.client.consent import CONSENT, Offer, accept, offer, user_sharing
 from nnjit_studio.commons.client.findings import findings_of, place_of
 from nnjit_studio.commons.client.sharing import Sharing
-from nnjit_studio.commons.client.web import ask, send
+from nnjit_studio.commons.client.web import Told, ask, ask_all, send
 
-__all__ = ["Sharing", "ask", "findings_of", "place_of", "send"]
+__all__ = [
+    "CONSENT",
+    "Offer",
+    "Sharing",
+    "Told",
+    "accept",
+    "ask",
+    "ask_all",
+    "findings_of",
+    "offer",
+    "place_of",
+    "send",
+    "user_sharing",
+]

@@ -39,6 +39,16 @@ class Sharing:
         else:
             self._off.touch()
 
+    def check_on(self) -> None:
+        """Refuse where the switch is off.
+
+        Raises
+        ------
+        CommonsError
+        """
+        if self.stopped:
+            raise CommonsError("Sharing is switched off.", "`nnjit share on` allows it.")
+
     def sent(self) -> list[dict[str, object]]:
         """Every report that left, oldest first: when, to whom, its bytes and the answer."""
         if not self._log.exists():
@@ -53,8 +63,7 @@ class Sharing:
         CommonsError
             When sharing is switched off, or there is nothing to tell.
         """
-        if self.stopped:
-            raise CommonsError("Sharing is switched off.", "`nnjit share on` allows it.")
+        self.check_on()
         if not findings:
             raise CommonsError("Nothing is known that could be shared.", "Tune a model first.")
         number = 1 + sum(1 for entry in self.sent() if entry["server"] == server)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -39,18 +41,64 @@ def ask(server: str, home: Place) -> dict[tuple[str, str, str, str], list[AnyCan
     ------
     CommonsError
     """
-    asked = {name: str(getattr(home, name)) for name in _ASKED}
-    told = _request("GET", f"{server}/kernels", params=asked)
     found: dict[tuple[str, str, str, str], list[AnyCandidate]] = {}
-    try:
-        for kernel in told["kernels"]:
-            workload = tuple(str(kernel[n]) for n in ("kind", "dims", "dtype", "layout"))
-            texts = [str(standing["settings"]) for standing in kernel["belief"]["best"][:5]]
-            kind, dims, dtype, layout = workload
-            found[kind, dims, dtype, layout] = [c for t in texts for c in _parsed(t)]
-    except (KeyError, TypeError) as e:
-        raise _no_answer(server) from e
+    for told in ask_all(server, home):
+        if told.believed:
+            found.setdefault(told.workload, []).extend(_parsed(told.settings))
     return found
+
+
+@dataclass(frozen=True)
+class Told:
+    """Settings that a server tells of one kernel, with what stands behind them."""
+
+    workload: tuple[str, str, str, str]
+    """Kind, dims, dtype and layout."""
+    settings: str
+    speedup: float
+    """Over each reporter's own default, in the middle of them."""
+    score: float
+    """Share of the ranked votes, 0 to 1."""
+    sources: int
+    """Independent ones that name these settings."""
+    heard: int
+    """Independent ones that said anything of this kernel."""
+    dissent: float
+    """Share of their voices that the rest does not agree with, 0 to 1."""
+    of_family: bool
+    """Whether the whole family of such devices was asked, for there are too few of this kind."""
+    believed: bool = True
+    """Else they are only worth a try."""
+
+
+def ask_all(server: str, home: Place) -> list[Told]:
+    """All that a server tells of this kind of device, the most believed first for each kernel.
+
+    The question names the kind of device and no kernel.
+
+    Raises
+    ------
+    CommonsError
+    """
+    asked = {name: str(getattr(home, name)) for name in _ASKED}
+    answer = _request("GET", f"{server}/kernels", params=asked)
+    try:
+        return [told for kernel in answer["kernels"] for told in _told(kernel)]
+    except (KeyError, TypeError, ValueError) as e:
+        raise _no_answer(server) from e
+
+
+def _told(kernel: dict[str, Any]) -> Iterator[Told]:
+    kind, dims, dtype, layout = (str(kernel[n]) for n in ("kind", "dims", "dtype", "layout"))
+    belief = kernel["belief"]
+    for believed, name in ((True, "best"), (False, "challengers")):
+        for standing in belief.get(name, ())[:5]:
+            yield Told(
+                (kind, dims, dtype, layout), str(standing["settings"]),
+                float(standing["speedup"]), float(standing["score"]), int(standing["sources"]),
+                int(belief["sources"]), float(belief["dissent"]), bool(belief["of_family"]),
+                believed,
+            )  # fmt: skip
 
 
 def _parsed(text: str) -> list[AnyCandidate]:

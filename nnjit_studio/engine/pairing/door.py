@@ -34,6 +34,7 @@ from nnjit_studio.errors import UserError
 PORT = 8610
 OPEN_S = 3600.0
 TICK_S = 0.5
+ANOTHER = "The Studio works with another device."
 CLOSE_S = 10.0
 PING_S = 15.0
 """Between pings, and how long an answer may take: a phone whose radio is off is gone."""
@@ -48,6 +49,20 @@ class DoorOptions:
     port: int = PORT
     """0 for any that is free."""
     open_s: float = OPEN_S
+
+
+def listen_at(text: str, open_s: float = OPEN_S) -> DoorOptions:
+    """Of ``ADDRESS[:PORT]``, each of which may be left out.
+
+    Raises
+    ------
+    UserError
+        When it is none.
+    """
+    address, _, port = text.partition(":")
+    if port and not (port.isdecimal() and int(port) < 65536):
+        raise UserError(f"{port!r} is no port.", "Give ADDRESS or ADDRESS:PORT.")
+    return DoorOptions(address, int(port or PORT), open_s)
 
 
 class Door:
@@ -149,8 +164,17 @@ class Door:
         return self.invitation
 
     def at_work(self, device: str) -> None:
-        """From now on only this device works."""
+        """From now on only this device works, and another that does is cut off within a tick.
+
+        Without one, whichever comes.
+        """
         self._wanted = device
+        self._told, self._news = Told(), self._news + 1
+
+    @property
+    def told(self) -> Told:
+        """What devices are told of the work."""
+        return self._told
 
     def rows(self) -> list[DeviceRow]:
         """All known devices, with what those that are here tell of themselves."""
@@ -197,7 +221,7 @@ class Door:
         """See :class:`~nnjit_studio.engine.pairing.web.Gate`."""
         if self._wanted and self._wanted != device.id:
             await socket.accept()
-            await socket.close(4002, "The Studio works with another device.")
+            await socket.close(4002, ANOTHER)
             return
         await self._bounded(device, socket, "link", LINK_PER_S, self._hub.serve_page)
 
@@ -276,12 +300,18 @@ class Door:
             if self.devices.get(id) is None:
                 bounded.cut("The device was revoked.")
 
+    def _cut_others(self) -> None:
+        for (id, what), bounded in list(self._sockets.items()):
+            if self._wanted and what == "link" and id != self._wanted:
+                bounded.cut(ANOTHER)
+
     async def _serve(self) -> None:
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         try:
             while not serving.done():
                 await asyncio.wait({serving}, timeout=TICK_S)
                 self._cut_revoked()
+                self._cut_others()
                 if time.monotonic() >= self._until_s:
                     self._server.should_exit = True
             await serving

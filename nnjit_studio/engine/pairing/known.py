@@ -30,6 +30,11 @@ _BROWSERS = (
 """The first that is part of a user agent counts: most name others too."""
 
 
+def house_folder(database: Path) -> Path:
+    """Of the local authority and the known devices: next to the kernel database."""
+    return database.parent / "house"
+
+
 @dataclass(frozen=True)
 class PairedDevice:
     """A device that may run kernels for this Studio."""
@@ -42,6 +47,8 @@ class PairedDevice:
     """ISO 8601."""
     digest: str
     """SHA-256 of its token, which only the device has."""
+    most_s: float = 600.0
+    """Seconds that it works at a time, by a person's choice."""
 
 
 class KnownDevices:
@@ -81,8 +88,7 @@ class KnownDevices:
         secret, id = secrets.token_urlsafe(32), secrets.token_hex(8)
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         device = PairedDevice(id, name_of(user_agent), now, _digest(secret))
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_json(self._folder / f"{id}.json", asdict(device))
+        self.put(device)
         return device, f"{id}.{secret}"
 
     def find(self, token: str) -> PairedDevice | None:
@@ -98,6 +104,24 @@ class KnownDevices:
         file = self._folder / f"{device.id}.json"
         if file.exists():
             os.utime(file)
+
+    def seen(self, id: str) -> float | None:
+        """Unix time of its last visit; None where it is not known."""
+        try:
+            return (self._folder / f"{id}.json").stat().st_mtime
+        except OSError:
+            return None
+
+    def put(self, device: PairedDevice) -> None:
+        """Keep a device as it is now: changed, or revoked by mistake. It counts as a visit.
+
+        Raises
+        ------
+        UserError
+            When the file cannot be written.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_json(self._folder / f"{device.id}.json", asdict(device))
 
     def revoke(self, id: str) -> bool:
         """Forget a device: its token opens nothing any more. False where it was not known."""

@@ -11,6 +11,7 @@ from typing import Any
 from nnjit_studio.errors import UserError
 
 MAX_STATE_BYTES = 256
+_KEYS = {"hidden", "battery", "charging", "cores", "memory_gb"}
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class DeviceState:
     battery: float | None = None
     """0 to 1."""
     charging: bool | None = None
+    cores: int | None = None
+    memory_gb: float | None = None
+    """2^30 bytes, rounded by the browser, and 8 for all that is more."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,26 @@ def read_state(text: object) -> DeviceState:
         document = json.loads(text)
     except (ValueError, RecursionError) as e:
         raise wrong from e
-    if not isinstance(document, dict) or document.keys() != {"hidden", "battery", "charging"}:
+    if not isinstance(document, dict) or document.keys() != _KEYS:
         raise wrong
     hidden, battery, charging = (document[n] for n in ("hidden", "battery", "charging"))
-    level = isinstance(battery, (int, float)) and not isinstance(battery, bool)
     if not isinstance(hidden, bool) or not (charging is None or isinstance(charging, bool)):
         raise wrong
-    if not (battery is None or (level and math.isfinite(battery) and 0 <= battery <= 1)):
+    cores, memory = document["cores"], document["memory_gb"]
+    if not all(
+        _within(value, low, high)
+        for value, low, high in ((battery, 0, 1), (cores, 1, 1024), (memory, 0.25, 1024))
+    ):
         raise wrong
-    return DeviceState(hidden, None if battery is None else float(battery), charging)
+    return DeviceState(
+        hidden, None if battery is None else float(battery), charging,
+        None if cores is None else int(cores), None if memory is None else float(memory),
+    )  # fmt: skip
+
+
+def _within(value: object, low: float, high: float) -> bool:
+    """Whether it is a number between both, or nothing."""
+    if value is None:
+        return True
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and low <= value <= high  # type: ignore[arg-type, operator]

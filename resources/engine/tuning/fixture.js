@@ -50,6 +50,14 @@ export class FixtureMemory {
     for (const r of this.#regions.values()) if (!r.source) this.#bytes(r).fill(POISON);
   }
 
+  /**
+   * Fills the outputs alone: a kernel that has left itself a note in a workspace, that its work is
+   * done, finds it again.
+   */
+  poisonOutputs() {
+    for (const { arg } of this.outputs) this.output(arg).fill(POISON);
+  }
+
   /** Makes good what a kernel did to inputs and guards, for the next one. */
   restore() {
     new Uint8Array(this.memory.buffer).fill(GUARD);

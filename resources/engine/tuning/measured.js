@@ -1,5 +1,6 @@
 /** What a measurement says. */
 import { EngineError, errorFields } from "../errors.js";
+import { median } from "../quantile.js";
 
 /** @import { KernelHeader } from "../../types/engine.js" */
 /** @typedef {{header: KernelHeader, bytes: Uint8Array<ArrayBuffer>}} Kernel */
@@ -34,6 +35,25 @@ export const notMeasured = (error) => ({
   digest: "",
   error,
 });
+
+const SKIPPED = "It was right in its check, but its timed runs left the outputs unwritten: the work is skipped, and its time is none.";
+
+/**
+ * Whether samples are worth a second check of the outputs: those of a kernel that is not ahead
+ * change nothing.
+ * @param {{samples_ms: number[], incumbent_ms: number[], stopped_early: boolean}} samples
+ */
+export const isAhead = ({ samples_ms, incumbent_ms, stopped_early }) =>
+  !stopped_early && (!incumbent_ms.length || median(samples_ms) < median(incumbent_ms));
+
+/**
+ * Refuses a kernel that does the work where it is checked and not where it is timed.
+ * @template {{error: string}} Result
+ * @param {Result} result
+ * @param {number} ratio of the outputs of a run after the samples
+ * @returns {Result}
+ */
+export const unlessSkipped = (result, ratio) => (ratio <= 1 ? result : { ...result, error: SKIPPED });
 
 /** An error and its hint as one text. @param {unknown} thrown */
 export function sentence(thrown) {

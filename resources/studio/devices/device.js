@@ -13,7 +13,13 @@ let over = false;
 /** @type {WebSocket[]} */
 let sockets = [];
 /** @type {DeviceState} */
-let state = { hidden: document.hidden, battery: null, charging: null };
+let state = {
+  hidden: document.hidden,
+  battery: null,
+  charging: null,
+  cores: navigator.hardwareConcurrency || null,
+  memory_gb: /** @type {any} */ (navigator).deviceMemory ?? null,
+};
 
 /** @param {string} phase @param {string} text */
 function show(phase, text) {

@@ -1,7 +1,7 @@
 /** What the device's page says, in words. */
 
 /** What the Studio tells of the work. @typedef {{model: string, kernel: string, gflops: number, rate: number | null, warning: string, left_s: number | null, done: boolean}} Told */
-/** What the device tells of itself. @typedef {{hidden: boolean, battery: number | null, charging: boolean | null}} DeviceState */
+/** What the device tells of itself. @typedef {{hidden: boolean, battery: number | null, charging: boolean | null, cores: number | null, memory_gb: number | null}} DeviceState */
 
 const SLOW = 0.92;
 

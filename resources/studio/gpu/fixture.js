@@ -46,8 +46,17 @@ export class GpuFixture {
 
   /** Fills outputs and workspaces with 0xFF: NaN as a float, and no output anyone expects. */
   poison() {
-    for (const { buffer, offset, size, source } of this.#regions) {
-      if (source) continue;
+    this.#fill(this.#regions.filter(({ source }) => !source));
+  }
+
+  /** As that of Wasm. */
+  poisonOutputs() {
+    this.#fill(this.outputs.map(({ arg }) => this.#regions[arg]));
+  }
+
+  /** @param {Region[]} regions */
+  #fill(regions) {
+    for (const { buffer, offset, size } of regions) {
       for (let at = 0; at < size; at += FILLER_BYTES)
         this.device.encode([
           { op: "copy", from: this.#filler, fromOffset: 0, to: buffer, toOffset: offset + at, nbytes: Math.min(FILLER_BYTES, size - at) },

@@ -15,7 +15,8 @@ from nnjit_studio.engine.browsers.browsers import find, is_root, launch
 from nnjit_studio.engine.hub.hub import Hub
 
 LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "2"))
-"""A campaign sets 50."""
+"""A campaign sets more."""
+BRIDGE_LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "1"))
 
 pytestmark = pytest.mark.chromium
 
@@ -50,4 +51,4 @@ def test_a_model_runs_over_the_bridge(hub: Hub, tmp_path: Path) -> None:
     pytest.importorskip("wgpu", reason="wgpu needs Python 3.11")
     hub.gpu.adapter = "software"
     gpu_journey.drive(hub, "chromium", "bridge", tmp_path)
-    gpu_journey.lose(hub, "chromium", "bridge", tmp_path, 1)
+    gpu_journey.lose(hub, "chromium", "bridge", tmp_path, BRIDGE_LOSSES)

@@ -10,12 +10,14 @@ const bytesOf = (...values) => new Uint8Array(new Float32Array(values).buffer);
 const policy = { pairs: 4, min_sample_ms: 5, min_quanta: 20, warmup_ms: 1, early_stop_ratio: 3, max_ms: 4000, digest: true };
 
 let calls = [];
+let lazyRuns = 0;
 /** A kernel that notes its name and takes its time. */
 const named = (name, ns, run) => Object.assign((views) => (calls.push(name), run(views)), { ns });
 const double = ([x, y]) => floats(y).set(floats(x).map((v) => 2 * v));
 const kernels = {
   double: named("double", 1000n, double),
   other: named("other", 1100n, double),
+  lazy: named("lazy", 900n, (views) => lazyRuns++ < 3 && double(views)),
   slow: named("slow", 9000n, double),
   wrong: named("wrong", 1000n, ([x, y]) => floats(y).set(floats(x))),
   silent: named("silent", 1000n, () => {}),
@@ -127,6 +129,13 @@ test("what is wrong, or writes where it must not, gets no samples and does no la
     const right = await bench.measure(kernel("double"), null, policy);
     assert.deepEqual([right.guard_ok, right.error_ratio], [true, 0]);
   }
+});
+
+test("a kernel that skips its work where it is timed is refused", async () => {
+  const { bench } = await open();
+  const result = await bench.measure(kernel("lazy"), kernel("double"), policy);
+  assert.equal(result.error_ratio, 0);
+  assert.match(result.error, /timed runs left the outputs unwritten/);
 });
 
 test("a kernel that asks to write an input, or does not compile, is a result with an error", async () => {

@@ -6,6 +6,7 @@ import { Bench } from "../../../resources/engine/tuning/measure.js";
 import { prime, takeSamples, timerQuantum, warmUp } from "../../../resources/engine/tuning/timing.js";
 import { add, addKernel, at, bytesOf, doubleKernel, f32, get, header, int, kernel, load, plus, rowAddKernel, store, storeByte, trap } from "../wasm.js";
 import { OwnClock } from "../clock.js";
+import { measured } from "./skipping.js";
 
 const policy = { pairs: 6, min_sample_ms: 5, min_quanta: 20, warmup_ms: 30, early_stop_ratio: 3, max_ms: 4000 };
 const quick = { ...policy, pairs: 2, min_sample_ms: 0.01, min_quanta: 1, warmup_ms: 0.01 };
@@ -242,6 +243,16 @@ test("what a wrong kernel did to inputs and guards is made good for the next one
   assert.equal(one, same);
   assert.notEqual(one, other);
   assert.equal((await ask(addKernel)).digest, "");
+});
+
+test("a kernel that skips its work in a timed run is refused, one that never does is not", async () => {
+  for (const skips of [1, 2, 7, 30]) {
+    const { error, error_ratio } = await measured(skips);
+    assert.equal(error_ratio, 0);
+    assert.match(error, /timed runs left the outputs unwritten/);
+  }
+  const honest = await measured(2 ** 30);
+  assert.deepEqual([honest.error, honest.samples_ms.length], ["", 4]);
 });
 
 test("a kernel without its fixture is refused", async () => {

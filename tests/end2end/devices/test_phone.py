@@ -1,0 +1,94 @@
+"""A second browser with another address joins by the code, tunes, is seen at it, and leaves."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import onnx
+import phone
+import pytest
+from onnx import helper, numpy_helper
+from waiting import until
+
+from nnjit_studio.database import KernelDatabase
+from nnjit_studio.engine.pairing.door import DoorOptions
+from nnjit_studio.model import ImportOptions
+from nnjit_studio.tuner.events import Finished, RoundDone
+from nnjit_studio.workbench.house import House, Work
+
+pytestmark = pytest.mark.chromium
+SECONDS = 1.5
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short, for Chromium puts a socket below it, whose path has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="nnjit-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def product(path: Path) -> Path:
+    """One product of 32x64x64."""
+    weight = numpy_helper.from_array(np.eye(64, dtype="f4"), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "tiny",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [32, 64])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [32, 64])], [weight],
+    )  # fmt: skip
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def test_a_phone_joins_tunes_and_leaves(folder: Path) -> None:
+    if reason := phone.why_not():
+        pytest.skip(reason)
+    with phone.network() as namespace, KernelDatabase.open(folder / "k.db") as database:
+        if not namespace:
+            pytest.skip("no network can be made here")
+        house = House(database)
+        door = house.listen(DoorOptions(phone.HERE, 0))
+        try:
+            with phone.phone(namespace, folder, door.authority) as played:
+                drive(house, played, product(folder / "m.onnx"))
+            port = urlsplit(door.address).port
+        finally:
+            house.close()
+        with socket.socket() as probe:
+            assert probe.connect_ex((phone.HERE, port)) != 0, "closed with the panel"
+        (target,) = {record.key.target for record in database.all_records(limit=1000)}
+        assert target == "device"
+
+
+def drive(house: House, played: phone.Phone, model: Path) -> None:
+    """All that a person does with it."""
+    door = house.door
+    assert door is not None
+    played.open(door.url)
+    played.wait("document.readyState === 'complete' && !!document.getElementById('join')")
+    assert played.ask("isSecureContext") is True, "the certificate is right"
+    assert played.ask("[innerWidth <= 500, location.hash]") == [True, ""], "no secret stays"
+    assert played.ask("fetch('/studio/page.js').then(a => a.status)") == 404
+    played.ask("document.getElementById('join').click()")
+    until(lambda: [guest.row.works for guest in house.rows()] == [True])
+    until(lambda: house.rows()[0].row.state.cores is not None)
+    (guest,) = house.rows()
+    assert (guest.device.name, guest.row.address) == ("Chromium on Android", phone.THERE)
+    house.limit(guest.device, SECONDS)
+    events, shown = [], []
+    for event in house.tune(house.rows()[0].device, Work(model, ImportOptions())):
+        events.append(event)
+        if isinstance(event, RoundDone):
+            shown.append(house.rows()[0])
+    assert isinstance(events[-1], Finished) and shown
+    assert {row.now for row in shown} == {"tuning"}
+    assert shown[-1].told is not None and shown[-1].told.gflops > 0
+    played.wait("document.getElementById('gflops').textContent > 0")
+    assert played.ask("document.getElementById('model').textContent") == "m"
+    played.ask("document.getElementById('leave').click()")
+    until(lambda: house.rows() == [])

@@ -1,0 +1,80 @@
+"""The dock Browsers: what it shows of a comparison, and the job behind it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from gui_window import wait_job
+from test_side_by_side import A, B, comparison
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.ui.diff import feature
+from nnjit_studio.workbench import installed_browsers
+from nnjit_studio.workbench.installed_browsers import compare_installed
+
+
+def test_the_dock_shows_winners_and_what_the_common_set_costs(
+    qtbot, window, model_file, monkeypatch
+):
+    monkeypatch.setattr(feature, "compare_installed", lambda bench, tell: comparison())
+    wait_job(qtbot, window, "open", lambda: window.session.open(model_file))
+    with qtbot.waitSignal(window.session.done):
+        window.actions_by_id["browsers"].trigger()
+    panel = window.browsers
+    rows = [[panel.proxy.index(i, c).data() for c in (1, 3, 4, 7)] for i in range(2)]
+    assert rows[0][:2] == ["chromium", A] and rows[0][3] == B
+    assert float(rows[0][2].rstrip("\u00d7")) == pytest.approx(1.1, abs=0.02)
+    assert rows[1] == ["firefox", B, "", B]
+    assert "of 2 tuned workloads 1 have different winners" in panel.caption.text()
+    assert "One set for all" in panel.answer.text()
+
+
+class Page:
+    """Of the window, which rests."""
+
+    threads, importing, sandbox = 1, None, SimpleNamespace(asked_off=True)
+    cancelled = False
+
+    def begin(self):
+        self.cancelled = False
+
+
+def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch):
+    closed, launched = [], []
+    database = SimpleNamespace(path=Path("k.db"))
+    model = SimpleNamespace(current=SimpleNamespace(path=Path("m.onnx")), feeds={})
+    bench = SimpleNamespace(page=Page(), model=model, database=database)
+
+    def made(path, target, *, opens, **given):
+        assert opens(path) is database
+        page = SimpleNamespace(
+            hub=target, launched_with=launched.append, close=lambda: closed.append(target)
+        )
+        return SimpleNamespace(page=page, tuning=SimpleNamespace(drop=lambda: None), name=target)
+
+    @contextlib.contextmanager
+    def kept(hub, browser, no_sandbox):
+        assert no_sandbox is True
+        yield SimpleNamespace(flags=f"flags of {browser}")
+
+    def compared(within, names, path, seconds, phase, feeds, told):
+        phase("begins")
+        found = [within(name, lambda other: other.name) for name in names]
+        bench.page.cancelled = True
+        with pytest.raises(UserError, match="cancelled"):
+            phase("goes on")
+        return found
+
+    monkeypatch.setattr(installed_browsers, "Workbench", made)
+    monkeypatch.setattr(installed_browsers, "keep_page", kept)
+    monkeypatch.setattr(installed_browsers, "compare_browsers", compared)
+    monkeypatch.setattr(installed_browsers.browsers, "find", lambda name: name)
+    both = (SimpleNamespace(name="chromium"), SimpleNamespace(name="firefox"))
+    monkeypatch.setattr(installed_browsers.browsers, "find_all", lambda: both)
+    phases = []
+    assert compare_installed(bench, phases.append) == ["chromium", "firefox"]
+    assert closed == ["chromium", "firefox"] and phases == ["begins"]
+    assert launched == ["flags of chromium", "flags of firefox"]

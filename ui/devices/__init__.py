@@ -1,0 +1,1 @@
+"""Phones and other computers of the house: the port, the code, the list."""

@@ -1,0 +1,89 @@
+"""Browsers side by side: what won in each, and what one set for all would cost it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QLabel
+
+from nnjit_studio.analysis.browsers import BrowserComparison, Ratio
+from nnjit_studio.analysis.browsers.tables import headline
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.dock.job_table import JobTable
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.panel import ground
+from nnjit_studio.ui.widgets.tables import Column
+
+EMPTY = "Nothing compared yet: tunes the open model in every browser of this machine, in turns."
+
+
+@dataclass(frozen=True)
+class Line:
+    """A workload in one browser."""
+
+    workload: str
+    browser: str
+    ms: float
+    settings: str
+    common: str
+    cost: Ratio | None
+    """Of the common settings; None where they are its own, or there are none."""
+
+
+def lines_of(found: BrowserComparison) -> list[Line]:
+    """Every workload in every browser, the heaviest workload first."""
+    return [
+        Line(
+            common.workload, browser, (own := found.winner(browser, common.workload)).ms,
+            own.settings, common.settings,
+            None if own.settings == common.settings else common.ratios.get(browser),
+        )
+        for common in found.common
+        for browser in found.browsers
+    ]  # fmt: skip
+
+
+def _cost_tone(line: Line) -> str:
+    return "warn" if line.cost is not None and line.cost.low > 1 else ""
+
+
+COLUMNS = (
+    Column("workload", lambda x: x.workload, text.short_key, width=230, middle=True),
+    Column("browser", lambda x: x.browser, width=90),
+    Column("ms", lambda x: x.ms, lambda v: text.fixed(v, 4), True, "with its own winner", 74),
+    Column("its winner", lambda x: x.settings, width=250),
+    Column(
+        "common costs", lambda x: x.cost.value if x.cost else None,
+        lambda v: "" if v is None else f"{v:.2f}×", True,  # noqa: RUF001
+        "time with the common settings by that with its own winner", 100, _cost_tone,
+        hint=lambda x: str(x.cost) if x.cost else "its own winner",
+    ),
+    Column("from", lambda x: x.cost.low if x.cost else None, lambda v: text.fixed(v, 2), True,
+           "lower end of the 95 % interval", 56),
+    Column("to", lambda x: x.cost.high if x.cost else None, lambda v: text.fixed(v, 2), True,
+           "upper end of the 95 % interval", 56),
+    Column("common settings", lambda x: x.common, width=250),
+)  # fmt: skip
+
+
+class BrowsersPanel(JobTable):
+    """The sentences above, a line for each workload and browser below."""
+
+    result: BrowserComparison | None
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host, "Browsers", COLUMNS, "browsers", EMPTY)
+        self.answer = ground(QLabel(wordWrap=True))
+        self.answer.setContentsMargins(10, 2, 10, 6)
+        self.answer.hide()
+        self.box.insertWidget(1, self.answer)
+
+    def fill(self) -> None:
+        self.model.set_rows(lines_of(self.result) if self.result else [], keep=False)
+        words = headline(self.result).split("\n")[1:] if self.result else []
+        self.answer.setText(" ".join(words))
+        self.answer.setVisible(bool(words))
+
+    def sentence(self) -> str:
+        assert self.result is not None
+        return headline(self.result).split("\n")[0]
