@@ -18,8 +18,8 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {string} source
  * @property {string[]} external
  * @property {number} [threads] the job's without it
- * @property {string} provider `wasm` or `webgpu`
- * @property {string} build the file of ONNX Runtime Web's package
+ * @property {string} [provider] `wasm` without it, or `webgpu`
+ * @property {string} [build] the file of ONNX Runtime Web's package
  * @property {Given[]} [inputs] the job's without them
  */
 /**
