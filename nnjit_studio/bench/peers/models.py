@@ -22,10 +22,12 @@ from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.tuner.events import Failed, Finished
 from nnjit_studio.verdict.case import (
+    LITERT,
     OURS,
     Case,
     Entry,
     files_of,
+    litert_entry,
     ort_entry,
     uploaded,
     worst_error,
@@ -35,7 +37,7 @@ from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 
 PEERS = {
-    "wasm": {"ort": "ort.wasm.min.mjs"},
+    "wasm": {"ort": "ort.wasm.min.mjs", LITERT: ""},
     "webgpu": {"ort": "ort.webgpu.min.mjs", "jsep": "ort.all.min.mjs"},
 }
 """Builds of ONNX Runtime Web by backend: on a GPU that in C++, and the older one in TypeScript."""
@@ -120,7 +122,7 @@ def compare(
     contenders = ["ours", *options.peers]
     entries = [Entry("ours", OURS, "bundle/manifest.json", provider=backend)]
     for peer in options.peers:
-        entry = ort_entry(options.folder, model.onnx)
+        entry = (litert_entry if peer == LITERT else ort_entry)(options.folder, model.onnx)
         entries.append(replace(entry, name=peer, provider=backend, build=PEERS[backend][peer]))
     case = Case(options.folder, model.inputs, model.outputs, threads, entries)
     (options.folder / "job.json").write_text(json.dumps(case.job(policy, None, watched=False)))
