@@ -139,9 +139,7 @@ def test_random_products_of_bytes_are_exact() -> None:
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x64 alone saturates")
 def test_the_two_engines_here_take_either_way() -> None:
     operands = (f"(v128.const i8x16{f' {b}' * 16})" for b in (127, -1, 0))
-    dot = (
-        f"(i32x4.relaxed_dot_i8x16_i7x16_add_s ({largest}) ({all_bits}) (v128.const i32x4 0 0 0 0))"
-    )
+    dot = f"(i32x4.relaxed_dot_i8x16_i7x16_add_s {' '.join(operands)})"
     text = f'(module (func (export "f") (result i32) (i32x4.extract_lane 0 {dot})))'
     told = []
     for by_bytes in (False, True):
