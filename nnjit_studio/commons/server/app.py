@@ -19,6 +19,7 @@ from nnjit_studio.commons.report.checks import check_place
 from nnjit_studio.commons.report.signed import MOST_BYTES
 from nnjit_studio.commons.server import admin
 from nnjit_studio.commons.server.answers import FRESH_S, HOME_FIELDS, Answer, Answers
+from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.commons.server.metrics import Metrics
 from nnjit_studio.commons.server.openapi import document
 from nnjit_studio.commons.server.store import DAY_S, QuotaError, Store
@@ -157,7 +158,7 @@ class Service:
             await anyio.sleep(_PRUNE_EVERY_S)
 
 
-def application(service: Service) -> Starlette:
+def application(service: Service, compiling: CompileService | None = None) -> Starlette:
     """The application of a service; it forgets old ballots while it runs."""
 
     @asynccontextmanager
@@ -177,6 +178,7 @@ def application(service: Service) -> Starlette:
         Route("/admin", service.admin),
         Route("/admin.css", service.style),
     ]
+    routes += compiling.routes() if compiling else []
     return Starlette(routes=routes, lifespan=lifespan)
 
 
