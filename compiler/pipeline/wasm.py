@@ -92,7 +92,8 @@ def _fuse(state: _State) -> None:
 
 
 def _hoist(state: _State) -> None:
-    of_bytes = any(b.dtype in ("i8", "u8") for b in state.program.buffers)
+    buffers = state.program.buffers
+    of_bytes = any(b.dtype in ("i8", "u8") and not b.constant for b in buffers)
     hoist_constants(state.function, of_bytes)
 
 
