@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -93,6 +94,9 @@ class Service:
             new = await run_in_threadpool(self.store.accept, signed, source, now)
         except QuotaError as e:
             return self._refused(429, e.error, e.hint, "quota")
+        except SQLAlchemyError:
+            error = "The database did not answer, so that nothing is known to be counted."
+            return self._refused(503, error, "Send the same report again.", "busy")
         except CommonsError as e:
             return self._refused(400, e.error, e.hint, "refused")
         self.metrics.report_seconds.observe(time.perf_counter() - began)
