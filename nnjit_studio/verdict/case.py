@@ -41,6 +41,9 @@ class Entry:
     """Manifest or model, from the case's folder."""
     external: tuple[str, ...] = ()
     """Files of a model's weights."""
+    provider: str = "wasm"
+    build: str = "ort.wasm.min.mjs"
+    """The file of ONNX Runtime Web's package that is loaded."""
 
 
 @dataclass(frozen=True)

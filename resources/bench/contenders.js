@@ -1,5 +1,5 @@
 /** Ours and the peers, each called the way its documentation tells a page to. */
-import { loadScripts, NODE_MODULES, versionsOf } from "./page.js";
+import { importWith, loadScripts, NODE_MODULES, versionsOf } from "./page.js";
 import { onnxRuntimeLoaded, openOnnxRuntime, openOurs } from "./sessions.js";
 
 /** @import { Contender } from "./rounds.js" */
@@ -12,6 +12,7 @@ import { onnxRuntimeLoaded, openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {Input[]} inputs A, B, then what the epilogue reads
  * @property {string} manifest address of our one-kernel bundle
  * @property {string} onnx address of the model for ONNX Runtime
+ * @property {string} tflite address of the model for LiteRT
  */
 
 const OUTPUT = "out0";
@@ -82,6 +83,35 @@ export async function tensorFlow(shape, threads) {
     },
     output: async () => expression(shape.epilogue, tensors).dataSync(),
     release: () => tf.dispose(tensors),
+  };
+}
+
+/** @type {any} */
+let litert = null;
+
+/** @param {number} threads */
+async function startLiteRt(threads) {
+  litert = await importWith("@litertjs/core/dist/index.js", "@litertjs/wasm-utils", "@litertjs/wasm-utils/dist/index.js");
+  await litert.loadLiteRt(`${NODE_MODULES}@litertjs/core/wasm/`, { threads: threads > 1 });
+}
+
+/** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
+export async function liteRt(shape, threads) {
+  if (!litert) await startLiteRt(threads);
+  const model = await litert.loadAndCompile(shape.tflite, { accelerator: "wasm", cpuOptions: { numThreads: threads } });
+  const given = variable(shape).map((i) => new litert.Tensor(i.data, i.dims));
+  const run = async () => {
+    const [output] = await model.run(given);
+    const data = await output.data();
+    output.delete();
+    return data;
+  };
+  return {
+    name: "litert",
+    threads,
+    call: async () => (await run())[0],
+    output: run,
+    release: () => [model, ...given].forEach((held) => held.delete()),
   };
 }
 

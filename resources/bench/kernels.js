@@ -1,5 +1,5 @@
 /** The page of `nnjit bench kernels`: takes its job, measures shape after shape, reports. */
-import { onnxRuntime, ours, tensorFlow, versions } from "./contenders.js";
+import { liteRt, onnxRuntime, ours, tensorFlow, versions } from "./contenders.js";
 import { conduct, fetchBytes, fetchJob, file, post, report } from "./page.js";
 import { interleave, warmUp } from "./rounds.js";
 
@@ -14,18 +14,18 @@ import { interleave, warmUp } from "./rounds.js";
  * @property {(Omit<Shape, "inputs"> & {inputs: InputFile[]})[]} shapes
  */
 
-const PEERS = { ort: onnxRuntime, tfjs: tensorFlow };
+const PEERS = { ort: onnxRuntime, tfjs: tensorFlow, litert: liteRt };
 /** @param {Job["shapes"][number]} shape @returns {Promise<Shape>} */
 async function fetchShape(shape) {
   const inputs = shape.inputs.map(async (input) => ({ ...input, data: new Float32Array(await fetchBytes(input.file)) }));
-  return { ...shape, inputs: await Promise.all(inputs), manifest: file(shape.manifest), onnx: file(shape.onnx) };
+  return { ...shape, inputs: await Promise.all(inputs), manifest: file(shape.manifest), onnx: file(shape.onnx), tflite: file(shape.tflite) };
 }
 
 /** @param {Job} job @param {number} index */
 async function makeContenders(job, index) {
   const shape = await fetchShape(job.shapes[index]);
   const mine = await ours(shape, job.threads);
-  const peers = await Promise.all(job.peers.map((p) => PEERS[/** @type {"ort" | "tfjs"} */ (p)](shape, job.threads)));
+  const peers = await Promise.all(job.peers.map((p) => PEERS[/** @type {keyof typeof PEERS} */ (p)](shape, job.threads)));
   return { tier: mine.tier, contenders: [mine, ...peers] };
 }
 

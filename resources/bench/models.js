@@ -18,7 +18,8 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {string} source
  * @property {string[]} external
  * @property {number} [threads] the job's without it
- * @property {string} [provider] of ours: `wasm` without it
+ * @property {string} [provider] `wasm` without it, or `webgpu`
+ * @property {string} [build] the file of ONNX Runtime Web's package
  * @property {Given[]} [inputs] the job's without them
  */
 /**
@@ -37,8 +38,10 @@ const [LEAST_ROUNDS, LONGEST] = [12, 3];
 
 const OPEN = {
   nnjit: (/** @type {Entry} */ { source, provider }, /** @type {number} */ threads) => openOurs(file(source), threads, provider),
-  ort: (/** @type {Entry} */ { source, external }, /** @type {number} */ threads) =>
-    openOnnxRuntime(file(source), threads, external.map((path) => ({ path, data: file(`model/${path}`) }))),
+  ort: (/** @type {Entry} */ { source, external, provider, build }, /** @type {number} */ threads) => {
+    const externalData = external.map((path) => ({ path, data: file(`model/${path}`) }));
+    return openOnnxRuntime(file(source), threads, { externalData, provider, build });
+  },
 };
 
 /** @param {Job} job @param {Entry} entry @returns {Promise<Opened>} */

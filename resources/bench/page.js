@@ -69,6 +69,13 @@ export async function loadOnnxRuntime(build, threads) {
   return ort;
 }
 
+/** The text of a module that names another by a bare name, with that module's address. @param {string} module in `node_modules` @param {string} bare @param {string} path */
+export async function importWith(module, bare, path) {
+  const text = await (await fetch(NODE_MODULES + module)).text();
+  const whole = text.replaceAll(`"${bare}"`, JSON.stringify(NODE_MODULES + path));
+  return import(URL.createObjectURL(new Blob([whole], { type: "text/javascript" })));
+}
+
 /** Versions of the peers that were loaded. @param {any} ort @param {any} tf @returns {Record<string, string>} */
 export const versionsOf = (ort, tf) => ({
   ...(ort ? { ort: ort.env.versions.web } : {}),

@@ -27,23 +27,28 @@ export async function openOurs(manifest, threads, provider = "wasm") {
   return { session, feeds: feedsOf(Tensor), threads, tier: session.tier };
 }
 
-/** @type {any} */
-let ort = null;
+/** @type {Map<string, Promise<any>>} by the files of its package */
+const builds = new Map();
+/** @type {any} the last one */
+let loaded = null;
 
 /**
  * @param {string} model
  * @param {number} threads
- * @param {{path: string, data: string}[]} [externalData] the files that hold weights of the model
+ * @param {{externalData?: {path: string, data: string}[], provider?: string, build?: string}} [options] the files that
+ *   hold weights of the model; `wasm` or `webgpu`; a file of the package
  * @returns {Promise<Opened>}
  */
-export async function openOnnxRuntime(model, threads, externalData = []) {
-  ort ??= await loadOnnxRuntime("ort.wasm.min.mjs", threads);
+export async function openOnnxRuntime(model, threads, { externalData = [], provider = "wasm", build = "ort.wasm.min.mjs" } = {}) {
+  const found = builds.get(build) ?? loadOnnxRuntime(build, threads);
+  builds.set(build, found);
+  const ort = (loaded = await found);
   const session = await ort.InferenceSession.create(model, {
-    executionProviders: ["wasm"],
+    executionProviders: [provider],
     graphOptimizationLevel: "all",
     ...(externalData.length ? { externalData } : {}),
   });
   return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
 }
 
-export const onnxRuntimeLoaded = () => ort;
+export const onnxRuntimeLoaded = () => loaded;

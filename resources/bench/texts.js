@@ -97,8 +97,8 @@ async function main(job) {
   const about = {};
   for (const { name, engine, source, external } of job.contenders) {
     const [before, start] = [memoryBytes(), performance.now()];
-    const data = external.map((path) => ({ path, data: file(`model/${path}`) }));
-    const opened = engine === "nnjit" ? await openOurs(file(source), threads) : await openOnnxRuntime(file(source), threads, data);
+    const externalData = external.map((path) => ({ path, data: file(`model/${path}`) }));
+    const opened = engine === "nnjit" ? await openOurs(file(source), threads) : await openOnnxRuntime(file(source), threads, { externalData });
     const create_ms = performance.now() - start;
     writers[name] = () => collect(engine === "nnjit" ? opened.session.generate(prompt, { maxTokens: tokens }) : follow(opened, facts, prompt, tokens));
     texts[name] = [];

@@ -313,6 +313,9 @@ def test_models_document_means_by_threads() -> None:
 
 
 def test_models_have_peers_of_their_own() -> None:
-    assert models.parse_peers("ort") == ["ort"]
+    assert models.parse_peers("wasm", "ort") == ["ort"]
+    assert models.parse_peers("webgpu", "ort,jsep") == ["ort", "jsep"]
     with pytest.raises(UserError, match="'tfjs'"):
-        models.parse_peers("ort,tfjs")
+        models.parse_peers("wasm", "ort,tfjs")
+    with pytest.raises(UserError, match="'jsep' on wasm"):
+        models.parse_peers("wasm", "jsep")

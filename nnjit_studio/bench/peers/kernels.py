@@ -17,6 +17,7 @@ from nnjit_studio.bench.conditions import load_average, measured_now
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.onnx_models import write_onnx
 from nnjit_studio.bench.peers.sweep import Swept, sweep
+from nnjit_studio.bench.peers.tflite_models import write_tflite
 from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -32,6 +33,7 @@ from nnjit_studio.workbench.jobs import export
 PEERS = {
     "ort": ("onnxruntime-web",),
     "tfjs": ("@tensorflow/tfjs-core", "@tensorflow/tfjs-backend-wasm"),
+    "litert": ("@litertjs/core", "@litertjs/wasm-utils"),
 }
 """npm packages of each peer."""
 SHAPES = {
@@ -108,9 +110,10 @@ def prepare(
     shapes: Iterable[tuple[str, WorkloadSpec]],
     seconds: float,
     folder: Path,
+    peers: Sequence[str],
     note: Note,
 ) -> list[Prepared]:
-    """Tune each shape in the page, and write bundle, ONNX model and inputs of each."""
+    """Tune each shape in the page, and write bundle, models of the peers and inputs of each."""
     shapes = list(shapes)
     for _, spec in shapes:
         if spec.kind not in MATMULS:
@@ -136,7 +139,10 @@ def prepare(
         for buffer_name, data in inputs.items():
             (place / f"{buffer_name}.bin").write_bytes(data.tobytes())
         output = next(b for b in program.buffers if b.role == "output")
-        write_onnx(place / "model.onnx", spec, [(b, inputs[b.name]) for b in buffers], output)
+        given = [(b, inputs[b.name]) for b in buffers]
+        write_onnx(place / "model.onnx", spec, given, output)
+        if "litert" in peers:
+            write_tflite(place / "model.tflite", spec, given, output)
         note(
             f"{name}: {best.candidate}, the best of {best.measured} measured "
             f"({best.candidates} in the lite space)"
@@ -212,6 +218,7 @@ def _shape_json(index: int, p: Prepared) -> dict[str, Any]:
         "epilogue": list(p.spec.epilogue),
         "manifest": f"{index}/bundle/manifest.json",
         "onnx": f"{index}/model.onnx",
+        "tflite": f"{index}/model.tflite",
         "inputs": [
             {
                 "name": b.name,

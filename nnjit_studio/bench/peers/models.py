@@ -6,7 +6,7 @@ import json
 import statistics
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,11 @@ from nnjit_studio.verdict.case import (
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 
-PEERS = ("ort",)
+PEERS = {
+    "wasm": {"ort": "ort.wasm.min.mjs"},
+    "webgpu": {"ort": "ort.webgpu.min.mjs", "jsep": "ort.all.min.mjs"},
+}
+"""Builds of ONNX Runtime Web by backend: on a GPU that in C++, and the older one in TypeScript."""
 MODEL_TIMEOUT_S = 600.0
 COLD_ROUNDS = 3
 POLICY = RoundsPolicy(rounds=7, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
@@ -53,19 +57,20 @@ class PreparedModel:
     tuned: Mapping[str, Any]
 
 
-def parse_peers(text: str) -> list[str]:
-    """A comma list of :data:`PEERS`, or ``none``."""
+def parse_peers(backend: str, text: str) -> list[str]:
+    """A comma list of the :data:`PEERS` of a backend, or ``none``."""
     words = [] if text == "none" else [w for w in text.split(",") if w]
     for word in words:
-        if word not in PEERS:
+        if word not in PEERS[backend]:
             raise UserError(
-                f"Whole models are not compared with {word!r}.", f"Use {', '.join(PEERS)}."
+                f"Whole models are not compared with {word!r} on {backend}.",
+                f"Use {', '.join(PEERS[backend])}.",
             )
     return words
 
 
 def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> PreparedModel:
-    """Tune the model in the page; write bundle and inputs to ``folder``.
+    """Tune the model in the page, unless for 0 s; write bundle and inputs to ``folder``.
 
     Raises
     ------
@@ -76,7 +81,7 @@ def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> Prepa
     feeds = seeded_feeds(inputs)
     bench.model.feeds = feeds
     summary: dict[str, Any] = {}
-    for event in bench.tuning.start(seconds):
+    for event in bench.tuning.start(seconds) if seconds else ():
         if isinstance(event, Finished):
             summary = event.to_json()
         elif isinstance(event, Failed):
@@ -91,7 +96,7 @@ def prepare(bench: Workbench, onnx: Path, seconds: float, folder: Path) -> Prepa
         inputs,
         tuple(port.spec for port in opened.plan.outputs),
         sum(w.uses * w.flops for w in opened.workloads),
-        {key: summary[key] for key in ("model_ms", "seconds_to_best", "reason")},
+        {key: summary.get(key) for key in ("model_ms", "seconds_to_best", "reason")},
     )
 
 
@@ -102,6 +107,7 @@ def compare(
     cold_rounds: int = COLD_ROUNDS,
     policy: RoundsPolicy = POLICY,
     native: Mapping[str, NDArray[Any]] | None = None,
+    backend: str = "wasm",
 ) -> dict[str, Any]:
     """One row: ours and the peers in turns in one page; cold starts in pages of their own.
 
@@ -112,8 +118,10 @@ def compare(
     TargetError, PageError
     """
     contenders = ["ours", *options.peers]
-    entries = [Entry("ours", OURS, "bundle/manifest.json")]
-    entries += [ort_entry(options.folder, model.onnx) for _ in options.peers]
+    entries = [Entry("ours", OURS, "bundle/manifest.json", provider=backend)]
+    for peer in options.peers:
+        entry = ort_entry(options.folder, model.onnx)
+        entries.append(replace(entry, name=peer, provider=backend, build=PEERS[backend][peer]))
     case = Case(options.folder, model.inputs, model.outputs, threads, entries)
     (options.folder / "job.json").write_text(json.dumps(case.job(policy, None, watched=False)))
     cold: dict[str, list[float]] = {name: [] for name in contenders}
@@ -127,6 +135,7 @@ def compare(
     errors = [worst_error(found["ours"], found[peer]) for peer in options.peers]
     return {
         **_row(model, threads, message),
+        "backend": backend,
         "file_bytes": sum(f.stat().st_size for f in files_of(model.onnx)),
         "max_rel_err": max(errors, default=None),
         "native_err": {n: worst_error(o, native) for n, o in found.items()} if native else {},

@@ -11,6 +11,7 @@ from nnjit_studio.bench.report import Report, Table, spread_text
 _MEANS = {
     "ort": "ONNX Runtime Web / ours",
     "tfjs": "TensorFlow.js / ours",
+    "litert": "LiteRT.js / ours",
     "better_peer": "better peer / ours",
     "worst_to_better_peer": "worst row, better peer / ours",
 }

@@ -105,7 +105,7 @@ def of_file(
     file: Path, beside: Beside, run: file_job.FileRun, options: BenchOptions
 ) -> dict[str, Any]:
     """Tune in the browser that the texts are timed in, then time them; the JSON document."""
-    peers = tuple(parse_peers(beside.peers))
+    peers = tuple(parse_peers("wasm", beside.peers))
     node_modules, versions = find_node_modules(peers, beside.node_modules)
     options = replace(options, peers=peers, node_modules=node_modules)
     target = TargetOptions(options.target, threads=run.threads, no_sandbox=options.no_sandbox)

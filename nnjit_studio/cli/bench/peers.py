@@ -62,12 +62,13 @@ class KernelsOptions:
 def kernels(
     options: KernelsOptions = group(KernelsOptions),
     gpu: str = ADAPTER,
-    given: PeerOptions = peer_options("ort,tfjs", "ort, tfjs"),
+    given: PeerOptions = peer_options("ort,tfjs,litert", "ort, tfjs, litert"),
 ) -> None:
     """Compare the lite spaces' best kernels with the peers, in one browser page.
 
     All are called as a page would call them: our session's and ONNX Runtime's
-    `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`.
+    `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`, LiteRT.js's
+    `await model.run(tensors)` (Wasm only; its .tflite files are written here).
     On webgpu: GPU time by timestamps around each compute pass, one product per submit and
     many per pass, and the page's time of the same calls.
     """
@@ -76,12 +77,15 @@ def kernels(
         kernels_on_gpu(options.shapes, options.candidates, native, gpu, given)
         return
     wanted = kernel_job.parse_shapes(options.shapes)
+    peers = kernel_job.parse_peers(given.peers)
     (page, versions), threads = given.page(), options.threads
     with scratch() as folder:
         with cold(folder, replace(given.target, threads=threads)) as opened:
 
             def tune() -> tuple[list[kernel_job.Prepared], dict[str, float]]:
-                prepared = kernel_job.prepare(opened.bench, wanted, options.seconds, folder, note)
+                prepared = kernel_job.prepare(
+                    opened.bench, wanted, options.seconds, folder, peers, note
+                )
                 return prepared, kernel_job.peak_gflops(opened.bench)
 
             prepared, peak = opened.run(tune)
@@ -98,34 +102,43 @@ def models(
     threads: str = option("1,2", "Comma list of thread counts."),
     seconds: float = option(
         20.0,
-        "Seconds of tuning, for each model and thread count.",
+        "Seconds of tuning, for each model and thread count; 0 for none.",
         flag="--tune",
-        type=click.FloatRange(0.5),
+        type=click.FloatRange(0),
     ),
     cold_rounds: int = option(3, "Cold starts of each contender.", flag="--cold"),
     rounds: int = option(
         model_job.POLICY.rounds, "Samples of each; from 11 on a ratio has an interval.", type=COUNT
     ),
+    backend: str = option("wasm", type=click.Choice(BACKENDS)),
+    gpu: str = ADAPTER,
     importing: ImportOptions = IMPORTING_FIXED,
-    given: PeerOptions = peer_options("ort", "ort"),
+    given: PeerOptions = peer_options("ort", "ort, and jsep on webgpu"),
 ) -> None:
     """Compare whole tuned models with ONNX Runtime Web: speed, memory, cold start.
 
     FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
     as a page would call them; each cold start is a page of its own in a fresh browser. Errors are
-    those of both against native ONNX Runtime.
+    those of both against native ONNX Runtime. On webgpu, on one thread: `ort` is ONNX Runtime Web's
+    provider in C++, `jsep` the one in TypeScript; memory is that of Wasm alone.
     """
-    page, versions = given.page(model_job.parse_peers)
+    on_gpu = backend == "webgpu"
+    packages = {peer: kernel_job.PEERS["ort"] for peer in model_job.PEERS[backend]}
+    parse = partial(model_job.parse_peers, backend)
+    page, versions = given.page(parse, packages, gpu if on_gpu else "")
+    here = replace(given.target, backend=backend, gpu="software" if gpu == "software" else "auto")
     rows = []
-    for count in thread_counts(threads):
+    for count in (1,) if on_gpu else thread_counts(threads):
         for file in files:
             with scratch() as folder:
-                with cold(folder, replace(given.target, threads=count), importing) as opened:
+                with cold(folder, replace(here, threads=count), importing) as opened:
                     prepare = partial(model_job.prepare, opened.bench, file, seconds, folder)
                     model = opened.run(prepare)
                 native = model_job.native_outputs(model)
                 policy = replace(model_job.POLICY, rounds=rounds)
-                row = model_job.compare(model, count, page(folder), cold_rounds, policy, native)
+                row = model_job.compare(
+                    model, count, page(folder), cold_rounds, policy, native, backend
+                )
             note(model_job.row_text(row))
             rows.append(row)
     result = model_job.document(rows, versions)
