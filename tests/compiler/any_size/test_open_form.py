@@ -125,8 +125,9 @@ def test_a_formula_that_holds_for_its_samples_alone_is_refused(
 ) -> None:
     """Two samples do not tell formulas apart."""
     monkeypatch.setattr(kernels, "_SAMPLES", 2)
+    path = attention(tmp_path)
     with pytest.raises(ModelError, match=r"a formula of .* is wrong at"):
-        checked(attention(tmp_path), tmp_path, [], (2, 9, 16))
+        import_any(path, tmp_path / "w.bin", {"x": rand(2, 9, 16)})
 
 
 @pytest.fixture(scope="module")
