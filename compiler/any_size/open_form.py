@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix
@@ -54,11 +54,21 @@ def open_form(
     return OpenForm(plan, tuple(code.values()))
 
 
+def _sizes(tree: Any) -> Iterator[Size]:
+    """Of the stages of a program: in extents, or in what an index adds."""
+    if isinstance(tree, Size):
+        yield tree
+    elif isinstance(tree, tuple):
+        for part in tree:
+            yield from _sizes(part)
+    elif is_dataclass(tree):
+        for field in fields(tree):
+            yield from _sizes(getattr(tree, field.name))
+
+
 def _port(port: PlanPort) -> OpenPort:
-    if port.value is not None:
-        raise refused(f"its steps depend on the value of {port.spec.name}")
     shape = tuple(size(n) for n in port.spec.shape)
-    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer)
+    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer, port.value)
 
 
 def _buffers(unified: Unified, plan: Any, store: Weights) -> tuple[OpenBuffer, ...]:
@@ -89,8 +99,9 @@ def _steps(
         program = symbolic.programs[position]
         axes = (axis for stage in program.stages for axis in stage.axes)
         extents = [a.extent for a in axes if isinstance(a.extent, Size)]
+        sizes = extents or list(_sizes(program.stages))
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
         names[step.workload] = name
-        kernels[name] = any_size_kernel(name, unified.program(position), extents, found.dims)
+        kernels[name] = any_size_kernel(name, unified.program(position), sizes, found.dims)
     steps = tuple(replace(s, workload=names.get(s.workload, "")) for s in unified.sample.plan.steps)
     return steps, kernels
