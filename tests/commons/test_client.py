@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from reports import GOOD, OTHER, PLACE, finding, key_of, report, timing
 from test_database import record
 from tuner_fakes import TUNABLE, Stage
 
+from nnjit_studio.cli import fleet as fleet_verbs
 from nnjit_studio.cli.commons import share as verbs
 from nnjit_studio.cli.commons.known import Known
 from nnjit_studio.commons.client import Sharing, ask, findings_of, place_of, send
@@ -26,6 +28,7 @@ from nnjit_studio.commons.server.store import Store
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CommonsError
+from nnjit_studio.fleet.jobs import Ended, Outcome
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.tuner.events import Finished, Measured, SessionStarted, SpaceBuilt
@@ -235,3 +238,36 @@ def test_a_promise_that_is_not_kept_starts_the_own_search(web: Web) -> None:
     rounds, _, misled = session_from(Known(ask(web.address, mine.place)))
     assert rounds > 2 * len(TUNABLE)
     assert misled.model_ms["after"] == pytest.approx(cold.model_ms["after"], rel=0.02)
+
+
+def test_a_fleet_shares_what_it_found_and_asks_first(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Sharing(tmp_path / "mine")
+    monkeypatch.setattr(verbs, "sharing", lambda: own)
+    monkeypatch.setattr(fleet_verbs, "sharing", lambda: own)
+    with KernelDatabase.open(tmp_path / "job.db") as found:
+        for each in tuned():
+            found.commit_record(each)
+    records = (tmp_path / "job.db").read_bytes()
+    monkeypatch.setattr(fleet_verbs, "connected", lambda _: nullcontext())
+    monkeypatch.setattr(
+        fleet_verbs, "run",
+        lambda _, jobs, send_files: [Ended(job, "w", 1.0, Outcome({}, records)) for job in jobs],
+    )  # fmt: skip
+    monkeypatch.setattr(fleet_verbs, "_result", lambda *_: "done")
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"model")
+    words = ["tune", str(model), "--database", str(tmp_path / "all.db"), "--server", web.address]
+    run = CliRunner()
+    refused = run.invoke(fleet_verbs.fleet, words, input="n\n")
+    assert refused.exit_code == 0 and "Nothing was sent" in refused.stderr and web.bodies == []
+    agreed = run.invoke(fleet_verbs.fleet, [*words, "--yes"])
+    assert agreed.exit_code == 0, agreed.output
+    sent = b"".join(web.bodies)
+    assert sent.decode() in agreed.stdout
+    assert [t.settings for t in read_signed(sent).report.findings[0].best] == [GOOD, OTHER]
+    assert web.store.counts()["ballots"] == 1
+    own.switch(False)
+    monkeypatch.setattr(fleet_verbs, "run", lambda *_, **__: pytest.fail("work for nothing"))
+    assert run.invoke(fleet_verbs.fleet, words).exit_code != 0
