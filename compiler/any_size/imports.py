@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,8 @@ from nnjit_studio.records import Kernel
 
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
+PATIENCE_S = 90.0
+"""No other way to keep dimensions is begun after so long."""
 _DRAWS = 40
 _SCALES = (1, 2, 4, 8, 16)
 _T = TypeVar("_T")
@@ -174,8 +177,7 @@ def import_any(
 
     def compiled(variant: _Variant) -> AnySize:
         assert variant.unified is not None
-        on_phase("compiling kernels")
-        form = open_form(variant.unified, variant.found, example, importer.store)
+        form = open_form(variant.unified, variant.found, example, importer.store, on_phase)
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
         fixed = variant.found.fixed
@@ -234,6 +236,7 @@ def _opened(
         The first refusal, where each way has one.
     """
     values, first = values_of(feeds), None
+    last = time.monotonic() + PATIENCE_S
     for narrow in narrower(found, sizes_of(found.inputs, feeds)):
         try:
             whole, unified, relied = _unified(importer, trial, narrow, feeds)
@@ -241,6 +244,8 @@ def _opened(
         except ModelError as error:
             first = first or error
             importer.store.finish_plan(more=True)
+            if time.monotonic() > last:
+                break
             continue
         for name, n in found.fixed.items():
             importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
